@@ -14,10 +14,8 @@ pub const fn finalise(mut x: u64) -> u64 {
 pub fn mix(words: &[u64]) -> u64 {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ (words.len() as u64);
     for &word in words {
-        state = finalise(
-            state.wrapping_mul(0xD134_2543_DE82_EF95)
-                ^ finalise(word.wrapping_add(0x9E37_79B9_7F4A_7C15)),
-        );
+        state =
+            finalise(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalise(word.wrapping_add(0x9E37_79B9_7F4A_7C15)));
     }
     state
 }

@@ -8,3 +8,4 @@ mod bind;
 pub mod keys;
 pub mod order;
 pub mod permute;
+pub mod pool;

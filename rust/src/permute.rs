@@ -29,11 +29,7 @@ impl Permutation {
     /// The permutation of `0..size` for `key`; with `size` 0 or 1 it is the identity.
     #[must_use]
     pub fn new(size: u64, key: u64) -> Self {
-        let bits = if size <= 2 {
-            1
-        } else {
-            64 - (size - 1).leading_zeros()
-        };
+        let bits = if size <= 2 { 1 } else { 64 - (size - 1).leading_zeros() };
         let low_bits = bits.div_ceil(2);
         let mut round_keys = [0; ROUNDS];
         for (round, round_key) in round_keys.iter_mut().enumerate() {
@@ -115,15 +111,11 @@ mod tests {
         for key in 0..keys {
             let permutation = Permutation::new(size as u64, key);
             for place in 0..size {
-                counts[place * size + usize::try_from(permutation.apply(place as u64)).unwrap()] +=
-                    1.0;
+                counts[place * size + usize::try_from(permutation.apply(place as u64)).unwrap()] += 1.0;
             }
         }
         let expected = keys as f64 / size as f64;
-        let chi: f64 = counts
-            .iter()
-            .map(|count| (count - expected).powi(2) / expected)
-            .sum();
+        let chi: f64 = counts.iter().map(|count| (count - expected).powi(2) / expected).sum();
         assert!(chi < 140.0, "chi-squared {chi}");
     }
 
@@ -131,19 +123,10 @@ mod tests {
     fn neighbours_are_not_correlated() {
         let size = 100_000_u64;
         let permutation = Permutation::new(size, 3);
-        let values: Vec<f64> = (0..size)
-            .map(|index| permutation.apply(index) as f64)
-            .collect();
+        let values: Vec<f64> = (0..size).map(|index| permutation.apply(index) as f64).collect();
         let mean = (size - 1) as f64 / 2.0;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
-        let covariance = values
-            .windows(2)
-            .map(|pair| (pair[0] - mean) * (pair[1] - mean))
-            .sum::<f64>();
-        assert!(
-            (covariance / variance).abs() < 0.02,
-            "serial correlation {}",
-            covariance / variance
-        );
+        let covariance = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
+        assert!((covariance / variance).abs() < 0.02, "serial correlation {}", covariance / variance);
     }
 }

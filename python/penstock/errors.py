@@ -1,0 +1,47 @@
+"""The errors of Penstock: one tree, and every message says where, what was found and what to do.
+
+PenstockError
+├── PlanError        the chain of verbs, or a Loader's arguments, cannot work     (also a ValueError)
+├── SourceError      nothing there: missing path, empty dataset, unknown format   (also a FileNotFoundError)
+├── DataError        a record or shard is damaged, hostile or of another shape    (also a ValueError)
+├── StateError       a saved state belongs to other data or another plan          (also a ValueError)
+├── RowError         a kernel about one row of a batch; users see it as DataError
+└── ProcessError     used where it cannot work: after fork, after close           (also a RuntimeError)
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Every error that Penstock raises on purpose."""
+
+
+class PlanError(PenstockError, ValueError):
+    """The chain of verbs, or a Loader's arguments, cannot work."""
+
+
+class SourceError(PenstockError, FileNotFoundError):
+    """There is nothing to read: a missing path, a glob without match, an empty dataset, an unknown format."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class DataError(PenstockError, ValueError):
+    """A record or shard is damaged, hostile, or not of the shape that the plan expects."""
+
+
+class StateError(PenstockError, ValueError):
+    """A saved state belongs to other data or to another plan."""
+
+
+class ProcessError(PenstockError, RuntimeError):
+    """Used where it cannot work: in a forked child, or after close."""
+
+
+class RowError(PenstockError):
+    """A kernel's complaint about one row of a batch; the engine turns it into a DataError that names file and record."""
+
+    def __init__(self, row: int, found: str, do: str = "") -> None:
+        super().__init__(f"row {row}: {found}" + (f"; {do}" if do else ""))
+        self.row, self.found, self.do = row, found, do

@@ -1,0 +1,83 @@
+"""The manifest: which shards a dataset has, how many records, and where each record lies.
+
+Sample ids are the records' numbers in manifest order: shard after shard, record after record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.spec import Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """The files of a dataset, as columns.
+
+    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
+    (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
+    """
+
+    paths: pa.LargeStringArray
+    sizes: Ids
+    versions: Ids
+    root: str = ""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def path(self, shard: int) -> str:
+        """The name of one shard."""
+        return str(self.paths[shard])
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """Shards and records of a dataset.
+
+    first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
+    offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
+    every shard is one record, and where the records do not lie in files.
+    """
+
+    format: str
+    shards: Shards
+    first_sample: Ids
+    offset: Ids | None = None
+    length: Ids | None = None
+
+    @property
+    def samples(self) -> int:
+        """Number of records in the dataset."""
+        return int(self.first_sample[-1])
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all shards together."""
+        return int(self.shards.sizes.sum())
+
+    def shard_of(self, samples: Ids) -> Ids:
+        """The shard of each sample id."""
+        if self.offset is None:
+            return samples
+        return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data: names below the root, sizes, record counts and record lengths.
+
+        Modification times are left out, so that a copy of the data on another machine is the same data.
+        """
+        state = hashlib.blake2b(digest_size=16)
+        state.update(self.format.encode())
+        cut = len(self.shards.root.encode())
+        for name in self.shards.paths:
+            state.update(name.as_py().encode()[cut:] + b"\0")
+        for numbers in (self.shards.sizes, self.first_sample, self.length):
+            state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
+        return state.hexdigest()

@@ -1,0 +1,88 @@
+"""What a column is: its description (`Field`) and its three forms in memory.
+
+| form          | for                                             | rows                                     |
+| ------------- | ----------------------------------------------- | ---------------------------------------- |
+| NumPy array   | fixed shapes: (rows, *shape)                    | first axis                               |
+| `Spans`       | bytes of each row, lying in buffers read before | places, no copy                          |
+| Arrow array   | strings, bytes, values of variable length       | large_string, large_binary, large_list   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Ids: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Field:
+    """The description of one column.
+
+    dtype: a NumPy name ("uint8", "float32", "int64", …), "bfloat16", "bytes" or "string".
+    shape: of one row; () is a scalar; None marks an axis whose length varies from row to row.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...] = ()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every row takes the same number of bytes, so that a batch is one array."""
+        return self.dtype not in ("bytes", "string") and None not in self.shape
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of the array that holds the rows; bfloat16 is held as its 16 bits."""
+        return np.dtype(np.uint16 if self.dtype == "bfloat16" else self.dtype)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of a fixed field; 0 for the others."""
+        if not self.is_fixed:
+            return 0
+        return self.numpy_dtype.itemsize * int(np.prod([axis or 0 for axis in self.shape], dtype=np.int64))
+
+    def __str__(self) -> str:
+        axes = ", ".join("?" if axis is None else str(axis) for axis in self.shape)
+        return f"{self.dtype}({axes})" if self.shape else self.dtype
+
+
+Spec: TypeAlias = Mapping[str, Field]
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """The bytes of each row as places in buffers that were read before; nothing is copied.
+
+    buffers: uint8 arrays; which, offset, length: int64 arrays of one entry a row, so that row i is
+    `buffers[which[i]][offset[i] : offset[i] + length[i]]`.
+    """
+
+    buffers: tuple[Bytes, ...]
+    which: Ids
+    offset: Ids
+    length: Ids
+    owners: tuple[object, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def __getitem__(self, row: int) -> bytes:
+        start = int(self.offset[row])
+        return self.buffers[int(self.which[row])][start : start + int(self.length[row])].tobytes()
+
+    def slice(self, first: int, last: int) -> Spans:
+        """Rows first … last-1, without a copy of their bytes."""
+        part = slice(first, last)
+        return Spans(self.buffers, self.which[part], self.offset[part], self.length[part], self.owners)
+
+
+Column: TypeAlias = "npt.NDArray[Any] | Spans | pa.Array"
+Columns: TypeAlias = dict[str, Column]
