@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._core import ImageProgram, decode_image, image_info
 from penstock._core import __version__ as native_version
 
-__all__ = ["native_version"]
+__all__ = ["ImageProgram", "decode_image", "image_info", "native_version"]

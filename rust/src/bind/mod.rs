@@ -1,6 +1,8 @@
 //! The Python module `penstock._core`: every binding converts, detaches from the interpreter, calls a pure Rust
 //! function and converts back. One file per kernel; this file only lists them.
 
+mod image;
+
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
@@ -12,5 +14,5 @@ pub type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    Ok(())
+    image::register(module)
 }
