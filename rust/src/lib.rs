@@ -5,6 +5,8 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod geometry;
+pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;
