@@ -7,6 +7,7 @@
 mod bind;
 pub mod geometry;
 pub mod image;
+pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;
