@@ -5,6 +5,8 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod files;
+pub mod gather;
 pub mod keys;
 pub mod order;
 pub mod permute;

@@ -1,1 +1,334 @@
-//! Which sample comes when: the arithmetic of one epoch's order (see ARCHITECTURE.md, "Order").
+//! Which sample comes when: the arithmetic of one epoch's order, in O(1) memory for any number of samples.
+//!
+//! The epoch is dealt to `lanes`. Step k takes rows [k·hand, (k + 1)·hand) of every lane, lane after lane, so a global
+//! batch has lanes × hand rows.
+//!
+//! *Natural order*: step k is samples [k·B, (k + 1)·B); lane l gets the l-th hand of it, like cards.
+//!
+//! *Shuffled*: sample ids are cut into lanes × `blocks_per_lane` blocks of `block_rows`; the blocks are permuted and lane l
+//! owns the l-th equal share of the sequence. Inside a lane, rows are permuted within windows of `window_blocks` blocks.
+//! The ids that are left over (fewer than there are blocks: the tail) are permuted, dealt to the lanes and form a window of
+//! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about.
+
+use crate::keys::{finalise, mix};
+use crate::permute::Permutation;
+use rayon::prelude::*;
+
+/// Steps that one task of the pool computes; fewer would derive the windows' keys too often.
+const STEPS_PER_TASK: usize = 32;
+
+const BLOCKS: u64 = 1;
+const TAIL: u64 = 2;
+const WINDOW: u64 = 3;
+const START: u64 = 4;
+
+/// How an epoch's samples are ordered; all ranks hold the same.
+#[derive(Clone, Debug)]
+pub struct EpochOrder {
+    samples: u64,
+    lanes: u64,
+    hand: u64,
+    block_rows: u64,
+    blocks_per_lane: u64,
+    window_blocks: u64,
+    shuffle: Option<Shuffle>,
+}
+
+#[derive(Clone, Debug)]
+struct Shuffle {
+    key: u64,
+    blocks: Permutation,
+    tail: Permutation,
+}
+
+/// The share of `total` things that falls to `lane` of `lanes`, as equal as whole numbers allow: first and count.
+fn share(total: u64, lane: u64, lanes: u64) -> (u64, u64) {
+    let edge = |l: u64| u64::try_from(u128::from(l) * u128::from(total) / u128::from(lanes)).unwrap_or(u64::MAX);
+    (edge(lane), edge(lane + 1) - edge(lane))
+}
+
+/// Block length near `wanted` (at most a quarter longer) that leaves the shortest tail; and the blocks of each lane.
+fn fit_blocks(samples: u64, lanes: u64, wanted: u64) -> (u64, u64) {
+    let wanted = wanted.clamp(1, (samples / lanes).max(1));
+    (wanted..=wanted + (wanted / 4).min(256))
+        .map(|rows| (rows, samples / (lanes * rows)))
+        .filter(|&(_, blocks)| blocks > 0)
+        .min_by_key(|&(rows, blocks)| samples - lanes * blocks * rows)
+        .unwrap_or((1, 0))
+}
+
+impl EpochOrder {
+    /// The natural order.
+    #[must_use]
+    pub fn natural(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> Self {
+        Self { samples, lanes, hand, block_rows, blocks_per_lane: 0, window_blocks: 1, shuffle: None }
+    }
+
+    /// The shuffled order of the epoch that `key` belongs to; `block_rows` is a wish, see `block_rows()`.
+    #[must_use]
+    pub fn shuffled(samples: u64, lanes: u64, hand: u64, block_rows: u64, window_blocks: u64, key: u64) -> Self {
+        let (block_rows, blocks_per_lane) = fit_blocks(samples, lanes, block_rows);
+        let blocks = lanes * blocks_per_lane;
+        let shuffle = Shuffle {
+            key,
+            blocks: Permutation::new(blocks, mix(&[key, BLOCKS])),
+            tail: Permutation::new(samples - blocks * block_rows, mix(&[key, TAIL])),
+        };
+        let window_blocks = if block_rows == 1 { 1 } else { window_blocks.clamp(1, blocks_per_lane.max(1)) };
+        Self { samples, lanes, hand, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
+    }
+
+    /// Samples in a block; neighbouring ids `[j·block_rows, (j + 1)·block_rows)` are read together.
+    #[must_use]
+    pub fn block_rows(&self) -> u64 {
+        self.block_rows
+    }
+
+    /// Ids below this lie in blocks; those from here on are the tail, read one by one.
+    #[must_use]
+    pub fn tail_start(&self) -> u64 {
+        if self.shuffle.is_some() { self.lanes * self.blocks_per_lane * self.block_rows } else { self.samples }
+    }
+
+    /// Rows that lane `lane` has in this epoch; lanes differ by one at most.
+    #[must_use]
+    pub fn lane_rows(&self, lane: u64) -> u64 {
+        if self.shuffle.is_some() {
+            self.blocks_per_lane * self.block_rows + share(self.samples - self.tail_start(), lane, self.lanes).1
+        } else {
+            let batch = self.lanes * self.hand;
+            self.samples / batch * self.hand + share(self.samples % batch, lane, self.lanes).1
+        }
+    }
+
+    /// Writes the sample ids of rows `[first, first + out.len())` of a lane; rows past its end start again at its row 0.
+    pub fn lane_ids(&self, lane: u64, first: u64, out: &mut [i64]) {
+        let rows = self.lane_rows(lane);
+        if rows == 0 {
+            // An epoch shorter than the number of lanes: an empty lane borrows from the whole, only ever as padding.
+            for (place, id) in out.iter_mut().enumerate() {
+                *id = ((lane + first + place as u64) % self.samples) as i64;
+            }
+            return;
+        }
+        match &self.shuffle {
+            None => {
+                out.iter_mut().enumerate().for_each(|(i, id)| *id = self.natural_id(lane, (first + i as u64) % rows))
+            }
+            Some(shuffle) => {
+                let mut lane = Lane::new(self, shuffle, lane, rows);
+                let mut row = first % rows;
+                for id in out {
+                    *id = lane.id(row);
+                    row = if row + 1 == rows { 0 } else { row + 1 };
+                }
+            }
+        }
+    }
+
+    /// Writes the ids of `steps` whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after
+    /// lane, in it `hand` rows. `out` holds steps × lanes × hand ids.
+    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64]) {
+        let hand = usize::try_from(self.hand).unwrap_or(usize::MAX);
+        let width = usize::try_from(lanes.1 - lanes.0).unwrap_or(usize::MAX) * hand;
+        out.par_chunks_mut(width * STEPS_PER_TASK).enumerate().for_each(|(task, out)| {
+            let first = (step + (task * STEPS_PER_TASK) as u64) * self.hand;
+            let mut rows = vec![0; out.len() / width * hand];
+            for (place, lane) in (lanes.0..lanes.1).enumerate() {
+                self.lane_ids(lane, first, &mut rows);
+                for (step, hands) in rows.chunks_exact(hand).enumerate() {
+                    out[step * width + place * hand..][..hand].copy_from_slice(hands);
+                }
+            }
+        });
+    }
+
+    fn natural_id(&self, lane: u64, row: u64) -> i64 {
+        let batch = self.lanes * self.hand;
+        let (step, place) = (row / self.hand, row % self.hand);
+        let full = self.samples / batch;
+        let within = if step < full {
+            lane * self.hand + place
+        } else {
+            share(self.samples % batch, lane, self.lanes).0 + place
+        };
+        (step * batch + within) as i64
+    }
+
+    /// The ids of the first rows of the blocks among which rows `[first, last)` of a lane are mixed, each once, and
+    /// single ids of the tail (≥ `tail_start`) that those rows take.
+    #[must_use]
+    pub fn lane_blocks(&self, lane: u64, first: u64, last: u64) -> Vec<i64> {
+        let rows = self.lane_rows(lane);
+        let Some(shuffle) = self.shuffle.as_ref().filter(|_| rows > 0 && last > first) else { return Vec::new() };
+        let lane = Lane::new(self, shuffle, lane, rows);
+        let mut found = Vec::new();
+        let mut row = first;
+        while row < last {
+            row += lane.blocks_from(row % rows, (last - row).min(rows), &mut found);
+        }
+        found
+    }
+}
+
+/// One lane of a shuffled epoch, walked row by row; remembers the permutation of the window it is in.
+struct Lane<'a> {
+    order: &'a EpochOrder,
+    shuffle: &'a Shuffle,
+    lane: u64,
+    rows: u64,
+    in_blocks: u64,
+    start: u64,
+    window: u64,
+    permutation: Permutation,
+}
+
+impl<'a> Lane<'a> {
+    fn new(order: &'a EpochOrder, shuffle: &'a Shuffle, lane: u64, rows: u64) -> Self {
+        let windows = order.blocks_per_lane.div_ceil(order.window_blocks).max(1);
+        let draw = mix(&[shuffle.key, START, lane]) % windows;
+        Self {
+            order,
+            shuffle,
+            lane,
+            rows,
+            in_blocks: order.blocks_per_lane * order.block_rows,
+            start: draw * order.window_blocks * order.block_rows,
+            window: u64::MAX,
+            permutation: Permutation::new(1, 0),
+        }
+    }
+
+    fn window_rows(&self) -> u64 {
+        self.order.window_blocks * self.order.block_rows
+    }
+
+    fn block(&self, slot: u64) -> u64 {
+        self.shuffle.blocks.apply(self.lane * self.order.blocks_per_lane + slot)
+    }
+
+    fn tail_id(&self, place: u64) -> u64 {
+        let tail = self.order.samples - self.order.tail_start();
+        self.order.tail_start() + self.shuffle.tail.apply(share(tail, self.lane, self.order.lanes).0 + place)
+    }
+
+    fn id(&mut self, row: u64) -> i64 {
+        let mut place = row + self.start;
+        if place >= self.rows {
+            place -= self.rows;
+        }
+        if place >= self.in_blocks {
+            return self.tail_id(place - self.in_blocks) as i64;
+        }
+        if self.order.block_rows == 1 {
+            return self.block(place) as i64;
+        }
+        let window = place / self.window_rows();
+        if window != self.window {
+            let rows = self.window_rows().min(self.in_blocks - window * self.window_rows());
+            let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
+            self.permutation = Permutation::new(rows, key);
+            self.window = window;
+        }
+        let mixed = self.permutation.apply(place - window * self.window_rows());
+        let slot = window * self.order.window_blocks + mixed / self.order.block_rows;
+        (self.block(slot) * self.order.block_rows + mixed % self.order.block_rows) as i64
+    }
+
+    /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
+    fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<i64>) -> u64 {
+        let mut place = row + self.start;
+        if place >= self.rows {
+            place -= self.rows;
+        }
+        if place >= self.in_blocks {
+            let rows = wanted.min(self.rows - place);
+            found.extend((0..rows).map(|i| self.tail_id(place - self.in_blocks + i) as i64));
+            return rows;
+        }
+        let window = place / self.window_rows();
+        let first = window * self.order.window_blocks;
+        let last = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
+        found.extend((first..last).map(|slot| (self.block(slot) * self.order.block_rows) as i64));
+        ((window + 1) * self.window_rows()).min(self.in_blocks) - place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn epoch(order: &EpochOrder) -> Vec<i64> {
+        let mut all = Vec::new();
+        for lane in 0..order.lanes {
+            let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+            order.lane_ids(lane, 0, &mut ids);
+            all.extend(ids);
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_comes_once(
+            samples in 1_u64..3_000, lanes_log in 0_u32..5, hand in 1_u64..6, rows in 1_u64..40, window in 1_u64..6,
+            key in any::<u64>(), shuffled in any::<bool>(),
+        ) {
+            let lanes = 1 << lanes_log;
+            let order = if shuffled {
+                EpochOrder::shuffled(samples, lanes, hand, rows, window, key)
+            } else {
+                EpochOrder::natural(samples, lanes, hand, rows)
+            };
+            let mut ids = epoch(&order);
+            ids.sort_unstable();
+            prop_assert!(ids.iter().copied().eq(0..i64::try_from(samples).unwrap()));
+            let lengths: Vec<u64> = (0..lanes).map(|lane| order.lane_rows(lane)).collect();
+            prop_assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
+        }
+
+        #[test]
+        fn blocks_hold_the_rows_and_belong_to_one_lane(
+            samples in 64_u64..3_000, lanes_log in 0_u32..4, rows in 2_u64..40, window in 1_u64..6, key in any::<u64>(),
+        ) {
+            let lanes = 1 << lanes_log;
+            let order = EpochOrder::shuffled(samples, lanes, 1, rows, window, key);
+            let block = i64::try_from(order.block_rows()).unwrap();
+            let tail = i64::try_from(order.tail_start()).unwrap();
+            let mut owner = std::collections::HashMap::new();
+            for lane in 0..lanes {
+                let count = order.lane_rows(lane);
+                for first in (0..count).step_by(7) {
+                    let last = (first + 7).min(count);
+                    let mut ids = vec![0; usize::try_from(last - first).unwrap()];
+                    order.lane_ids(lane, first, &mut ids);
+                    let blocks = order.lane_blocks(lane, first, last);
+                    for id in ids {
+                        let start = if id >= tail { id } else { id / block * block };
+                        prop_assert!(blocks.contains(&start));
+                        prop_assert_eq!(*owner.entry(start).or_insert(lane), lane);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn natural_order_deals_hands() {
+        let order = EpochOrder::natural(10, 2, 2, 1);
+        let mut ids = [0; 4];
+        order.lane_ids(0, 0, &mut ids);
+        assert_eq!(ids, [0, 1, 4, 5]);
+        order.lane_ids(1, 0, &mut ids);
+        assert_eq!(ids, [2, 3, 6, 7]);
+    }
+
+    #[test]
+    fn blocks_fit_with_a_short_tail() {
+        let (rows, blocks) = fit_blocks(1_000_000, 64, 4_400);
+        assert!((4_400..=4_656).contains(&rows) && blocks == 3);
+        assert_eq!(fit_blocks(10, 64, 4), (1, 0));
+        assert_eq!(fit_blocks(130, 64, 1), (1, 2));
+    }
+}
