@@ -10,30 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
+from penstock.shards import Shards
 from penstock.spec import Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Shards:
-    """The files of a dataset, as columns.
-
-    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
-    (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
-    """
-
-    paths: pa.LargeStringArray
-    sizes: Ids
-    versions: Ids
-    root: str = ""
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def path(self, shard: int) -> str:
-        """The name of one shard."""
-        return str(self.paths[shard])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +45,16 @@ class Manifest:
         if self.offset is None:
             return samples
         return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    def place(self, sample: int) -> str:
+        """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""
+        if len(self.shards) == 0:
+            return f"sample {sample}"
+        shard = int(self.shard_of(np.array([sample]))[0])
+        path = self.shards.path(shard)
+        if self.offset is None:
+            return path
+        return f"{path}, record {sample - int(self.first_sample[shard])}, byte {int(self.offset[sample]):,}"
 
     @cached_property
     def digest(self) -> str:
