@@ -9,6 +9,7 @@ pub mod files;
 pub mod gather;
 pub mod geometry;
 pub mod image;
+pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;
