@@ -5,9 +5,13 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod crc32c;
+pub mod example;
 pub mod files;
+pub mod framing;
 pub mod gather;
 pub mod keys;
 pub mod order;
 pub mod permute;
 pub mod pool;
+mod prefetch;

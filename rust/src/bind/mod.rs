@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod files;
 mod gather;
 mod order;
+mod tfrecord;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -31,5 +32,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     files::register(module)?;
     gather::register(module)?;
-    order::register(module)
+    order::register(module)?;
+    tfrecord::register(module)
 }
