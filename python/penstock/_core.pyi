@@ -1,3 +1,54 @@
 """Signatures of the compiled module, checked against it by stubtest."""
 
+from collections.abc import Sequence
+from typing import TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
 __version__: str
+
+_Ids: TypeAlias = npt.NDArray[np.int64]
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+# order
+
+@final
+class EpochOrder:
+    """The order of one epoch: lanes × hand rows a step; every method is arithmetic."""
+
+    @staticmethod
+    def natural(samples: int, lanes: int, hand: int, block_rows: int) -> EpochOrder: ...
+    @staticmethod
+    def shuffled(samples: int, lanes: int, hand: int, block_rows: int, window_blocks: int, key: int) -> EpochOrder: ...
+    @property
+    def block_rows(self) -> int: ...
+    @property
+    def tail_start(self) -> int: ...
+    def lane_rows(self, lane: int) -> int: ...
+    def lane_ids(self, lane: int, first: int, count: int) -> _Ids: ...
+    def step_ids(self, lanes: tuple[int, int], step: int, rows: int, threads: int) -> _Ids: ...
+    def blocks(self, lanes: tuple[int, int], first: int, last: int) -> _Ids: ...
+
+def mix(words: Sequence[int]) -> int: ...
+
+# gather
+
+def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
+def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
+
+# files
+
+def walk_files(root: str, threads: int) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
+def stat_files(paths: Sequence[str]) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
+def read_ranges(
+    path_offsets: _Ids,
+    path_bytes: _Bytes,
+    sizes: _Ids,
+    shard: _Ids,
+    offset: _Ids,
+    length: _Ids,
+    out: _Bytes,
+    at: _Ids,
+    threads: int,
+) -> None: ...
