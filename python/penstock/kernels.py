@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from penstock._core import (
     EpochOrder,
+    ExampleParser,
+    WorkProgress,
     gather_rows,
+    index_tfrecords,
+    infer_examples,
+    is_tfrecord,
     join_spans,
     mix,
     read_ranges,
+    recognise_tfrecord_packing,
     stat_files,
+    unpack_files_once,
     walk_files,
 )
 from penstock._core import __version__ as native_version
 
 __all__ = [
     "EpochOrder",
+    "ExampleParser",
+    "WorkProgress",
     "gather_rows",
+    "index_tfrecords",
+    "infer_examples",
+    "is_tfrecord",
     "join_spans",
     "mix",
     "native_version",
     "read_ranges",
+    "recognise_tfrecord_packing",
     "stat_files",
+    "unpack_files_once",
     "walk_files",
 ]

@@ -12,7 +12,7 @@ use super::{Bytes, Ids, Out, kernel_pool, misuse};
 use crate::example::element::Dtype;
 use crate::example::fault::RowFailure;
 use crate::example::{Column, Filled, Parser, Records, Target, infer};
-use crate::framing::unpack::{Bounds, Job, Packing, recognise_files, unpack_files};
+use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
 use crate::framing::{FileTrouble, Progress, Trouble, tfrecord};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -65,6 +65,13 @@ fn file_error(py: Python<'_>, path: &str, trouble: Trouble) -> PyErr {
             made.map_or_else(|error| error, PyErr::from_value)
         }
     }
+}
+
+/// Whether a file that begins with `head` is a TFRecord file, or packed with gzip as they often are.
+#[pyfunction]
+fn is_tfrecord(head: &[u8]) -> bool {
+    let plain = head.first_chunk().is_some_and(|header| tfrecord::data_length(header).is_ok());
+    plain || recognise(head) == Packing::Gzip
 }
 
 /// How each file is packed: 0 not at all, 1 gzip, 2 zlib.
@@ -271,6 +278,7 @@ fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<WorkProgress>()?;
     module.add_class::<ExampleParser>()?;
+    module.add_function(wrap_pyfunction!(is_tfrecord, module)?)?;
     module.add_function(wrap_pyfunction!(recognise_tfrecord_packing, module)?)?;
     module.add_function(wrap_pyfunction!(unpack_files_once, module)?)?;
     module.add_function(wrap_pyfunction!(index_tfrecords, module)?)?;
