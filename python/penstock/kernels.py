@@ -5,8 +5,11 @@ from __future__ import annotations
 from penstock._core import (
     EpochOrder,
     ExampleParser,
+    ImageProgram,
     WorkProgress,
+    decode_image,
     gather_rows,
+    image_info,
     index_tfrecords,
     infer_examples,
     is_tfrecord,
@@ -23,8 +26,11 @@ from penstock._core import __version__ as native_version
 __all__ = [
     "EpochOrder",
     "ExampleParser",
+    "ImageProgram",
     "WorkProgress",
+    "decode_image",
     "gather_rows",
+    "image_info",
     "index_tfrecords",
     "infer_examples",
     "is_tfrecord",

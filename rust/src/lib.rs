@@ -10,6 +10,8 @@ pub mod example;
 pub mod files;
 pub mod framing;
 pub mod gather;
+pub mod geometry;
+pub mod image;
 pub mod keys;
 pub mod order;
 pub mod permute;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod files;
 mod gather;
+mod image;
 mod order;
 mod tfrecord;
 
@@ -32,6 +33,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     files::register(module)?;
     gather::register(module)?;
+    image::register(module)?;
     order::register(module)?;
     tfrecord::register(module)
 }
