@@ -5,7 +5,10 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod crc32c;
+pub mod example;
 pub mod files;
+pub mod framing;
 pub mod gather;
 pub mod geometry;
 pub mod image;
@@ -14,3 +17,4 @@ pub mod keys;
 pub mod order;
 pub mod permute;
 pub mod pool;
+mod prefetch;

@@ -144,7 +144,7 @@ def _lower_read(maker: _Maker, _: Node) -> None:
     if maker.source.random_access:
         maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
         return
-    shards, places, slots = maker.source.manifest.shards, Places(maker.source.manifest), Slots()
+    shards, places, slots = maker.source.manifest.stored, Places(maker.source.manifest), Slots()
 
     def read(shard: Any, offset: Any, length: Any, out: Any, at: Any) -> None:
         maker.read(shards, shard, offset, length, out, at)
@@ -234,7 +234,7 @@ def _first_item(maker: _Maker) -> Item:
     source = maker.source
     item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
     if not source.random_access:
-        shards = source.manifest.shards
+        shards = source.manifest.stored
         read = ReadRecords(Places(source.manifest), lambda *ranges: maker.read(shards, *ranges), Slots())
         item = read(item)
     return _Parse(source, maker.slots, 1)(item)
