@@ -15,7 +15,7 @@ use crate::permute::Permutation;
 use rayon::prelude::*;
 
 /// Steps that one task of the pool computes; fewer would derive the windows' keys too often.
-const STEPS_PER_TASK: usize = 32;
+const STEPS_PER_TASK: usize = 8;
 
 const BLOCKS: u64 = 1;
 const TAIL: u64 = 2;
@@ -47,13 +47,18 @@ fn share(total: u64, lane: u64, lanes: u64) -> (u64, u64) {
     (edge(lane), edge(lane + 1) - edge(lane))
 }
 
-/// Block length near `wanted` (at most a quarter longer) that leaves the shortest tail; and the blocks of each lane.
+/// Block length near `wanted` (a quarter longer at most, where there are blocks enough to choose) that leaves the shortest
+/// tail, and the blocks of each lane. The tail is always shorter than one row a block.
 fn fit_blocks(samples: u64, lanes: u64, wanted: u64) -> (u64, u64) {
-    let wanted = wanted.clamp(1, (samples / lanes).max(1));
-    (wanted..=wanted + (wanted / 4).min(256))
-        .map(|rows| (rows, samples / (lanes * rows)))
-        .filter(|&(_, blocks)| blocks > 0)
-        .min_by_key(|&(rows, blocks)| samples - lanes * blocks * rows)
+    let lane_rows = samples / lanes;
+    if lane_rows == 0 {
+        return (1, 0);
+    }
+    let most = (lane_rows / wanted.max(1)).max(1);
+    let least = (lane_rows * 4 / (wanted.max(1) * 5)).clamp(1, most).max(most.saturating_sub(256));
+    (least..=most)
+        .map(|blocks| (lane_rows / blocks, blocks))
+        .min_by_key(|&(rows, blocks)| (samples - lanes * blocks * rows, std::cmp::Reverse(blocks)))
         .unwrap_or((1, 0))
 }
 
@@ -180,6 +185,8 @@ struct Lane<'a> {
     in_blocks: u64,
     start: u64,
     window: u64,
+    /// First ids of the blocks in the window.
+    blocks: Vec<u64>,
     permutation: Permutation,
 }
 
@@ -195,6 +202,7 @@ impl<'a> Lane<'a> {
             in_blocks: order.blocks_per_lane * order.block_rows,
             start: draw * order.window_blocks * order.block_rows,
             window: u64::MAX,
+            blocks: Vec::new(),
             permutation: Permutation::new(1, 0),
         }
     }
@@ -225,14 +233,21 @@ impl<'a> Lane<'a> {
         }
         let window = place / self.window_rows();
         if window != self.window {
-            let rows = self.window_rows().min(self.in_blocks - window * self.window_rows());
-            let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
-            self.permutation = Permutation::new(rows, key);
-            self.window = window;
+            self.enter(window);
         }
         let mixed = self.permutation.apply(place - window * self.window_rows());
-        let slot = window * self.order.window_blocks + mixed / self.order.block_rows;
-        (self.block(slot) * self.order.block_rows + mixed % self.order.block_rows) as i64
+        let (block, row) = (mixed / self.order.block_rows, mixed % self.order.block_rows);
+        (self.blocks[block as usize] + row) as i64
+    }
+
+    fn enter(&mut self, window: u64) {
+        let rows = self.window_rows().min(self.in_blocks - window * self.window_rows());
+        let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
+        self.permutation = Permutation::new(rows, key);
+        self.window = window;
+        let first = window * self.order.window_blocks;
+        let slots = first..first + rows / self.order.block_rows;
+        self.blocks = slots.map(|slot| self.block(slot) * self.order.block_rows).collect();
     }
 
     /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
@@ -327,8 +342,9 @@ mod tests {
     #[test]
     fn blocks_fit_with_a_short_tail() {
         let (rows, blocks) = fit_blocks(1_000_000, 64, 4_400);
-        assert!((4_400..=4_656).contains(&rows) && blocks == 3);
+        assert_eq!((rows, blocks), (5_208, 3));
         assert_eq!(fit_blocks(10, 64, 4), (1, 0));
         assert_eq!(fit_blocks(130, 64, 1), (1, 2));
+        assert_eq!(fit_blocks(100, 64, 50), (1, 1));
     }
 }

@@ -101,7 +101,8 @@ def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: De
             LOWER[type(node)](maker, node)
     maker.end(deliver)
     rows = order.batch_size // where.world_size
-    row_bytes = max(1, sum(field.row_bytes for field in maker.widest.values()))
+    record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
+    row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
     alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
     return Lowered(
         order=order,

@@ -7,6 +7,7 @@ is read when its first row is needed and kept while the window of its lane is op
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from penstock.spec import Bytes, Ids, Spans
 
 #: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
 Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
+
+
+#: Bytes of blocks that share a buffer; its memory is free when the last of them is.
+_BUFFER_BYTES = 8 << 20
 
 
 class Cursor:
@@ -45,6 +50,22 @@ class Places:
         if self._manifest.offset is None:
             return shard, np.zeros(len(samples), dtype=np.int64), self._manifest.shards.sizes[samples]
         return shard, self._manifest.offset[samples], self._manifest.length[samples]
+
+    def ranges(self, first: Ids, end: Ids) -> tuple[Ids, Ids, Ids, Ids]:
+        """Byte ranges of runs of records [first[i], end[i]): the run's number i, shard, offset, length; one range a shard."""
+        owner = np.arange(len(first))
+        while True:
+            shard = self._manifest.shard_of(first)
+            cut = np.minimum(end, self._manifest.first_sample[shard + 1])
+            over = cut < end
+            if not over.any():
+                break
+            owner = np.append(owner, owner[over])
+            first, end = np.append(first, cut[over]), np.append(cut, end[over])
+        turn = np.lexsort((first, owner))
+        shard, offset, _ = self.of(first[turn])
+        _, last_offset, last_length = self.of(end[turn] - 1)
+        return owner[turn], shard, offset, last_offset + last_length - offset
 
 
 class ReadRecords:
@@ -88,27 +109,28 @@ class ReadBlocks:
         return item
 
     def _load(self, starts: list[int], epoch: Any) -> None:
-        """Reads the blocks that begin at sample ids `starts`, all in one go; a block may span several shards."""
+        """Reads the blocks that begin at sample ids `starts`, several into one buffer."""
         if not starts:
             return
-        plans = [self._plan(start, epoch) for start in starts]
-        shard, offset, length = (np.concatenate([plan[part] for plan in plans]) for part in range(3))
-        ends = np.cumsum(length)
-        buffer = self._slots.take(int(ends[-1]))
-        self._read(shard, offset, length, buffer, ends - length)
-        last = np.cumsum([len(plan[0]) for plan in plans])
-        begin = np.append(0, ends[last - 1])
-        for number, (start, plan) in enumerate(zip(starts, plans, strict=True)):
-            self._pieces[start] = _Piece(buffer[begin[number] : begin[number + 1]], *plan)
+        first = np.array(starts, dtype=np.int64)
+        rows = np.where(first >= epoch.tail_start, 1, epoch.block_rows)
+        owner, *ranges = self._places.ranges(first, np.minimum(first + rows, self._order.samples))
+        parts = np.searchsorted(owner, np.arange(len(first) + 1))
+        sizes = np.add.reduceat(ranges[2], parts[:-1])
+        buffer_of = (np.cumsum(sizes) - sizes) // _BUFFER_BYTES
+        edges = np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
+        for low, high in pairwise(edges):
+            self._load_together(starts[low:high], parts[low : high + 1].tolist(), ranges)
 
-    def _plan(self, start: int, epoch: Any) -> tuple[Ids, Ids, Ids]:
-        """The byte ranges (shard, offset, length) of a block, one a shard."""
-        rows = 1 if start >= epoch.tail_start else epoch.block_rows
-        samples = np.arange(start, min(start + rows, self._order.samples), dtype=np.int64)
-        shard, offset, length = self._places.of(samples)
-        first = np.flatnonzero(np.diff(shard, prepend=-1))
-        last = np.append(first[1:], len(shard)) - 1
-        return shard[first], offset[first], offset[last] + length[last] - offset[first]
+    def _load_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
+        """Reads blocks into one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
+        shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
+        edges = np.append(0, np.cumsum(length))
+        buffer = self._slots.take(int(edges[-1]))
+        self._read(shard, offset, length, buffer, edges[:-1])
+        for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
+            part = slice(low, high)
+            self._pieces[start] = _Piece(buffer[edges[low] : edges[high]], shard[part], offset[part], length[part])
 
     def _spans(self, samples: Ids, pieces: list[_Piece], row_block: Ids) -> Spans:
         shard, offset, length = self._places.of(samples)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow.compute as pc
 
 from penstock.shards import Shards
 from penstock.spec import Ids
@@ -64,9 +65,9 @@ class Manifest:
         """
         state = hashlib.blake2b(digest_size=16)
         state.update(self.format.encode())
-        cut = len(self.shards.root.encode())
-        for name in self.shards.paths:
-            state.update(name.as_py().encode()[cut:] + b"\0")
+        below_root = pc.utf8_slice_codeunits(self.shards.paths, len(self.shards.root))
+        for buffer in below_root.buffers()[1:]:
+            state.update(buffer or b"")
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
         return state.hexdigest()
