@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from penstock._core import (
     EpochOrder,
+    ImageProgram,
+    decode_image,
     gather_rows,
+    image_info,
     join_spans,
     mix,
     read_ranges,
@@ -15,7 +18,10 @@ from penstock._core import __version__ as native_version
 
 __all__ = [
     "EpochOrder",
+    "ImageProgram",
+    "decode_image",
     "gather_rows",
+    "image_info",
     "join_spans",
     "mix",
     "native_version",

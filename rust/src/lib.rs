@@ -7,6 +7,8 @@
 mod bind;
 pub mod files;
 pub mod gather;
+pub mod geometry;
+pub mod image;
 pub mod keys;
 pub mod order;
 pub mod permute;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod files;
 mod gather;
+mod image;
 mod order;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
@@ -31,5 +32,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     files::register(module)?;
     gather::register(module)?;
+    image::register(module)?;
     order::register(module)
 }

@@ -1,0 +1,227 @@
+"""The operations on pictures, described: frozen, checked when made, plain values only (so that they can be written as JSON).
+
+Names, defaults and the order of arguments are torchvision v2's. Sizes are (height, width).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from penstock.errors import PlanError
+
+Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
+Pair: TypeAlias = tuple[int, int]
+Span: TypeAlias = tuple[float, float]
+
+_DTYPES = ("uint8", "float16", "bfloat16", "float32")
+_LARGEST_SIDE = 1 << 16
+
+
+class Statistics(NamedTuple):
+    """Mean and standard deviation by channel, of numbers in [0, 1]."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Bytes of a JPEG, PNG, WebP, BMP or GIF (first frame) file to RGB pixels, as Pillow's `convert("RGB")`.
+
+    apply_exif: turn the picture as its EXIF orientation says, as `PIL.ImageOps.exif_transpose`.
+    """
+
+    apply_exif: bool = False
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """A random part of the picture, resized to `size`: up to ten draws, then the middle.
+
+    scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
+    """
+
+    size: int | Pair
+    scale: Span = (0.08, 1.0)
+    ratio: Span = (3 / 4, 4 / 3)
+    interpolation: Interpolation = "bilinear"
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        _set(self, size=_both_sides(self, self.size), scale=_range(self, self.scale), ratio=_range(self, self.ratio))
+        _check(self, self.scale[0] > 0 and self.ratio[0] > 0, "scale and ratio above 0")
+        _check_interpolation(self, self.interpolation)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The whole picture, resized: its shorter side to `size` pixels, or both sides to `size` = (height, width).
+
+    max_size: most pixels of the longer side; only for one number as size.
+    """
+
+    size: int | Pair
+    interpolation: Interpolation = "bilinear"
+    max_size: int | None = None
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        size = self.size
+        if not isinstance(size, int):
+            size = _both_sides(self, size[0]) if len(size) == 1 else _both_sides(self, size)
+            size = size[0] if len(self.size) == 1 else size  # type: ignore[arg-type]
+        _set(self, size=size)
+        _check(self, _is_side(size) if isinstance(size, int) else True, "a size from 1 to 65,536")
+        if self.max_size is not None:
+            _check(self, isinstance(size, int) and size < self.max_size, "max_size above size, which is one number")
+        _check_interpolation(self, self.interpolation)
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """The middle `size` of the picture; zeros around it where the picture is smaller."""
+
+    size: int | Pair
+
+    def __post_init__(self) -> None:
+        _set(self, size=_both_sides(self, self.size))
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip:
+    """Left and right exchanged, with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip:
+    """Top and bottom exchanged, with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """(x - mean) / std by channel; on uint8 it first scales to [0, 1], and the result is float32.
+
+    `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
+    """
+
+    mean: tuple[float, ...] | Statistics
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        mean, std = self.mean if isinstance(self.mean, Statistics) and self.std is None else (self.mean, self.std)
+        _check(self, std is not None, "mean and std, or Normalize(IMAGENET)")
+        _set(self, mean=_numbers(mean), std=_numbers(std))
+        _check(self, len(self.means) == len(self.stds) in (1, 3), "as many means as stds: 3, or 1")
+        _check(self, all(math.isfinite(x) for x in self.means), "finite means")
+        _check(self, all(math.isfinite(x) and x > 0 for x in self.stds), "finite stds above 0")
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """The mean of each channel."""
+        return self.mean
+
+    @property
+    def stds(self) -> tuple[float, ...]:
+        """The standard deviation of each channel."""
+        return self.std or ()
+
+
+@dataclass(frozen=True)
+class ToDtype:
+    """Numbers of another dtype: "uint8", "float16", "bfloat16" or "float32".
+
+    scale: also from 0 … 255 to 0 … 1 (and back), as torchvision's.
+    """
+
+    dtype: str
+    scale: bool = False
+
+    def __post_init__(self) -> None:
+        _set(self, dtype=_dtype_name(self.dtype))
+        _check(self, self.dtype in _DTYPES, f"one of {', '.join(_DTYPES)}")
+
+
+@dataclass(frozen=True)
+class ToLayout:
+    """The order of the axes of a batch: "NCHW", as torch wants it and every chain has it by default, or "NHWC"."""
+
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+    def __post_init__(self) -> None:
+        _check(self, self.layout in ("NCHW", "NHWC"), '"NCHW" or "NHWC"')
+
+
+ImageOp: TypeAlias = (
+    Decode
+    | RandomResizedCrop
+    | Resize
+    | CenterCrop
+    | RandomHorizontalFlip
+    | RandomVerticalFlip
+    | Normalize
+    | ToDtype
+    | ToLayout
+)
+GEOMETRY = (RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, RandomVerticalFlip)
+
+
+def _set(op: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(op, name, value)
+
+
+def _check(op: object, holds: bool, wanted: str) -> None:
+    if not holds:
+        raise PlanError(f"{op}: give {wanted}")
+
+
+def _check_interpolation(op: object, interpolation: str) -> None:
+    _check(op, interpolation in ("nearest", "bilinear", "bicubic"), 'interpolation "bilinear", "bicubic" or "nearest"')
+
+
+def _is_side(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= _LARGEST_SIDE
+
+
+def _both_sides(op: object, size: int | Sequence[int]) -> Pair:
+    sides = (size, size) if isinstance(size, int) else tuple(size)
+    _check(op, len(sides) == 2 and all(_is_side(side) for side in sides), "a size from 1 to 65,536, or (height, width)")
+    return sides[0], sides[1]
+
+
+def _range(op: object, span: Sequence[float]) -> Span:
+    low, high = (float(bound) for bound in span) if len(span) == 2 else (1.0, 0.0)
+    _check(op, low <= high < math.inf, "ranges as (low, high)")
+    return low, high
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values) if isinstance(values, Sequence) else (float(values),)
+
+
+def _dtype_name(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
+    if name in _DTYPES:
+        return name
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return name

@@ -1,0 +1,233 @@
+//! Pictures: `ImageProgram`, `image_info` and `decode_image`.
+
+use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::{Bytes, Ids};
+use crate::image::batch::{self, RowFault};
+use crate::image::emit::{Dtype, Format, Layout};
+use crate::image::fault::Fault;
+use crate::image::filter::{Filter, Scaling};
+use crate::image::ops::{Fit, Op};
+use crate::image::pixels::Stored;
+use crate::image::program::{Picture, Program};
+use crate::image::single;
+
+/// What is done to every picture of a column; made once, used from any thread.
+#[pyclass(frozen)]
+pub struct ImageProgram(Program);
+
+fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
+    from: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    let value = from.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("no {name:?} in the description")))?;
+    value.extract().map_err(Into::into)
+}
+
+fn unknown(what: &str, name: &str) -> PyErr {
+    PyValueError::new_err(format!("unknown {what} {name:?}"))
+}
+
+fn scaling(from: &Bound<'_, PyDict>) -> PyResult<Scaling> {
+    let name: String = item(from, "interpolation")?;
+    let filter = match name.as_str() {
+        "nearest" => Filter::Nearest,
+        "bilinear" => Filter::Bilinear,
+        "bicubic" => Filter::Bicubic,
+        _ => return Err(unknown("interpolation", &name)),
+    };
+    Ok(Scaling { filter, antialias: item(from, "antialias")? })
+}
+
+fn op(from: &Bound<'_, PyDict>) -> PyResult<Op> {
+    let name: String = item(from, "op")?;
+    Ok(match name.as_str() {
+        "RandomResizedCrop" => Op::RandomResizedCrop {
+            size: item(from, "size")?,
+            scale: item(from, "scale")?,
+            ratio: item(from, "ratio")?,
+            scaling: scaling(from)?,
+        },
+        "Resize" => {
+            let fit = if let Ok((height, width)) = item(from, "size") {
+                Fit::Exact { height, width }
+            } else {
+                Fit::Shorter { size: item(from, "size")?, max_size: item(from, "max_size")? }
+            };
+            Op::Resize { fit, scaling: scaling(from)? }
+        }
+        "CenterCrop" => {
+            let (height, width) = item(from, "size")?;
+            Op::CenterCrop { height, width }
+        }
+        "RandomHorizontalFlip" => Op::FlipHorizontal(item(from, "p")?),
+        "RandomVerticalFlip" => Op::FlipVertical(item(from, "p")?),
+        _ => return Err(unknown("operation", &name)),
+    })
+}
+
+fn format(from: &Bound<'_, PyDict>) -> PyResult<Format> {
+    let (dtype, layout): (String, String) = (item(from, "dtype")?, item(from, "layout")?);
+    Ok(Format {
+        height: item(from, "height")?,
+        width: item(from, "width")?,
+        channels: match item(from, "channels")? {
+            1 => 1,
+            3 => 3,
+            other => return Err(unknown("number of channels", &other.to_string())),
+        },
+        dtype: match dtype.as_str() {
+            "uint8" => Dtype::Uint8,
+            "float16" => Dtype::Float16,
+            "bfloat16" => Dtype::Bfloat16,
+            "float32" => Dtype::Float32,
+            _ => return Err(unknown("dtype", &dtype)),
+        },
+        layout: match layout.as_str() {
+            "NCHW" => Layout::Nchw,
+            "NHWC" => Layout::Nhwc,
+            _ => return Err(unknown("layout", &layout)),
+        },
+        scale: item(from, "scale")?,
+        bias: item(from, "bias")?,
+    })
+}
+
+/// Raises `penstock.errors.RowError(row, found, do)`.
+fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
+    let RowFault { row, fault: Fault { found, remedy } } = fault;
+    let raise = || py.import("penstock.errors")?.getattr("RowError")?.call1((*row, found, remedy));
+    raise().map_or_else(|error| error, PyErr::from_value)
+}
+
+fn value_error(fault: Fault) -> PyErr {
+    PyValueError::new_err(fault.to_string())
+}
+
+#[pymethods]
+impl ImageProgram {
+    #[new]
+    fn new(
+        ops: Vec<(u64, Bound<'_, PyDict>)>,
+        output: &Bound<'_, PyDict>,
+        apply_exif: bool,
+        pixels_limit: u64,
+    ) -> PyResult<Self> {
+        let ops = ops.iter().map(|(number, from)| Ok((*number, op(from)?))).collect::<PyResult<_>>()?;
+        Ok(Self(Program { ops, apply_exif, format: format(output)?, pixels_limit }))
+    }
+
+    /// The (height, width) of the result for an encoded picture.
+    fn size_of(&self, py: Python<'_>, data: &[u8]) -> PyResult<(u32, u32)> {
+        let size = py.detach(|| single::size_after(&self.0, data)).map_err(value_error)?;
+        Ok((size.1, size.0))
+    }
+
+    /// The (height, width) of the result for pixels of the given height and width.
+    fn size_from(&self, height: u32, width: u32) -> PyResult<(u32, u32)> {
+        let size = single::size_from(&self.0, (width, height)).map_err(value_error)?;
+        Ok((size.1, size.0))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
+    fn run(
+        &self,
+        py: Python<'_>,
+        buffers: Vec<Bytes<'_>>,
+        which: Ids<'_>,
+        offset: Ids<'_>,
+        length: Ids<'_>,
+        samples: Ids<'_>,
+        key: u64,
+        mut out: PyReadwriteArray1<'_, u8>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
+        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
+        let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
+        let rows = samples.len();
+        if which.len() != rows || offset.len() != rows || length.len() != rows {
+            return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
+        }
+        self.check_out(rows, out.len())?;
+        let picture = |row: usize| {
+            span(&buffers, which[row], offset[row], length[row])
+                .map(Picture::Encoded)
+                .ok_or_else(|| Fault::new("a span that lies outside of its buffer", "report this to the maintainers"))
+        };
+        py.detach(|| batch::run(&self.0, picture, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
+    }
+
+    fn run_dense(
+        &self,
+        py: Python<'_>,
+        pixels: PyReadonlyArray4<'_, u8>,
+        samples: Ids<'_>,
+        key: u64,
+        mut out: PyReadwriteArray1<'_, u8>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let (shape, samples, out) = (pixels.as_array().shape().to_vec(), samples.as_slice()?, out.as_slice_mut()?);
+        let bytes = pixels.as_slice()?;
+        let stored = match shape[3] {
+            1 => Stored::Grey8,
+            3 => Stored::Rgb8,
+            other => return Err(PyValueError::new_err(format!("pixels of {other} channels, instead of 3 or 1"))),
+        };
+        let side = |size: usize| u32::try_from(size).map_err(|_| PyValueError::new_err("a side above 2^32"));
+        let size = (side(shape[2])?, side(shape[1])?);
+        if shape[0] != samples.len() || size.0 == 0 || size.1 == 0 {
+            return Err(PyValueError::new_err("pixels and samples differ in length, or the pictures are empty"));
+        }
+        self.check_out(samples.len(), out.len())?;
+        let row_bytes = shape[1] * shape[2] * shape[3];
+        let picture =
+            |row: usize| Ok(Picture::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
+        py.detach(|| batch::run(&self.0, picture, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
+    }
+}
+
+impl ImageProgram {
+    fn check_out(&self, rows: usize, bytes: usize) -> PyResult<()> {
+        let needed = rows * self.0.format.bytes();
+        if bytes == needed {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("out holds {bytes} bytes, {rows} pictures take {needed}")))
+    }
+}
+
+fn span<'a>(buffers: &[&'a [u8]], which: i64, offset: i64, length: i64) -> Option<&'a [u8]> {
+    let buffer = buffers.get(usize::try_from(which).ok()?)?;
+    buffer.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(length).ok()?)
+}
+
+/// The (width, height, format) that a picture's header states.
+#[pyfunction]
+#[pyo3(signature = (data, apply_exif=false))]
+pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static str)> {
+    single::info(data, apply_exif).map_err(value_error)
+}
+
+/// The picture as an array of (height, width, 3) uint8.
+#[pyfunction]
+#[pyo3(signature = (data, apply_exif=false, pixels_limit=1 << 28))]
+pub fn decode_image<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    apply_exif: bool,
+    pixels_limit: u64,
+) -> PyResult<Bound<'py, PyArray3<u8>>> {
+    let (size, pixels) = py.detach(|| single::decode(data, apply_exif, pixels_limit)).map_err(value_error)?;
+    numpy::PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
+}
+
+/// Adds this file's names to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ImageProgram>()?;
+    module.add_function(wrap_pyfunction!(image_info, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_image, module)?)
+}

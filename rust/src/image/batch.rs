@@ -1,0 +1,84 @@
+//! All rows of a batch at once, each straight into its part of the output.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::fault::Fault;
+use super::program::{Picture, Program, Worker};
+use super::simd::Level;
+use crate::pool;
+
+/// A complaint about one row of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowFault {
+    /// The row.
+    pub row: usize,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+thread_local! {
+    static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+}
+
+/// Runs `program` over `samples.len()` pictures, in parallel, into `out`, one picture of the format after the other.
+///
+/// # Errors
+/// The complaint about the lowest row that has one, whatever the order in which the threads came to them.
+///
+/// # Panics
+/// If `out` does not hold exactly one picture a sample.
+pub fn run<'a>(
+    program: &Program,
+    picture: impl Fn(usize) -> Result<Picture<'a>, Fault> + Sync,
+    samples: &[i64],
+    key: u64,
+    out: &mut [u8],
+    threads: usize,
+) -> Result<(), RowFault> {
+    let size = program.format.bytes();
+    assert_eq!(out.len(), size * samples.len(), "the output does not hold one picture a sample");
+    let pool = pool::shared(threads).map_err(|error| RowFault {
+        row: 0,
+        fault: Fault::new(format!("no {threads} threads ({error})"), "ask for fewer threads"),
+    })?;
+    let lowest = AtomicUsize::new(usize::MAX);
+    let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
+        if row > lowest.load(Ordering::Relaxed) {
+            return None;
+        }
+        let fault = picture(row).and_then(|picture| guarded(program, picture, key, samples[row], out)).err()?;
+        lowest.fetch_min(row, Ordering::Relaxed);
+        Some(RowFault { row, fault })
+    };
+    let rows = out.par_chunks_exact_mut(size.max(1)).enumerate().with_max_len(1);
+    match pool.install(|| rows.filter_map(one).min_by_key(|fault| fault.row)) {
+        Some(fault) => Err(fault),
+        None => Ok(()),
+    }
+}
+
+/// One picture with this thread's worker; a decoder that panics makes a complaint.
+fn guarded(program: &Program, picture: Picture<'_>, key: u64, sample: i64, out: &mut [u8]) -> Result<(), Fault> {
+    WORKER.with_borrow_mut(|slot| {
+        if slot.as_ref().is_none_or(|worker| *worker.format() != program.format) {
+            *slot = Some(Worker::new(Level::best(), program.format));
+        }
+        let Some(worker) = slot.as_mut() else { return Ok(()) };
+        let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, picture, key, sample, out)));
+        result.unwrap_or_else(|panic| {
+            *slot = None;
+            Err(panicked(&*panic))
+        })
+    })
+}
+
+/// The complaint that a decoder's panic makes.
+#[must_use]
+pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
+    let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    Fault::damaged(format!("a picture that its decoder cannot handle ({})", words.unwrap_or("it panicked")))
+}

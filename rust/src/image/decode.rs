@@ -1,0 +1,131 @@
+//! Encoded bytes to rows of RGB8, by the decoder that fits the content.
+//!
+//! Baseline JPEG is streamed; everything else is decoded whole into a buffer that the thread reuses, and converted row
+//! by row. Nothing is allocated before the header's size has passed the limit.
+
+use std::io::Cursor;
+
+use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
+use image::{ColorType, ImageDecoder, ImageError};
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+use super::fault::Fault;
+use super::header::{Header, Kind};
+use super::pixels::{Stored, to_rgb};
+use crate::geometry::Rect;
+
+/// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
+pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
+
+/// Buffers larger than this are given back after each picture.
+const KEEP_BYTES: usize = 64 << 20;
+
+/// A thread's decoding buffers.
+#[derive(Default)]
+pub struct Decoders {
+    whole: Vec<u8>,
+    row: Vec<u8>,
+}
+
+impl Decoders {
+    /// Hands the rows of `region` of the encoded picture to `sink`, in order.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, cut short, or of a kind that cannot be decoded.
+    pub fn rows(&mut self, data: &[u8], header: &Header, region: Rect, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        let (stored, skip) = match header.kind {
+            Kind::Jpeg => (jpeg(data, header, &mut self.whole)?, 0),
+            _ => (other(data, header, &mut self.whole)?, 0),
+        };
+        let line = header.width as usize * stored.size();
+        convert_rows(&self.whole[skip..], line, stored, region, &mut self.row, sink);
+        if self.whole.capacity() > KEEP_BYTES {
+            self.whole = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Hands the rows of `region` of a whole picture, `line` bytes a row, to `sink`.
+pub fn convert_rows(whole: &[u8], line: usize, stored: Stored, region: Rect, row: &mut Vec<u8>, sink: &mut Sink<'_>) {
+    let (first, bytes) = (region.x as usize * stored.size(), region.width as usize * stored.size());
+    if stored == Stored::Rgb8 && bytes == line {
+        let start = region.y as usize * line;
+        sink(0, &whole[start..start + region.height as usize * line]);
+        return;
+    }
+    row.resize(region.width as usize * 3, 0);
+    for index in 0..region.height {
+        let part = &whole[(region.y + index) as usize * line + first..][..bytes];
+        if stored == Stored::Rgb8 {
+            sink(index, part);
+        } else {
+            to_rgb(stored, part, row);
+            sink(index, row);
+        }
+    }
+}
+
+fn jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
+    let damaged = |error: zune_jpeg::errors::DecodeErrors| Fault::damaged(format!("a damaged JPEG ({error})"));
+    let options = DecoderOptions::default()
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .set_strict_mode(true);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
+    decoder.decode_headers().map_err(damaged)?;
+    let (space, stored) = match decoder.input_colorspace() {
+        Some(ColorSpace::CMYK) => (ColorSpace::CMYK, Stored::Cmyk),
+        Some(ColorSpace::YCCK) => (ColorSpace::YCCK, Stored::Ycck),
+        Some(ColorSpace::Luma) => (ColorSpace::Luma, Stored::Grey8),
+        _ => (ColorSpace::RGB, Stored::Rgb8),
+    };
+    decoder.set_options(options.jpeg_set_out_colorspace(space));
+    if decoder.dimensions() != Some((header.width as usize, header.height as usize)) {
+        return Err(Fault::damaged("a JPEG with contradictory headers"));
+    }
+    whole.resize(header.width as usize * header.height as usize * stored.size(), 0);
+    decoder.decode_into(whole).map_err(damaged)?;
+    Ok(stored)
+}
+
+fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
+    let source = Cursor::new(data);
+    let damaged = |error: ImageError| Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()));
+    let color = match header.kind {
+        Kind::Png => read(PngDecoder::new(source).map_err(damaged)?, header, whole),
+        Kind::Webp => read(WebPDecoder::new(source).map_err(damaged)?, header, whole),
+        Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, header, whole),
+        _ => read(GifDecoder::new(source).map_err(damaged)?, header, whole),
+    }
+    .map_err(damaged)?;
+    // The colour type that a PNG's header states: 0 is grey.
+    let is_grey_png = header.kind == Kind::Png && data.get(25) == Some(&0);
+    match color {
+        Some(ColorType::L8) => Ok(Stored::Grey8),
+        Some(ColorType::La8) => Ok(Stored::GreyAlpha8),
+        Some(ColorType::Rgb8) => Ok(Stored::Rgb8),
+        Some(ColorType::Rgba8) => Ok(Stored::Rgba8),
+        Some(ColorType::L16) => Ok(Stored::Grey16),
+        Some(ColorType::La16) if is_grey_png => Ok(Stored::GreyAlpha16Clipped),
+        Some(ColorType::La16) => Ok(Stored::GreyAlpha16),
+        Some(ColorType::Rgb16) => Ok(Stored::Rgb16),
+        Some(ColorType::Rgba16) => Ok(Stored::Rgba16),
+        Some(other) => Err(Fault::damaged(format!("a {} file of unknown pixels ({other:?})", header.kind.name()))),
+        None => Err(Fault::damaged(format!("a {} file with contradictory headers", header.kind.name()))),
+    }
+}
+
+/// Decodes into `whole`; None if the decoder sees another size than the header stated.
+fn read(decoder: impl ImageDecoder, header: &Header, whole: &mut Vec<u8>) -> Result<Option<ColorType>, ImageError> {
+    if decoder.dimensions() != (header.width, header.height) {
+        return Ok(None);
+    }
+    let color = decoder.color_type();
+    whole.resize(usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX), 0);
+    decoder.read_image(whole)?;
+    Ok(Some(color))
+}

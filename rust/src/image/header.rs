@@ -1,0 +1,219 @@
+//! What a file's first bytes say: its kind and size, read without any decoder and without any allocation.
+
+use super::fault::Fault;
+
+/// A kind of file, told by its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// ITU-T T.81.
+    Jpeg,
+    /// Portable Network Graphics.
+    Png,
+    /// Lossy or lossless WebP.
+    Webp,
+    /// Windows bitmap.
+    Bmp,
+    /// GIF, of which the first frame is taken.
+    Gif,
+}
+
+impl Kind {
+    /// The format's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+            Self::Webp => "WebP",
+            Self::Bmp => "BMP",
+            Self::Gif => "GIF",
+        }
+    }
+}
+
+/// A file's kind, and its picture's size as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Of the file.
+    pub kind: Kind,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// Names of what people also feed to picture decoders, by their first bytes.
+const OTHERS: [(&[u8], &str); 9] = [
+    (b"II*\0", "a TIFF file"),
+    (b"MM\0*", "a TIFF file"),
+    (b"%PDF", "a PDF file"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"<svg", "an SVG drawing"),
+    (b"<", "markup (an error page?)"),
+    (b"version https://git-lfs", "a Git LFS pointer; fetch the data with `git lfs pull`"),
+    (b"\0\0\0\x0cJXL ", "a JPEG XL file"),
+];
+
+/// The kind of a file, from its content.
+///
+/// # Errors
+/// If the bytes begin like no picture that can be decoded; says what they look like.
+pub fn sniff(data: &[u8]) -> Result<Kind, Fault> {
+    let kind = match data {
+        [0xFF, 0xD8, 0xFF, ..] => Kind::Jpeg,
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Kind::Png,
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Kind::Webp,
+        [b'B', b'M', ..] => Kind::Bmp,
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Kind::Gif,
+        _ => return Err(unknown(data)),
+    };
+    Ok(kind)
+}
+
+fn unknown(data: &[u8]) -> Fault {
+    if data.is_empty() {
+        return Fault::damaged("an empty file (0 bytes)");
+    }
+    let other = OTHERS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, name)| *name);
+    let other = other.or((data.get(4..8) == Some(b"ftyp")).then_some("an HEIC, AVIF or MP4 file"));
+    let start: Vec<String> = data.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
+    Fault::new(
+        format!("no picture: it begins with {} ({seems})", start.join(" ")),
+        "give JPEG, PNG, WebP, BMP or GIF data (convert others first), or pass on_error='substitute'",
+    )
+}
+
+/// A file's kind and size; the size is at most `pixels_limit` pixels.
+///
+/// # Errors
+/// If the bytes are no picture, end within the header, or state a size of 0 or above the limit.
+pub fn read(data: &[u8], pixels_limit: u64) -> Result<Header, Fault> {
+    let kind = sniff(data)?;
+    let size = match kind {
+        Kind::Jpeg => jpeg_size(data)?,
+        Kind::Png => png_size(data),
+        Kind::Webp => webp_size(data),
+        Kind::Bmp => bmp_size(data),
+        Kind::Gif => gif_size(data),
+    };
+    let name = kind.name();
+    let (width, height) = size
+        .ok_or_else(|| Fault::damaged(format!("a {name} header cut short or damaged ({} bytes in all)", data.len())))?;
+    if width == 0 || height == 0 {
+        return Err(Fault::damaged(format!("a {name} header that states {width} × {height} pixels")));
+    }
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > pixels_limit {
+        return Err(Fault::new(
+            format!(
+                "a {name} header that states {width} × {height} = {pixels} pixels, above the limit of {pixels_limit}"
+            ),
+            "raise Limits(pixels=…) if such pictures are expected",
+        ));
+    }
+    Ok(Header { kind, width, height })
+}
+
+fn big_u16(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from(u16::from_be_bytes(*data.get(at..)?.first_chunk()?)))
+}
+
+fn big_u32(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+fn little_u16(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from(u16::from_le_bytes(*data.get(at..)?.first_chunk()?)))
+}
+
+fn little_u32(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+fn little_u24(data: &[u8], at: usize) -> Option<u32> {
+    let bytes: &[u8; 3] = data.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]))
+}
+
+/// The segments of a JPEG up to the first scan: (marker, contents).
+pub fn jpeg_segments(data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let mut at = 2;
+    std::iter::from_fn(move || {
+        while *data.get(at)? != 0xFF {
+            at += 1;
+        }
+        while *data.get(at)? == 0xFF {
+            at += 1;
+        }
+        let marker = data[at];
+        at += 1;
+        if matches!(marker, 0x00 | 0x01 | 0xD0..=0xD8) {
+            return Some((marker, &data[..0]));
+        }
+        if matches!(marker, 0xD9 | 0xDA) {
+            return None;
+        }
+        let length = big_u16(data, at)? as usize;
+        let contents = data.get(at + 2..at + length.max(2))?;
+        at += length.max(2);
+        Some((marker, contents))
+    })
+}
+
+fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
+    let frame =
+        jpeg_segments(data).find(|(marker, _)| matches!(marker, 0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC)));
+    let Some((marker, contents)) = frame else { return Ok(None) };
+    if !matches!(marker, 0xC0..=0xC2) {
+        let process = match marker {
+            0xC3 => "lossless",
+            0xC9..=0xCF => "arithmetic-coded",
+            _ => "hierarchical",
+        };
+        return Err(Fault::new(
+            format!("a {process} JPEG (frame marker 0xff{marker:02x})"),
+            "store it as a baseline or progressive JPEG, or pass on_error='substitute'",
+        ));
+    }
+    if contents.first().is_some_and(|&bits| bits != 8) {
+        return Err(Fault::new(
+            format!("a JPEG of {} bits a sample", contents[0]),
+            "store it with 8 bits, or pass on_error='substitute'",
+        ));
+    }
+    Ok(big_u16(contents, 3).zip(big_u16(contents, 1)))
+}
+
+fn png_size(data: &[u8]) -> Option<(u32, u32)> {
+    (data.get(12..16)? == b"IHDR").then_some(())?;
+    Some((big_u32(data, 16)?, big_u32(data, 20)?))
+}
+
+fn gif_size(data: &[u8]) -> Option<(u32, u32)> {
+    Some((little_u16(data, 6)?, little_u16(data, 8)?))
+}
+
+fn bmp_size(data: &[u8]) -> Option<(u32, u32)> {
+    if little_u32(data, 14)? == 12 {
+        return Some((little_u16(data, 18)?, little_u16(data, 20)?));
+    }
+    let (width, height) = (little_u32(data, 18)? as i32, little_u32(data, 22)? as i32);
+    Some((u32::try_from(width).ok()?, height.unsigned_abs()))
+}
+
+fn webp_size(data: &[u8]) -> Option<(u32, u32)> {
+    match data.get(12..16)? {
+        b"VP8X" => Some((little_u24(data, 24)? + 1, little_u24(data, 27)? + 1)),
+        b"VP8L" => {
+            let bits = (*data.get(20)? == 0x2F).then(|| little_u32(data, 21))??;
+            Some(((bits & 0x3FFF) + 1, ((bits >> 14) & 0x3FFF) + 1))
+        }
+        b"VP8 " => {
+            (data.get(23..26)? == [0x9D, 0x01, 0x2A]).then_some(())?;
+            Some((little_u16(data, 26)? & 0x3FFF, little_u16(data, 28)? & 0x3FFF))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,18 @@
+//! Pictures: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
+
+pub mod batch;
+pub mod chain;
+pub mod decode;
+pub mod emit;
+mod emit_avx2;
+pub mod exif;
+pub mod fault;
+pub mod filter;
+pub mod header;
+pub mod ops;
+pub mod pixels;
+pub mod program;
+pub mod resample;
+mod resample_avx2;
+pub mod simd;
+pub mod single;

@@ -1,0 +1,142 @@
+//! The operations on a picture's geometry, with torchvision v2's sampling and rounding rules
+//! (torchvision, `transforms/v2/_geometry.py` and `functional/_geometry.py`).
+
+use super::chain::{Chain, Window};
+use super::filter::Scaling;
+use crate::keys::Rng;
+
+/// The size that a resize aims at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The shorter side, keeping the ratio; the longer side no longer than `max_size`.
+    Shorter {
+        /// Pixels of the shorter side.
+        size: u32,
+        /// Most pixels of the longer side.
+        max_size: Option<u32>,
+    },
+    /// Both sides.
+    Exact {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+    },
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// A random part of the picture, resized.
+    RandomResizedCrop {
+        /// Rows and columns of the result.
+        size: (u32, u32),
+        /// Range of the part's share of the area.
+        scale: (f64, f64),
+        /// Range of the part's width / height, uniform in its logarithm.
+        ratio: (f64, f64),
+        /// The filter.
+        scaling: Scaling,
+    },
+    /// The whole picture, resized.
+    Resize {
+        /// The size of the result.
+        fit: Fit,
+        /// The filter.
+        scaling: Scaling,
+    },
+    /// The middle of the picture; zeros around it where it is smaller.
+    CenterCrop {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+    },
+    /// Left and right exchanged with the given probability.
+    FlipHorizontal(f64),
+    /// Top and bottom exchanged with the given probability.
+    FlipVertical(f64),
+}
+
+/// Python's `round`: halves to the even neighbour.
+fn round(value: f64) -> u32 {
+    value.round_ties_even() as u32
+}
+
+impl Op {
+    /// Applies the operation, with its random choices from `rng`.
+    pub fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        match *self {
+            Self::RandomResizedCrop { size, scale, ratio, scaling } => {
+                chain.crop(random_part(chain.size(), scale, ratio, rng));
+                chain.resize((size.1, size.0), scaling);
+            }
+            Self::Resize { fit, scaling } => chain.resize(fitted(chain.size(), fit), scaling),
+            Self::CenterCrop { height, width } => chain.crop(centre(chain.size(), (width, height))),
+            Self::FlipHorizontal(probability) => {
+                if rng.uniform() < probability {
+                    chain.flip_horizontal();
+                }
+            }
+            Self::FlipVertical(probability) => {
+                if rng.uniform() < probability {
+                    chain.flip_vertical();
+                }
+            }
+        }
+    }
+}
+
+/// The part that `RandomResizedCrop` takes of a picture of the given width and height: ten attempts, then the middle.
+pub fn random_part(size: (u32, u32), scale: (f64, f64), ratio: (f64, f64), rng: &mut Rng) -> Window {
+    let (width, height) = size;
+    let area = f64::from(width) * f64::from(height);
+    for _ in 0..10 {
+        let target = area * rng.uniform_in(scale.0, scale.1);
+        let aspect = rng.uniform_in(ratio.0.ln(), ratio.1.ln()).exp();
+        let (w, h) = (round((target * aspect).sqrt()), round((target / aspect).sqrt()));
+        if (1..=width).contains(&w) && (1..=height).contains(&h) {
+            let y = rng.below(u64::from(height - h) + 1) as i64;
+            let x = rng.below(u64::from(width - w) + 1) as i64;
+            return Window { x, y, width: w, height: h };
+        }
+    }
+    let aspect = f64::from(width) / f64::from(height);
+    let (w, h) = if aspect < ratio.0 {
+        (width, round(f64::from(width) / ratio.0).clamp(1, height))
+    } else if aspect > ratio.1 {
+        (round(f64::from(height) * ratio.1).clamp(1, width), height)
+    } else {
+        (width, height)
+    };
+    Window { x: i64::from((width - w) / 2), y: i64::from((height - h) / 2), width: w, height: h }
+}
+
+/// The width and height to which a resize brings a picture of the given width and height.
+#[must_use]
+pub fn fitted(size: (u32, u32), fit: Fit) -> (u32, u32) {
+    match fit {
+        Fit::Exact { height, width } => (width, height),
+        Fit::Shorter { size: requested, max_size } => {
+            let (short, long) = (size.0.min(size.1), size.0.max(size.1));
+            let (mut new_short, mut new_long) = (requested, scaled(requested, long, short));
+            if let Some(most) = max_size.filter(|&most| new_long > most) {
+                (new_short, new_long) = (scaled(most, new_short, new_long), most);
+            }
+            if size.0 <= size.1 { (new_short, new_long) } else { (new_long, new_short) }
+        }
+    }
+}
+
+/// `int(value × numerator / denominator)` as Python computes it, at least 1.
+fn scaled(value: u32, numerator: u32, denominator: u32) -> u32 {
+    ((f64::from(value) * f64::from(numerator) / f64::from(denominator)) as u32).max(1)
+}
+
+/// The middle part of the given width and height; outside of the picture where that is smaller.
+fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
+    let place = |size: u32, part: u32| {
+        if part > size { -i64::from((part - size) / 2) } else { i64::from(round(f64::from(size - part) / 2.0)) }
+    };
+    Window { x: place(size.0, part.0), y: place(size.1, part.1), width: part.0, height: part.1 }
+}

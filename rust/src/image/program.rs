@@ -1,0 +1,238 @@
+//! A chain of operations on pictures, and the pass that one picture takes through it.
+
+use super::chain::{Chain, Pass};
+use super::decode::{Decoders, Sink, convert_rows};
+use super::emit::{Emitter, Format};
+use super::exif;
+use super::fault::Fault;
+use super::header;
+use super::ops::Op;
+use super::pixels::Stored;
+use super::resample::{Planes, Resampler, pitch_of};
+use super::simd::Level;
+use crate::geometry::Rect;
+use crate::keys::{Rng, mix};
+
+/// What is done to every picture.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The operations with their numbers, which key their random choices.
+    pub ops: Vec<(u64, Op)>,
+    /// Whether an encoded picture is turned as its EXIF orientation says.
+    pub apply_exif: bool,
+    /// The result of every picture.
+    pub format: Format,
+    /// Most pixels of a picture before any crop, and of any intermediate one.
+    pub pixels_limit: u64,
+}
+
+/// One picture before its decoding.
+#[derive(Clone, Copy, Debug)]
+pub enum Picture<'a> {
+    /// A file's bytes.
+    Encoded(&'a [u8]),
+    /// Pixels, row by row.
+    Pixels {
+        /// All of them.
+        bytes: &'a [u8],
+        /// Columns and rows.
+        size: (u32, u32),
+        /// How they are stored.
+        stored: Stored,
+    },
+}
+
+/// Hands the rows of a region to a sink.
+type Source<'a> = dyn FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a;
+
+/// A thread's buffers, reused from picture to picture.
+pub struct Worker {
+    level: Level,
+    emitter: Emitter,
+    buffers: Buffers,
+    oriented: Vec<u8>,
+}
+
+struct Buffers {
+    decoders: Decoders,
+    resampler: Resampler,
+    row: Vec<u8>,
+    bordered: Vec<u8>,
+}
+
+impl Worker {
+    /// Buffers for pictures of `format`.
+    #[must_use]
+    pub fn new(level: Level, format: Format) -> Self {
+        let buffers = Buffers {
+            decoders: Decoders::default(),
+            resampler: Resampler::new(level),
+            row: Vec::new(),
+            bordered: Vec::new(),
+        };
+        Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
+    }
+
+    /// The format that this worker stores.
+    #[must_use]
+    pub const fn format(&self) -> &Format {
+        self.emitter.format()
+    }
+}
+
+impl Program {
+    /// The passes over a picture of the given width and height, and the size of their result.
+    ///
+    /// # Errors
+    /// If an intermediate picture would be above the limit of pixels.
+    pub fn passes(&self, size: (u32, u32), key: u64, sample: i64) -> Result<Vec<Pass>, Fault> {
+        let mut chain = Chain::new(size);
+        for (number, op) in &self.ops {
+            op.apply(&mut chain, &mut Rng::new(mix(&[key, sample as u64, *number])));
+        }
+        chain.finish(self.pixels_limit)
+    }
+
+    /// Decodes and transforms one picture into `out`, which holds exactly one picture of the format.
+    ///
+    /// # Errors
+    /// If the bytes are no good picture, or its size does not lead to the format's.
+    pub fn run(
+        &self,
+        worker: &mut Worker,
+        picture: Picture<'_>,
+        key: u64,
+        sample: i64,
+        out: &mut [u8],
+    ) -> Result<(), Fault> {
+        let data = match picture {
+            Picture::Pixels { bytes, size, stored } => {
+                return self.transform(worker, size, key, sample, out, &mut |_, row, region, sink| {
+                    convert_rows(bytes, size.0 as usize * stored.size(), stored, region, row, sink);
+                    Ok(())
+                });
+            }
+            Picture::Encoded(data) => data,
+        };
+        let header = header::read(data, self.pixels_limit)?;
+        let size = (header.width, header.height);
+        let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
+        if orientation == 1 {
+            return self.transform(worker, size, key, sample, out, &mut |decoders, _, region, sink| {
+                decoders.rows(data, &header, region, sink)
+            });
+        }
+        let mut oriented = std::mem::take(&mut worker.oriented);
+        let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, &mut oriented)?;
+        let result = self.transform(worker, size, key, sample, out, &mut |_, row, region, sink| {
+            convert_rows(&oriented, size.0 as usize * 3, Stored::Rgb8, region, row, sink);
+            Ok(())
+        });
+        worker.oriented = oriented;
+        result
+    }
+
+    fn transform(
+        &self,
+        worker: &mut Worker,
+        size: (u32, u32),
+        key: u64,
+        sample: i64,
+        out: &mut [u8],
+        source: &mut Source<'_>,
+    ) -> Result<(), Fault> {
+        let mut passes = self.passes(size, key, sample)?;
+        let last = passes.pop().expect("a chain has at least one pass");
+        self.check_size(size, last.size)?;
+        let mut held: Option<(Vec<u8>, usize)> = None;
+        for pass in &passes {
+            let format = Format::rgb8(pass.size.0, pass.size.1);
+            let (mut emitter, mut next) = (Emitter::new(worker.level, format), vec![0; format.bytes()]);
+            worker.buffers.pass(&mut emitter, pass, &mut next, &mut from_held(held.as_ref(), source))?;
+            held = Some((next, pass.size.0 as usize * 3));
+        }
+        worker.buffers.pass(&mut worker.emitter, &last, out, &mut from_held(held.as_ref(), source))
+    }
+
+    fn check_size(&self, from: (u32, u32), to: (u32, u32)) -> Result<(), Fault> {
+        let Format { width, height, .. } = self.format;
+        if to == (width, height) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            format!(
+                "a picture of {} × {} pixels (width × height) that becomes {} × {}, in a batch of {width} × {height}",
+                from.0, from.1, to.0, to.1
+            ),
+            "make all pictures one size: add RandomResizedCrop(224), or Resize(256) and CenterCrop(224)",
+        ))
+    }
+}
+
+/// The rows of the intermediate picture where there is one, of the source where there is none yet.
+fn from_held<'a>(
+    held: Option<&'a (Vec<u8>, usize)>,
+    source: &'a mut Source<'_>,
+) -> impl FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a {
+    move |decoders, row, region, sink| match held {
+        None => source(decoders, row, region, sink),
+        Some((bytes, line)) => {
+            convert_rows(bytes, *line, Stored::Rgb8, region, row, sink);
+            Ok(())
+        }
+    }
+}
+
+impl Buffers {
+    /// One pass from `source` into `out`, a whole picture of the emitter's format.
+    fn pass(
+        &mut self,
+        emitter: &mut Emitter,
+        pass: &Pass,
+        out: &mut [u8],
+        source: &mut Source<'_>,
+    ) -> Result<(), Fault> {
+        let Self { decoders, resampler, row, bordered } = self;
+        let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
+        let is_bordered = inside != pass.size;
+        if is_bordered {
+            blank(emitter, pass.size, bordered, out);
+        }
+        let Some(task) = pass.task else { return Ok(()) };
+        let region = resampler.start(&task);
+        let region = Rect { x: region.x + pass.crop.x, y: region.y + pass.crop.y, ..region };
+        let mut emit = |index: u32, planes: Planes<'_>| {
+            if is_bordered {
+                emitter.store(index + pass.offset.1, place(planes, pass, bordered), out);
+            } else {
+                emitter.store(index, planes, out);
+            }
+        };
+        source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?;
+        if resampler.is_complete() {
+            Ok(())
+        } else {
+            Err(Fault::damaged("a picture with fewer rows than its header states"))
+        }
+    }
+}
+
+/// Stores zeros everywhere, and leaves a row of zeros in `bordered`.
+fn blank(emitter: &mut Emitter, size: (u32, u32), bordered: &mut Vec<u8>, out: &mut [u8]) {
+    let width = size.0 as usize;
+    bordered.clear();
+    bordered.resize(3 * pitch_of(width), 0);
+    for row in 0..size.1 {
+        emitter.store(row, Planes { bytes: bordered, pitch: pitch_of(width), width }, out);
+    }
+}
+
+/// Puts a row at its place between zeros.
+fn place<'a>(planes: Planes<'_>, pass: &Pass, bordered: &'a mut [u8]) -> Planes<'a> {
+    let (width, offset) = (pass.size.0 as usize, pass.offset.0 as usize);
+    let pitch = pitch_of(width);
+    for channel in 0..3 {
+        bordered[channel * pitch + offset..][..planes.width].copy_from_slice(planes.plane(channel));
+    }
+    Planes { bytes: bordered, pitch, width }
+}

@@ -1,0 +1,219 @@
+//! Resizing while the picture arrives: rows of a region are pushed in order, rows of the result come out as soon as
+//! their support is complete; neither the region nor the result is ever held.
+//!
+//! Each row is resized horizontally into a small ring, rounded to 8 bits as Pillow does, and the ring's rows are
+//! combined vertically. The ring and the result are planar (all red, then green, then blue), so that everything after
+//! the horizontal pass is plain arithmetic on bytes. Every path computes the same integers, so SIMD and scalar code give the same
+//! bits.
+
+use super::filter::{Axis, AxisTask, Scaling};
+use super::simd::Level;
+use crate::geometry::Rect;
+
+/// What is resized to what, and which part of the result is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Width and height before.
+    pub source: (u32, u32),
+    /// Width and height after.
+    pub target: (u32, u32),
+    /// The filter.
+    pub scaling: Scaling,
+    /// The source is mirrored (left-right, top-bottom) before it is resized.
+    pub mirrored: (bool, bool),
+    /// The part of the target that is wanted.
+    pub window: Rect,
+    /// The window is mirrored (left-right, top-bottom) at last.
+    pub reversed: (bool, bool),
+}
+
+/// One row of the result: three planes of one byte a pixel, `pitch` bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Planes<'a> {
+    /// Red, green and blue.
+    pub bytes: &'a [u8],
+    /// Bytes from one plane to the next.
+    pub pitch: usize,
+    /// Pixels in a plane.
+    pub width: usize,
+}
+
+impl<'a> Planes<'a> {
+    /// The bytes of one channel.
+    #[must_use]
+    pub fn plane(&self, channel: usize) -> &'a [u8] {
+        &self.bytes[channel * self.pitch..][..self.width]
+    }
+}
+
+/// The bytes from one plane of `width` pixels to the next.
+#[must_use]
+pub const fn pitch_of(width: usize) -> usize {
+    width.next_multiple_of(32)
+}
+
+/// A resize in progress; its buffers are reused from picture to picture.
+#[derive(Clone, Debug, Default)]
+pub struct Resampler {
+    level: Level,
+    horizontal: Axis,
+    vertical: Axis,
+    /// The horizontal weights in the order in which the SIMD code takes them.
+    packed: Vec<i16>,
+    /// Bytes that the horizontal code may read from a row's start.
+    reach: usize,
+    row_bytes: usize,
+    width: usize,
+    pitch: usize,
+    last_row: Option<u32>,
+    ring: Vec<u8>,
+    padded: Vec<u8>,
+    places: Vec<u32>,
+    output: Vec<u8>,
+    row: u32,
+    next: usize,
+}
+
+impl Resampler {
+    /// A resampler that uses the given instructions.
+    #[must_use]
+    pub fn new(level: Level) -> Self {
+        Self { level, ..Self::default() }
+    }
+
+    /// Prepares for `task` and returns the region of the source whose rows must be pushed.
+    pub fn start(&mut self, task: &Task) -> Rect {
+        let Task { source, target, window, mirrored, reversed, .. } = *task;
+        self.horizontal.compute(
+            &AxisTask {
+                source: source.0,
+                target: target.0,
+                first: window.x,
+                count: window.width,
+                mirrored: mirrored.0,
+                reversed: reversed.0,
+            },
+            task.scaling,
+        );
+        // Rows of a picture that is mirrored first come out from the bottom to the top.
+        self.vertical.compute(
+            &AxisTask {
+                source: source.1,
+                target: target.1,
+                first: window.y,
+                count: window.height,
+                mirrored: mirrored.1,
+                reversed: mirrored.1,
+            },
+            task.scaling,
+        );
+        self.last_row = (mirrored.1 != reversed.1).then(|| window.height - 1);
+        let (x, width) = self.horizontal.extent();
+        let (y, height) = self.vertical.extent();
+        self.horizontal.rebase(x);
+        self.horizontal.keep_inside(width);
+        self.vertical.rebase(y);
+        self.prepare(width as usize, window.width as usize);
+        Rect { x, y, width, height }
+    }
+
+    fn prepare(&mut self, source_width: usize, width: usize) {
+        self.row_bytes = source_width * 3;
+        self.width = width;
+        self.pitch = pitch_of(width);
+        self.reach = self.level.pack(&self.horizontal, &mut self.packed).max(self.row_bytes);
+        self.padded.resize(self.reach, 0);
+        self.ring.resize(self.vertical.taps * 3 * self.pitch, 0);
+        self.output.resize(3 * self.pitch, 0);
+        (self.row, self.next) = (0, 0);
+    }
+
+    /// Takes the region's next rows (interleaved RGB8) and hands over the rows of the result that are now complete:
+    /// (row of the window, its planes).
+    pub fn push(&mut self, rows: &[u8], emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        for start in (0..rows.len()).step_by(self.row_bytes.max(1)) {
+            if self.is_complete() {
+                return;
+            }
+            if self.row >= self.vertical.first[self.next] {
+                self.take(&rows[start..]);
+            }
+            self.row += 1;
+            while !self.is_complete() && self.is_ready() {
+                self.combine();
+                let row = self.last_row.map_or(self.next as u32, |last| last - self.next as u32);
+                emit(row, Planes { bytes: &self.output, pitch: self.pitch, width: self.width });
+                self.next += 1;
+            }
+        }
+    }
+
+    /// Whether every row of the result has been handed over.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.next >= self.vertical.len()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.row as usize >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
+    }
+
+    /// Resizes the row at the start of `rows` horizontally into the ring.
+    fn take(&mut self, rows: &[u8]) {
+        let row_pitch = 3 * self.pitch;
+        let slot = self.row as usize % self.vertical.taps * row_pitch;
+        let out = &mut self.ring[slot..slot + row_pitch];
+        let row = if rows.len() >= self.reach {
+            rows
+        } else {
+            self.padded[..self.row_bytes].copy_from_slice(&rows[..self.row_bytes]);
+            &self.padded
+        };
+        self.level.horizontal(&self.horizontal, &self.packed, row, out, self.pitch);
+    }
+
+    /// Combines the ring's rows to the next row of the result.
+    fn combine(&mut self) {
+        let (first, length) = (self.vertical.first[self.next] as usize, self.vertical.length(self.next));
+        let (taps, row_pitch) = (self.vertical.taps, 3 * self.pitch);
+        self.places.clear();
+        self.places.extend((first..first + length).map(|row| (row % taps * row_pitch) as u32));
+        let weights = &self.vertical.weights[self.next * taps..][..length];
+        if length == 1 {
+            // The one weight is one.
+            self.output.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
+        } else {
+            self.level.vertical(&self.ring, &self.places, weights, self.vertical.precision, &mut self.output);
+        }
+    }
+}
+
+/// The horizontal pass in plain code: a row of interleaved RGB8 to planes.
+pub fn horizontal(axis: &Axis, row: &[u8], out: &mut [u8], pitch: usize) {
+    let (red, rest) = out.split_at_mut(pitch);
+    let (green, blue) = rest.split_at_mut(pitch);
+    let half = 1_i32 << (axis.precision - 1);
+    for (index, (&first, weights)) in axis.first.iter().zip(axis.weights.chunks_exact(axis.taps)).enumerate() {
+        let pixels = row[first as usize * 3..].chunks_exact(3);
+        let mut sums = [half; 3];
+        for (&weight, pixel) in weights.iter().zip(pixels) {
+            for (sum, &value) in sums.iter_mut().zip(pixel) {
+                *sum += i32::from(weight) * i32::from(value);
+            }
+        }
+        let [r, g, b] = sums.map(|sum| (sum >> axis.precision).clamp(0, 255) as u8);
+        (red[index], green[index], blue[index]) = (r, g, b);
+    }
+}
+
+/// The vertical pass in plain code: the weighted sum of the ring's rows that begin at `places`.
+pub fn vertical(ring: &[u8], places: &[u32], weights: &[i16], precision: u32, out: &mut [u8]) {
+    for (column, value) in out.iter_mut().enumerate() {
+        let sum: i32 = places
+            .iter()
+            .zip(weights)
+            .map(|(&place, &weight)| i32::from(ring[place as usize + column]) * i32::from(weight))
+            .sum();
+        *value = ((sum + (1 << (precision - 1))) >> precision).clamp(0, 255) as u8;
+    }
+}

@@ -1,0 +1,99 @@
+//! Which instructions the kernels use: chosen once at run time, the same bits from each.
+
+use super::emit::{self, Affine, Dtype};
+use super::filter::Axis;
+use super::resample::{self, Planes};
+#[cfg(target_arch = "x86_64")]
+use super::{emit_avx2, resample_avx2};
+
+/// Proof that this processor has AVX2 and F16C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(());
+
+impl Token {
+    /// The proof, where there is one.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c") {
+            return Some(Self(()));
+        }
+        None
+    }
+}
+
+/// A set of instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Plain code.
+    Scalar,
+    /// AVX2 and F16C.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Token),
+}
+
+impl Default for Level {
+    fn default() -> Self {
+        Self::best()
+    }
+}
+
+impl Level {
+    /// The fastest that this processor has.
+    #[must_use]
+    pub fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = Token::detect() {
+            return Self::Avx2(token);
+        }
+        Self::Scalar
+    }
+
+    /// Puts the horizontal weights in the order that `horizontal` wants; returns the bytes that it may read of a row.
+    pub fn pack(self, axis: &Axis, packed: &mut Vec<i16>) -> usize {
+        match self {
+            Self::Scalar => {
+                packed.clear();
+                0
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => resample_avx2::pack(axis, packed),
+        }
+    }
+
+    /// The horizontal pass; `row` holds at least the bytes that `pack` returned.
+    pub fn horizontal(self, axis: &Axis, packed: &[i16], row: &[u8], out: &mut [u8], pitch: usize) {
+        match self {
+            Self::Scalar => resample::horizontal(axis, row, out, pitch),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(token) => resample_avx2::horizontal(token, axis, packed, row, out, pitch),
+        }
+    }
+
+    /// The vertical pass; `out` holds a whole number of 32 bytes.
+    pub fn vertical(self, ring: &[u8], places: &[u32], weights: &[i16], precision: u32, out: &mut [u8]) {
+        match self {
+            Self::Scalar => resample::vertical(ring, places, weights, precision, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(token) => resample_avx2::vertical(token, ring, places, weights, precision, out),
+        }
+    }
+
+    /// Bytes to numbers; `out` holds exactly as many as there are bytes.
+    pub fn convert(self, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut [u8]) {
+        match self {
+            Self::Scalar => emit::convert(bytes, affine, dtype, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(token) => emit_avx2::convert(token, bytes, affine, dtype, out),
+        }
+    }
+
+    /// Planes to pixels; `out` holds exactly three bytes a pixel.
+    pub fn interleave(self, planes: Planes<'_>, out: &mut [u8]) {
+        match self {
+            Self::Scalar => emit::interleave(planes, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(token) => emit_avx2::interleave(token, planes, out),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! One picture alone: its header, its pixels, the size that a program gives it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::batch::panicked;
+use super::decode::Decoders;
+use super::exif;
+use super::fault::Fault;
+use super::header;
+use super::program::Program;
+use crate::geometry::Rect;
+
+/// Width, height and format's name, from the header alone.
+///
+/// # Errors
+/// If the bytes are no picture.
+pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), Fault> {
+    let header = header::read(data, u64::MAX)?;
+    let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
+    let (width, height) = exif::turned_size((header.width, header.height), orientation);
+    Ok((width, height, header.kind.name()))
+}
+
+/// Width and height, and the interleaved RGB8 pixels.
+///
+/// # Errors
+/// If the bytes are no good picture, or one above the limit.
+pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32, u32), Vec<u8>), Fault> {
+    let whole = || {
+        let header = header::read(data, pixels_limit)?;
+        let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
+        let (mut decoders, mut pixels) = (Decoders::default(), Vec::new());
+        if orientation != 1 {
+            let size = exif::turned(&mut decoders, data, &header, orientation, &mut pixels)?;
+            return Ok((size, pixels));
+        }
+        let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
+        decoders.rows(data, &header, region, &mut |_, rows| pixels.extend_from_slice(rows))?;
+        Ok(((header.width, header.height), pixels))
+    };
+    catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// Width and height that a program's operations give to an encoded picture.
+///
+/// # Errors
+/// If the bytes are no picture, or one above the program's limit.
+pub fn size_after(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
+    let header = header::read(data, program.pixels_limit)?;
+    let orientation = if program.apply_exif { exif::orientation(data, header.kind) } else { 1 };
+    size_from(program, exif::turned_size((header.width, header.height), orientation))
+}
+
+/// Width and height that a program's operations give to a picture of the given width and height.
+///
+/// # Errors
+/// If an intermediate picture would be above the program's limit.
+pub fn size_from(program: &Program, size: (u32, u32)) -> Result<(u32, u32), Fault> {
+    let passes = program.passes(size, 0, 0)?;
+    Ok(passes.last().map_or(size, |pass| pass.size))
+}
