@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect as python_inspect
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +30,7 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except PenstockError as error:
-            complain(str(error))
+            complain(error)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None
@@ -57,14 +59,23 @@ def _penstock(
 ) -> None:
     """Feeds training data to accelerators: exact, resumable, fast, without tuning.
 
-    [bold]penstock inspect[/] PATH says what a dataset holds, [bold]bench[/] how fast it can be read and prepared on this
-    machine and what limits it, [bold]demo[/] shows it all on real photographs. PATH is a folder of pictures, a file,
-    or a quoted glob such as 'data/train-*.tfrecord'; several may be given.
+    Begin with:
+      penstock demo                 a training, interrupted and resumed
+      penstock inspect data/train   what a dataset holds
+      penstock bench data/train     how fast it can be fed, and what limits it
+
+    A dataset is a folder of pictures, a file, or a quoted glob such as 'data/train-*.tfrecord'; several may be given.
     """
 
 
+def _help_of(command: Callable[..., None]) -> str:
+    """The docstring with its paragraphs as single lines, which the terminal's width breaks anew; lists stay as they are."""
+    paragraphs = (python_inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs)
+
+
 for command in (inspect, explain, index, bench, demo):
-    app.command()(command)
+    app.command(help=_help_of(command))(command)
 
 
 def main() -> None:

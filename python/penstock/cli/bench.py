@@ -18,6 +18,7 @@ from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, suit
 from penstock.engine.workers import usable_cpus
 from penstock.kernels import native_version
 from penstock.loader import Loader
+from penstock.observe.report import report_text
 
 _TICK_S = 0.1
 
@@ -31,7 +32,9 @@ class To(StrEnum):
 
 def bench(
     paths: Paths,
-    ops: Annotated[Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")] = None,
+    ops: Annotated[
+        Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")
+    ] = None,
     batch: BatchSize = 256,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure, after the first batch.")] = 10.0,
     to: Annotated[To, typer.Option(help="What batches are delivered as.")] = To.numpy,
@@ -44,12 +47,10 @@ def bench(
     random resized crop to 224, random flip, normalise. The figures begin with the first batch; first_batch_s says how long
     that took.
 
-    [bold]Examples[/]
-
-    \b
-    penstock bench data/train
-    penstock bench 'data/train-*.tfrecord' --ops none --batch 1024
-    penstock bench data/train --seconds 30 --to torch --json
+    Examples:
+        penstock bench data/train
+        penstock bench 'data/train-*.tfrecord' --ops none --batch 1024
+        penstock bench data/train --seconds 30 --to torch --json
     """
     dataset = open_dataset(paths)
     ops = suited_ops(dataset, ops)
@@ -57,7 +58,6 @@ def bench(
     cpus = cpus or usable_cpus()
     with Loader(plan, to=to.value, cpus=cpus) as loader, progress("Measuring") as report:
         figures = measure(loader, seconds, report)
-        text = loader.report()
     manifest = dataset.source.manifest
     figures["bytes_per_s"] = figures["samples_per_s"] * manifest.size_bytes / manifest.samples
     what = {"where": paths, "format": manifest.format, "dataset_samples": manifest.samples, "ops": ops.value}
@@ -66,7 +66,7 @@ def bench(
     if as_json:
         print_json(figures)
     else:
-        _show(figures, text)
+        _show(figures)
 
 
 def measure(loader: Loader, seconds: float, report: Report) -> dict[str, Any]:
@@ -94,6 +94,7 @@ def measure(loader: Loader, seconds: float, report: Report) -> dict[str, Any]:
         "elapsed_s": elapsed_s,
         "verdict": stats["verdict"],
         "bottleneck": stats["bottleneck"],
+        "waited": stats["waited"],
         "stages": stats["stages"],
     }
 
@@ -123,7 +124,7 @@ def _machine() -> dict[str, Any]:
     return {"processor": platform.machine(), "system": platform.system(), "cpus": usable_cpus(), "memory_bytes": memory}
 
 
-def _show(figures: dict[str, Any], text: str) -> None:
+def _show(figures: dict[str, Any]) -> None:
     run = figures["run"]
     out.print(
         f"[bold]{figures['samples_per_s']:,.0f} samples/s[/] ({run['ops']}, batch {run['batch']}, to {run['to']}, "
@@ -137,4 +138,4 @@ def _show(figures: dict[str, Any], text: str) -> None:
     shown.add_row("peak memory of the process", size_text(figures["peak_memory_bytes"]))
     shown.show_header = False
     out.print(shown, "")
-    out.print(text, soft_wrap=True, markup=False)
+    out.print(report_text(figures), soft_wrap=True, markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +20,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-def complain(message: str) -> None:
-    """An error for people: "penstock: data/train: no such file or folder; …"."""
-    err.print(f"[bold red]penstock:[/] {escape(message)}", soft_wrap=True)
+def complain(error: Exception) -> None:
+    """An error for people, with its notes: "penstock: data/train: no such file or folder; …"."""
+    err.print(f"[bold red]penstock:[/] {escape(str(error))}", soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        err.print(f"  {escape(note.removeprefix('penstock: '))}", soft_wrap=True, style="dim")
 
 
 def print_json(figures: Any) -> None:
@@ -46,13 +49,10 @@ def progress(doing: str) -> Iterator[Report]:
 
 def size_text(size_bytes: float) -> str:
     """Bytes for people: size_text(1_234_567) == "1.2 MB"."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if abs(size_bytes) < 1000:
-            break
-        size_bytes /= 1000
-    else:
-        unit = "PB"
-    return f"{size_bytes:,.0f} bytes" if unit == "bytes" else f"{size_bytes:,.1f} {unit}"
+    if size_bytes < 1000:
+        return f"{size_bytes:,.0f} bytes"
+    power = min(5, int(math.log(size_bytes, 1000)))
+    return f"{size_bytes / 1000**power:,.1f} {' kMGTP'[power]}B"
 
 
 def table(*heads: str, title: str | None = None) -> Table:

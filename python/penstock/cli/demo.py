@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from penstock.cli.console import err, out, print_json, progress
 from penstock.cli.demo_data import Recipe, build, default_folder
@@ -19,7 +20,7 @@ from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning,
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
 from penstock.cli.opening import Json
 from penstock.dataset import Dataset, read
-from penstock.errors import PlanError
+from penstock.errors import PenstockError, PlanError, SourceError
 from penstock.loader import Loader
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ _NEEDED = {"torch": "torch", "skimage": "scikit-image", "sklearn": "scikit-learn
 
 
 def demo(
-    directory: Annotated[Path | None, typer.Option("--dir", help="Where the pictures go; default: the user's cache.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where the pictures go; default: the user's cache.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 8,
     seconds: Annotated[float, typer.Option(min=0, help="Begin no further epoch after this training time.")] = 45.0,
     as_json: Json = False,
@@ -41,12 +44,10 @@ def demo(
     then checks what was delivered against a loader that was never interrupted, and against 2 and 4 ranks. The exit status
     is 1 if any proof fails. Nothing is downloaded.
 
-    [bold]Examples[/]
-
-    \b
-    penstock demo
-    penstock demo --epochs 3 --dir /tmp/penstock-demo
-    penstock demo --json
+    Examples:
+        penstock demo
+        penstock demo --epochs 3 --dir /tmp/penstock-demo
+        penstock demo --json
     """
     _check_installed()
     console = err if as_json else out
@@ -67,9 +68,14 @@ def _check_installed() -> None:
 
 
 def _build(folder: Path, recipe: Recipe, console: Console) -> bool:
-    with progress("Cutting crops out of photographs") as report:
-        made = build(folder, recipe, report)
-    console.print(f"{'Built' if made else 'Found'} the pictures in {folder}", soft_wrap=True)
+    try:
+        with progress("Cutting crops out of photographs") as report:
+            made = build(folder, recipe, report)
+    except OSError as error:
+        if isinstance(error, PenstockError):
+            raise
+        raise SourceError(f"{folder}: the pictures cannot be put there ({error}); choose another --dir") from None
+    console.print(f"{'Built' if made else 'Found'} the pictures in {escape(str(folder))}", soft_wrap=True)
     return made
 
 

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,7 @@ def photographs() -> Iterator[tuple[str, Callable[[], Pixels]]]:
 
     loaders: dict[str, Callable[[], Any]] = {name: getattr(skimage.data, key) for name, key in _SKIMAGE.items()}
     loaders["motorcycle"] = lambda: skimage.data.stereo_motorcycle()[0]
-    for name, file in _SKLEARN.items():
-        loaders[name] = lambda file=file: load_sample_image(file)
+    loaders |= {name: partial(load_sample_image, file) for name, file in _SKLEARN.items()}
     yield from sorted(loaders.items())
 
 

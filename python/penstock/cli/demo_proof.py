@@ -113,7 +113,9 @@ def prove_labels(dataset: Dataset) -> Proof:
     with Loader(dataset, rank=0, world_size=1) as loader:
         for batch in loader:
             folders = [Path(path).parent.name for path in batch["path"].to_pylist()]
-            wrong += sum(dataset.classes[label] != folder for label, folder in zip(batch["label"], folders, strict=True))
+            wrong += sum(
+                dataset.classes[label] != folder for label, folder in zip(batch["label"], folders, strict=True)
+            )
             rows += len(folders)
     return Proof("labels_match_folders", wrong == 0, f"{wrong} of {rows:,} labels differ from their file's folder")
 

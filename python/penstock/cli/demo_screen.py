@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 _BARS = "▁▂▃▄▅▆▇█"
-_POINTS = 40
+_POINTS = 32
 
 
 @dataclass
@@ -55,7 +55,9 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._live.stop()
 
     def epoch_done(self) -> None:
@@ -71,7 +73,9 @@ class Screen:
     def _draw(self) -> RenderableType:
         shown = self._figures
         grid = Table.grid(padding=(0, 2))
-        bar = ProgressBar(total=shown.epochs * shown.steps, completed=shown.epoch * shown.steps + shown.step, width=_POINTS)
+        bar = ProgressBar(
+            total=shown.epochs * shown.steps, completed=shown.epoch * shown.steps + shown.step, width=_POINTS
+        )
         grid.add_row("epoch", f"{shown.epoch + 1} of {shown.epochs}, step {shown.step} of {shown.steps}", bar)
         grid.add_row("loss", f"{mean(shown.losses):.3f}", sparkline(shown.losses))
         grid.add_row("accuracy", f"{mean(shown.accuracies):.1%}", sparkline(shown.accuracies))

@@ -65,11 +65,11 @@ class Trainer:
         self._schedule.step()
         return loss.item(), _share_right(scores, batch["label"])
 
-    @torch.no_grad()
     def accuracy(self, loader: ps.Loader) -> float:
         """Share of samples whose class the model names, over one pass."""
         self._model.eval()
-        right = sum(_share_right(self._model(b["image"]), b["label"]) * len(b["label"]) for b in loader)
+        with torch.no_grad():
+            right = sum(_share_right(self._model(b["image"]), b["label"]) * len(b["label"]) for b in loader)
         return right / len(loader.dataset)
 
 

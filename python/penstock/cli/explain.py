@@ -11,7 +11,9 @@ from penstock.cli.opening import BatchSize, Ops, Paths, open_dataset, suited_ops
 
 def explain(
     paths: Paths,
-    ops: Annotated[Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")] = None,
+    ops: Annotated[
+        Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")
+    ] = None,
     batch: BatchSize = 256,
 ) -> None:
     """Print the plan before and after optimisation, its order and its stages.
@@ -19,11 +21,9 @@ def explain(
     The plan is the usual one of a training: shuffle, augment, batch. In Python, every dataset has this as
     [bold]dataset.explain()[/].
 
-    [bold]Examples[/]
-
-    \b
-    penstock explain data/train
-    penstock explain 'data/train-*.tfrecord' --ops none --batch 1024
+    Examples:
+        penstock explain data/train
+        penstock explain 'data/train-*.tfrecord' --ops none --batch 1024
     """
     dataset = open_dataset(paths)
     print(usual_plan(dataset, suited_ops(dataset, ops), batch).explain())

@@ -15,11 +15,9 @@ def index(paths: Paths, as_json: Json = False) -> None:
     digest identifies the data: a training resumes only on data with the same digest. Prints samples, bytes, digest and
     the time it took.
 
-    [bold]Examples[/]
-
-    \b
-    penstock index 'data/train-*.tfrecord'
-    penstock index data/train --json
+    Examples:
+        penstock index 'data/train-*.tfrecord'
+        penstock index data/train --json
     """
     began_at = time.perf_counter()
     dataset = open_dataset(paths)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rich.markup import escape
 
 from penstock import kernels
 from penstock.cli.console import out, print_json, size_text, table
 from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset
 from penstock.dataset import Dataset
-from penstock.errors import PenstockError
 
 _SAMPLES_SHOWN = 3
 _CLASSES_SHOWN = 20
@@ -26,12 +26,12 @@ _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
 def inspect(paths: Paths, as_json: Json = False) -> None:
     """Say what a dataset holds: format, files, sizes, columns, classes, a few samples, and what to look out for.
 
-    [bold]Examples[/]
+    Only the index and the first samples are read, so that it is quick on a dataset of any size.
 
-    \b
-    penstock inspect data/train
-    penstock inspect 'data/train-*.tfrecord'
-    penstock inspect data/train --json | jq .classes
+    Examples:
+        penstock inspect data/train
+        penstock inspect 'data/train-*.tfrecord'
+        penstock inspect data/train --json | jq .classes
     """
     facts = describe_dataset(open_dataset(paths))
     if as_json:
@@ -138,7 +138,7 @@ def _show_bytes(value: bytes) -> str:
         return f"{value[:16]!r}{'…' if len(value) > 16 else ''} ({size_text(len(value))})"
     try:
         width, height, _ = kernels.image_info(value)
-    except PenstockError as error:
+    except ValueError as error:
         return f"a picture that cannot be read ({error}), {size_text(len(value))}"
     return f"picture {width} × {height}, {size_text(len(value))}"
 
@@ -155,16 +155,16 @@ def _show(facts: Mapping[str, Any]) -> None:
     columns = table("column", "dtype", "shape", "holds", title="Columns")
     for name, column in facts["columns"].items():
         shape = ", ".join("?" if axis is None else str(axis) for axis in column["shape"])
-        columns.add_row(name, column["dtype"], f"({shape})" if shape else "", column["holds"])
+        columns.add_row(escape(name), column["dtype"], f"({shape})" if shape else "", column["holds"])
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])
-    samples = table("sample", *facts["columns"], title="First samples")
+    samples = table("sample", *map(escape, facts["columns"]), title="First samples")
     for number, sample in enumerate(facts["first_samples"]):
-        samples.add_row(str(number), *sample.values())
+        samples.add_row(str(number), *map(escape, sample.values()))
     out.print(samples)
     for warning in facts["warnings"]:
-        out.print(f"\n[yellow]Look out:[/] {warning}", soft_wrap=True)
+        out.print(f"\n[yellow]Look out:[/] {escape(warning)}", soft_wrap=True)
 
 
 def _show_classes(classes: Mapping[str, int]) -> None:
@@ -174,5 +174,7 @@ def _show_classes(classes: Mapping[str, int]) -> None:
         if label == _CLASSES_SHOWN:
             shown.add_row("…", f"and {len(classes) - label:,} more")
             break
-        shown.add_row(str(label), name, f"{count:,}", f"{count / total:.1%}", "█" * max(1, round(24 * count / most)))
+        shown.add_row(
+            str(label), escape(name), f"{count:,}", f"{count / total:.1%}", "█" * max(1, round(24 * count / most))
+        )
     out.print(shown, "")
