@@ -12,6 +12,7 @@ from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, endless, main, version_of
 from ffcv.fields import IntField, NDArrayField, RGBImageField
 from ffcv.fields.decoders import IntDecoder, NDArrayDecoder, RandomResizedCropRGBImageDecoder
 from ffcv.loader import Loader, OrderOption
+from ffcv.reader import Reader
 from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, Squeeze, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 from PIL import Image
@@ -23,7 +24,7 @@ BATCHES_AHEAD = 3
 
 def load(path: Path, workload: str, pipelines: dict[str, Any], *, passes: int = 1) -> Loader:
     """A loader over so many passes of the file: the start of an epoch is not what is measured."""
-    count = Loader(str(path), batch_size=1, num_workers=1).reader.num_samples
+    count = Reader(str(path)).num_samples
     return Loader(
         str(path),
         batch_size=BATCH[workload],
