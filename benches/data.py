@@ -41,7 +41,9 @@ def _once(root: Path, name: str, command: list[str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         surroundings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(HERE)}
         with log.open("wb") as out:
-            done = subprocess.run([python, *command], env=surroundings, cwd=REPOSITORY, stdout=out, stderr=out, check=False)
+            done = subprocess.run(
+                [python, *command], env=surroundings, cwd=REPOSITORY, stdout=out, stderr=out, check=False
+            )
         if done.returncode:
             print(f"{name}: failed, see {log}", *log.read_text().splitlines()[-3:], sep="\n  ", file=sys.stderr)
             return

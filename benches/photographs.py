@@ -14,12 +14,23 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage import data as skimage_data
 from sklearn.datasets import load_sample_image
+
 from work import FLOATS, INTS, Data
 
 SEED = 20_261_120
 PHOTOGRAPHS = 2_048
 ROWS = 1_048_576
-SOURCES = ("astronaut", "chelsea", "coffee", "hubble_deep_field", "immunohistochemistry", "retina", "rocket", "china.jpg", "flower.jpg")
+SOURCES = (
+    "astronaut",
+    "chelsea",
+    "coffee",
+    "hubble_deep_field",
+    "immunohistochemistry",
+    "retina",
+    "rocket",
+    "china.jpg",
+    "flower.jpg",
+)
 
 Pixels = NDArray[np.uint8]
 
@@ -36,7 +47,9 @@ def crop(picture: Image.Image, random: np.random.Generator) -> Image.Image:
     scale = max(width / picture.width, height / picture.height, float(random.uniform(0.8, 1.25)))
     box_width, box_height = min(picture.width, width / scale), min(picture.height, height / scale)
     left, top = random.uniform(0, picture.width - box_width), random.uniform(0, picture.height - box_height)
-    piece = picture.resize((width, height), Image.Resampling.BICUBIC, box=(left, top, left + box_width, top + box_height))
+    piece = picture.resize(
+        (width, height), Image.Resampling.BICUBIC, box=(left, top, left + box_width, top + box_height)
+    )
     noise = random.normal(0.0, random.uniform(3.0, 7.0), (height, width, 3))
     return Image.fromarray(np.clip(np.asarray(piece) + noise, 0, 255).astype(np.uint8))
 

@@ -63,7 +63,10 @@ def main(peer: str, version: str, table: Table, *, write: Callable[[Data], None]
         head = {"peer": peer, "version": version, "workload": arguments.workload, "variant": variant}
         figures = measure(lambda: feeds[variant](data), BATCH[arguments.workload], arguments.seconds, arguments.warmup)
         line = head | figures
-        print(json.dumps(line) if arguments.json else f"{peer} {variant}: {line['samples_per_s']:,.0f} samples/s", flush=True)
+        print(
+            json.dumps(line) if arguments.json else f"{peer} {variant}: {line['samples_per_s']:,.0f} samples/s",
+            flush=True,
+        )
 
 
 def _arguments(peer: str) -> argparse.Namespace:

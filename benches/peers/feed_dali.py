@@ -10,6 +10,7 @@ from typing import Any
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main, version_of
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali import tfrecord as tfr
+
 from work import FLOATS, INTS, Data
 
 THREADS = CPUS
@@ -27,8 +28,12 @@ def photographs(data: Data) -> Feed:
 
     @pipeline_def(batch_size=BATCH["a"], num_threads=THREADS, device_id=None, prefetch_queue_depth=2, seed=0)
     def describe() -> Any:
-        encoded, labels = fn.readers.file(file_root=str(data.photographs), random_shuffle=True, initial_fill=1_024, name="reader")
-        images = fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
+        encoded, labels = fn.readers.file(
+            file_root=str(data.photographs), random_shuffle=True, initial_fill=1_024, name="reader"
+        )
+        images = fn.decoders.image_random_crop(
+            encoded, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
+        )
         images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
         images = fn.crop_mirror_normalize(
             images,
@@ -64,7 +69,12 @@ def rows(data: Data) -> Feed:
         )
         return columns["floats"], columns["ints"], columns["label"]
 
-    settings = {"format": f"{len(files)} TFRecord files", "threads": THREADS, "reader": "readers.tfrecord", "initial_fill": 65_536}
+    settings = {
+        "format": f"{len(files)} TFRecord files",
+        "threads": THREADS,
+        "reader": "readers.tfrecord",
+        "initial_fill": 65_536,
+    }
     return Feed(batches=run(describe()), column=lambda batch: batch[0].as_array(), settings=settings)
 
 
@@ -87,4 +97,9 @@ def write(data: Data) -> None:
 
 
 if __name__ == "__main__":
-    main("DALI", version_of("nvidia-dali-cuda130"), {"a": {"random_crop": photographs}, "b": {"readers.tfrecord": rows}}, write=write)
+    main(
+        "DALI",
+        version_of("nvidia-dali-cuda130"),
+        {"a": {"random_crop": photographs}, "b": {"readers.tfrecord": rows}},
+        write=write,
+    )

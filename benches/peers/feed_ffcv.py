@@ -16,6 +16,7 @@ from ffcv.reader import Reader
 from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, Squeeze, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 from PIL import Image
+
 from work import FLOATS, INTS, TINY_SAMPLES_IN_FILES, Data
 
 PASSES = 100
@@ -49,7 +50,13 @@ def photographs(data: Data, *, name: str) -> Feed:
     ]
     pipelines = {"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]}
     loader = load(data.place("a", f"{name}.beton"), "a", pipelines, passes=PASSES)
-    settings = {"format": f".beton, {name}", "threads": CPUS, "os_cache": True, "order": "RANDOM", "resize": "INTER_AREA"}
+    settings = {
+        "format": f".beton, {name}",
+        "threads": CPUS,
+        "os_cache": True,
+        "order": "RANDOM",
+        "resize": "INTER_AREA",
+    }
     note = "channels last" if name == "jpg" else "channels last; pixels stored, not JPEG"
     return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings, note=note)
 
@@ -74,7 +81,9 @@ def tiny(data: Data) -> Feed:
     """Workload (c), in FFCV's own file."""
     loader = load(data.place("c", "tiny.beton"), "c", {"x": [IntDecoder(), ToTensor(), Squeeze()]})
     settings = {"format": ".beton", "threads": CPUS, "os_cache": True, "order": "RANDOM"}
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings, note="from a .beton file")
+    return Feed(
+        batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings, note="from a .beton file"
+    )
 
 
 class Stored:
@@ -104,9 +113,19 @@ def write(data: Data) -> None:
     photos = data.jpegs()
     same_bytes = RGBImageField(write_mode="jpg")
     same_bytes.encode = keep_bytes
-    _write(data.place("a", "jpg.beton"), {"image": same_bytes, "label": IntField()}, len(photos), lambda n: (photos[n][0].read_bytes(), photos[n][1]))
+    _write(
+        data.place("a", "jpg.beton"),
+        {"image": same_bytes, "label": IntField()},
+        len(photos),
+        lambda n: (photos[n][0].read_bytes(), photos[n][1]),
+    )
     pixels = {"image": RGBImageField(write_mode="raw"), "label": IntField()}
-    _write(data.place("a", "raw.beton"), pixels, len(photos), lambda n: (np.asarray(Image.open(photos[n][0])), photos[n][1]))
+    _write(
+        data.place("a", "raw.beton"),
+        pixels,
+        len(photos),
+        lambda n: (np.asarray(Image.open(photos[n][0])), photos[n][1]),
+    )
     arrays = np.load(data.rows)
     floats, ints, labels = arrays["floats"], arrays["ints"], arrays["label"]
     fields = {

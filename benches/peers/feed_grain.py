@@ -10,6 +10,7 @@ import cv2
 import grain
 import numpy as np
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main
+
 from work import TINY_SAMPLES, Data
 
 SCALE = np.float32([1 / (255 * value) for value in STD])
@@ -48,7 +49,14 @@ def crop(width: int, height: int, rng: np.random.Generator) -> tuple[int, int, i
 def photographs(data: Data) -> Feed:
     """Workload (a), in NHWC, the layout of JAX."""
     cv2.setNumThreads(1)
-    dataset = grain.MapDataset.source(data.jpegs()).seed(0).shuffle().repeat().random_map(Prepare()).batch(BATCH["a"], drop_remainder=True)
+    dataset = (
+        grain.MapDataset.source(data.jpegs())
+        .seed(0)
+        .shuffle()
+        .repeat()
+        .random_map(Prepare())
+        .batch(BATCH["a"], drop_remainder=True)
+    )
     batches = dataset.to_iter_dataset(grain.ReadOptions(num_threads=CPUS, prefetch_buffer_size=CPUS))
     settings = {"format": "JPEG files", "threads": CPUS, "decode": "OpenCV", "resize": "INTER_AREA"}
     return Feed(batches=batches, column=lambda batch: batch[0], settings=settings, note="NHWC")
@@ -64,6 +72,6 @@ def tiny(_: Data, *, threads: int) -> Feed:
 if __name__ == "__main__":
     feeds = {
         "a": {"threads": photographs},
-        "c": {"threads_0": lambda data: tiny(data, threads=0), "threads_16": lambda data: tiny(data, threads=16)},
+        "c": {"threads_16": lambda data: tiny(data, threads=16), "threads_0": lambda data: tiny(data, threads=0)},
     }
     main("Grain", grain.__version__, feeds)

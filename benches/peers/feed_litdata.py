@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from common import BATCH, CPUS, Feed, endless, main, version_of
 from torch_photograph import preparation
+
 from work import TINY_SAMPLES_IN_FILES, Data
 
 PASSES = 8
@@ -46,15 +47,27 @@ def photographs(data: Data, *, workers: int) -> Feed:
     """Workload (a)."""
     dataset = Photographs(str(data.place("a", "litdata")), shuffle=True, drop_last=True)
     loader = load(dataset, "a", workers)
-    settings = {"format": "LitData chunks", "workers": workers, "transforms": "torchvision.transforms.v2 on tensors", "antialias": True}
+    settings = {
+        "format": "LitData chunks",
+        "workers": workers,
+        "transforms": "torchvision.transforms.v2 on tensors",
+        "antialias": True,
+    }
     return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings)
 
 
 def plain(data: Data, workload: str, column: str, *, workers: int) -> Feed:
     """Workloads (b) and (c), in LitData's chunks."""
-    loader = load(litdata.StreamingDataset(str(data.place(workload, "litdata")), shuffle=True, drop_last=True), workload, workers)
+    loader = load(
+        litdata.StreamingDataset(str(data.place(workload, "litdata")), shuffle=True, drop_last=True), workload, workers
+    )
     settings = {"format": "LitData chunks", "workers": workers}
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[column], settings=settings, note="from LitData chunks")
+    return Feed(
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[column],
+        settings=settings,
+        note="from LitData chunks",
+    )
 
 
 def _photograph(item: tuple[Path, int]) -> dict[str, object]:
@@ -69,7 +82,11 @@ def _arrays(rows: Path) -> dict[str, Any]:
 
 def _row(number: int, rows: Path) -> dict[str, object]:
     arrays = _arrays(rows)
-    return {"floats": arrays["floats"][number].clone(), "ints": arrays["ints"][number].clone(), "label": int(arrays["label"][number])}
+    return {
+        "floats": arrays["floats"][number].clone(),
+        "ints": arrays["ints"][number].clone(),
+        "label": int(arrays["label"][number]),
+    }
 
 
 def _tiny(number: int) -> dict[str, object]:
@@ -83,7 +100,9 @@ def write(data: Data) -> None:
     settings = {"num_workers": 1, "chunk_bytes": "16MB", "mode": "overwrite"}
     litdata.optimize(_photograph, [photos[n] for n in order], str(data.place("a", "litdata")), **settings)
     count = len(_arrays(data.rows)["label"])
-    litdata.optimize(functools.partial(_row, rows=data.rows), list(range(count)), str(data.place("b", "litdata")), **settings)
+    litdata.optimize(
+        functools.partial(_row, rows=data.rows), list(range(count)), str(data.place("b", "litdata")), **settings
+    )
     litdata.optimize(_tiny, list(range(TINY_SAMPLES_IN_FILES // 4)), str(data.place("c", "litdata")), **settings)
 
 
@@ -91,11 +110,9 @@ if __name__ == "__main__":
     feeds = {
         "a": {
             f"workers_{CPUS}": lambda data: photographs(data, workers=CPUS),
-            f"workers_{CPUS + 1}": lambda data: photographs(data, workers=CPUS + 1),
         },
         "b": {f"workers_{CPUS}": lambda data: plain(data, "b", "floats", workers=CPUS)},
         "c": {
-            "workers_0": lambda data: plain(data, "c", "x", workers=0),
             f"workers_{CPUS}": lambda data: plain(data, "c", "x", workers=CPUS),
         },
     }

@@ -9,6 +9,7 @@ from common import BATCH, CPUS, Feed, endless, main
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
 from torchvision.io import read_file
+
 from work import TINY_SAMPLES, Data
 
 PASSES = 100
@@ -43,7 +44,12 @@ def photographs(data: Data, *, workers: int) -> Feed:
         persistent_workers=workers > 0,
         prefetch_factor=4 if workers else None,
     )
-    settings = {"format": "JPEG files", "workers": workers, "transforms": "torchvision.transforms.v2 on tensors", "antialias": True}
+    settings = {
+        "format": "JPEG files",
+        "workers": workers,
+        "transforms": "torchvision.transforms.v2 on tensors",
+        "antialias": True,
+    }
     return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings)
 
 
@@ -66,14 +72,18 @@ def tiny_by_batch(_: Data) -> Feed:
     sampler = BatchSampler(RandomSampler(numbers), BATCH["c"], drop_last=True)
     loader = DataLoader(numbers, sampler=sampler, batch_size=None)
     settings = {"workers": 0, "batch_size": None, "sampler": "BatchSampler(RandomSampler)"}
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings, note="batches gathered by the data set")
+    return Feed(
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[0],
+        settings=settings,
+        note="batches gathered by the data set",
+    )
 
 
 if __name__ == "__main__":
     feeds = {
         "a": {
             f"workers_{CPUS}": lambda data: photographs(data, workers=CPUS),
-            f"workers_{CPUS + 1}": lambda data: photographs(data, workers=CPUS + 1),
             "workers_0": lambda data: photographs(data, workers=0),
         },
         "c": {

@@ -14,6 +14,7 @@ import torch
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main, version_of
 from spdl.pipeline import PipelineBuilder
 from torch_photograph import preparation
+
 from work import TINY_SAMPLES, Data
 
 AHEAD = 3
@@ -103,7 +104,12 @@ def tiny(_: Data) -> Feed:
     """Workload (c), batches gathered by hand."""
     numbers = np.arange(TINY_SAMPLES)
     builder = PipelineBuilder().add_source(positions()).pipe(lambda at: numbers[at], concurrency=1).add_sink(AHEAD)
-    return Feed(batches=run(builder, CPUS), column=lambda batch: batch, settings={"threads": CPUS}, note="batches gathered by hand")
+    return Feed(
+        batches=run(builder, CPUS),
+        column=lambda batch: batch,
+        settings={"threads": CPUS},
+        note="batches gathered by hand",
+    )
 
 
 def tiny_samples(_: Data) -> Feed:

@@ -10,11 +10,15 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 import tensorflow as tf
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main
+
 from work import FLOATS, INTS, TINY_SAMPLES, Data
 
 AUTOTUNE = tf.data.AUTOTUNE
 SHARDS = 8
-PHOTOGRAPH = {"image/encoded": tf.io.FixedLenFeature([], tf.string), "image/class/label": tf.io.FixedLenFeature([], tf.int64)}
+PHOTOGRAPH = {
+    "image/encoded": tf.io.FixedLenFeature([], tf.string),
+    "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+}
 ROW = {
     "floats": tf.io.FixedLenFeature([FLOATS], tf.float32),
     "ints": tf.io.FixedLenFeature([INTS], tf.int64),
@@ -35,7 +39,9 @@ def records(data: Data, workload: str, shuffle: int) -> tf.data.Dataset:
     """All records of all files, for ever, shuffled over the given number of them."""
     files = [str(path) for path in data.files(workload, "tfrecord", ".tfrecord")]
     names = tf.data.Dataset.from_tensor_slices(files).shuffle(len(files)).repeat()
-    read = names.interleave(tf.data.TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=AUTOTUNE, deterministic=False)
+    read = names.interleave(
+        tf.data.TFRecordDataset, cycle_length=SHARDS, num_parallel_calls=AUTOTUNE, deterministic=False
+    )
     return read.shuffle(shuffle)
 
 
@@ -67,8 +73,18 @@ def photographs(data: Data, *, antialias: bool) -> Feed:
         .prefetch(AUTOTUNE)
         .with_options(options())
     )
-    settings = {"format": f"{SHARDS} TFRecord files", "parallel": "AUTOTUNE", "decode": "decode_and_crop_jpeg", "antialias": antialias}
-    return Feed(batches=dataset, column=lambda batch: batch[0], settings=settings, note="NHWC" if antialias else "NHWC; no antialias")
+    settings = {
+        "format": f"{SHARDS} TFRecord files",
+        "parallel": "AUTOTUNE",
+        "decode": "decode_and_crop_jpeg",
+        "antialias": antialias,
+    }
+    return Feed(
+        batches=dataset,
+        column=lambda batch: batch[0],
+        settings=settings,
+        note="NHWC" if antialias else "NHWC; no antialias",
+    )
 
 
 def rows(data: Data) -> Feed:
@@ -80,14 +96,22 @@ def rows(data: Data) -> Feed:
         .prefetch(AUTOTUNE)
         .with_options(options())
     )
-    settings = {"format": f"{SHARDS} TFRecord files", "parse": "parse_example on whole batches", "shuffle_buffer": 65_536}
+    settings = {
+        "format": f"{SHARDS} TFRecord files",
+        "parse": "parse_example on whole batches",
+        "shuffle_buffer": 65_536,
+    }
     return Feed(batches=dataset, column=lambda batch: batch["floats"], settings=settings)
 
 
 def tiny(_: Data) -> Feed:
     """Workload (c), sample by sample."""
     numbers = tf.data.Dataset.from_tensor_slices(np.arange(TINY_SAMPLES, dtype=np.int64)).repeat().shuffle(65_536)
-    dataset = numbers.batch(BATCH["c"], drop_remainder=True, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE).with_options(options())
+    dataset = (
+        numbers.batch(BATCH["c"], drop_remainder=True, num_parallel_calls=AUTOTUNE)
+        .prefetch(AUTOTUNE)
+        .with_options(options())
+    )
     return Feed(batches=dataset, column=lambda batch: batch, settings={"shuffle_buffer": 65_536})
 
 
@@ -97,13 +121,20 @@ def tiny_by_index(_: Data) -> Feed:
     steps = TINY_SAMPLES // BATCH["c"]
 
     def gather(step: tf.Tensor) -> tf.Tensor:
-        seed = tf.stack([step // steps, 0, 0])
+        seed = tf.stack([step // steps, 0])
         positions = (step % steps) * BATCH["c"] + tf.range(BATCH["c"], dtype=tf.int64)
-        return tf.gather(numbers, tf.random.experimental.index_shuffle(positions, tf.cast(seed, tf.int32), TINY_SAMPLES - 1))
+        return tf.gather(
+            numbers, tf.random.experimental.index_shuffle(positions, tf.cast(seed, tf.int32), TINY_SAMPLES - 1)
+        )
 
     dataset = tf.data.Dataset.counter().map(gather, num_parallel_calls=AUTOTUNE, deterministic=False).prefetch(AUTOTUNE)
     settings = {"order": "tf.random.experimental.index_shuffle"}
-    return Feed(batches=dataset.with_options(options()), column=lambda batch: batch, settings=settings, note="batches gathered by hand")
+    return Feed(
+        batches=dataset.with_options(options()),
+        column=lambda batch: batch,
+        settings=settings,
+        note="batches gathered by hand",
+    )
 
 
 def write(data: Data) -> None:
@@ -134,12 +165,16 @@ def _ints(values: object) -> tf.train.Feature:
 
 def _example(*, image: bytes, label: int) -> tf.train.Example:
     encoded = tf.train.Feature(bytes_list=tf.train.BytesList(value=[image]))
-    return tf.train.Example(features=tf.train.Features(feature={"image/encoded": encoded, "image/class/label": _ints([label])}))
+    return tf.train.Example(
+        features=tf.train.Features(feature={"image/encoded": encoded, "image/class/label": _ints([label])})
+    )
 
 
 def _row(floats: object, ints: object, label: int) -> tf.train.Example:
     numbers = tf.train.Feature(float_list=tf.train.FloatList(value=floats))
-    return tf.train.Example(features=tf.train.Features(feature={"floats": numbers, "ints": _ints(ints), "label": _ints([label])}))
+    return tf.train.Example(
+        features=tf.train.Features(feature={"floats": numbers, "ints": _ints(ints), "label": _ints([label])})
+    )
 
 
 if __name__ == "__main__":

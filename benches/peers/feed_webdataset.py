@@ -11,6 +11,7 @@ import torch
 import webdataset as wds
 from common import BATCH, CPUS, Feed, main, version_of
 from torch_photograph import preparation
+
 from work import Data
 
 SHARDS = 12
@@ -34,7 +35,12 @@ def photographs(data: Data, *, workers: int) -> Feed:
         .batched(BATCH["a"], partial=False)
     )
     loader = wds.WebLoader(dataset, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None)
-    settings = {"format": f"{SHARDS} tar files", "workers": workers, "transforms": "torchvision.transforms.v2 on tensors", "antialias": True}
+    settings = {
+        "format": f"{SHARDS} tar files",
+        "workers": workers,
+        "transforms": "torchvision.transforms.v2 on tensors",
+        "antialias": True,
+    }
     return Feed(batches=loader, column=lambda batch: batch[0], settings=settings)
 
 
@@ -60,7 +66,6 @@ if __name__ == "__main__":
     feeds = {
         "a": {
             f"workers_{CPUS}": lambda data: photographs(data, workers=CPUS),
-            f"workers_{CPUS + 1}": lambda data: photographs(data, workers=CPUS + 1),
         },
     }
     main("WebDataset", version_of("webdataset"), feeds, write=write)
