@@ -23,7 +23,7 @@ def numbers() -> datasets.Dataset:
 
 
 def mapped(_: Data) -> Feed:
-    """Workload (c) by a permutation of all rows. (flatten_indices() would iterate faster, but rewrites the table for minutes each epoch.)"""
+    """Workload (c) by a permutation of all rows; flatten_indices() would iterate faster, but rewrites the table for minutes each epoch."""
     table = numbers()
 
     def batches() -> Iterator[Any]:
