@@ -1,1 +1,26 @@
+"""Penstock feeds deep-learning training: exact, resumable, elastic, at the hardware's limit."""
 
+from penstock.dataset import Dataset, from_arrays, read
+from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError
+from penstock.format.protocol import Column
+from penstock.kernels import native_version as __version__
+from penstock.limits import Limits
+from penstock.loader import Loader
+from penstock.transform import image
+
+__all__ = [
+    "Column",
+    "DataError",
+    "Dataset",
+    "Limits",
+    "Loader",
+    "PenstockError",
+    "PlanError",
+    "ProcessError",
+    "SourceError",
+    "StateError",
+    "__version__",
+    "from_arrays",
+    "image",
+    "read",
+]

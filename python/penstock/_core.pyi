@@ -1,11 +1,118 @@
 """Signatures of the compiled module, checked against it by stubtest."""
 
-__version__: str
-
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+
+__all__: list[str]
+__version__: str
+
+_Ids: TypeAlias = npt.NDArray[np.int64]
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+# order
+
+@final
+class EpochOrder:
+    """The order of one epoch: lanes × hand rows a step; every method is arithmetic."""
+
+    @staticmethod
+    def natural(samples: int, lanes: int, hand: int, block_rows: int) -> EpochOrder: ...
+    @staticmethod
+    def shuffled(samples: int, lanes: int, hand: int, block_rows: int, window_blocks: int, key: int) -> EpochOrder: ...
+    @property
+    def block_rows(self) -> int: ...
+    @property
+    def tail_start(self) -> int: ...
+    def lane_rows(self, lane: int) -> int: ...
+    def lane_ids(self, lane: int, first: int, count: int) -> _Ids: ...
+    def step_ids(self, lanes: tuple[int, int], step: int, rows: int, threads: int) -> _Ids: ...
+    def blocks(self, lanes: tuple[int, int], first: int, last: int) -> _Ids: ...
+
+def mix(words: Sequence[int]) -> int: ...
+
+# gather
+
+def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
+def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
+
+# files
+
+def walk_files(root: str, threads: int) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
+def stat_files(paths: Sequence[str]) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
+def read_ranges(
+    path_offsets: _Ids,
+    path_bytes: _Bytes,
+    sizes: _Ids,
+    shard: _Ids,
+    offset: _Ids,
+    length: _Ids,
+    out: _Bytes,
+    at: _Ids,
+    threads: int,
+) -> None: ...
+
+# tfrecord
+
+@final
+class WorkProgress:
+    """How far a call has come that runs in another thread."""
+
+    def __new__(cls) -> WorkProgress: ...
+    @property
+    def done(self) -> int: ...
+    def stop(self) -> None: ...
+
+@final
+class ExampleParser:
+    """Columns of tf.train.Examples.
+
+    A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
+    (multiples of that many), "spans", "texts" (that many, -1: any number).
+    """
+
+    def __new__(
+        cls,
+        features: Sequence[str],
+        columns: Sequence[tuple[int, str, str, int, str, bytes | None]],
+        *,
+        verify: bool,
+        values_limit: int,
+    ) -> ExampleParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+def is_tfrecord(head: bytes) -> bool: ...
+def recognise_tfrecord_packing(paths: Sequence[str], threads: int) -> _Ids: ...
+def unpack_files_once(
+    paths: Sequence[str],
+    packing: _Ids,
+    targets: Sequence[str],
+    scratch: Sequence[str],
+    *,
+    unpacked_bytes: int,
+    ratio: int,
+    room_bytes: int,
+    threads: int,
+    progress: WorkProgress,
+) -> _Ids: ...
+def index_tfrecords(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids]: ...
+def infer_examples(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
+) -> list[tuple[str, str, bool, int, int, int]]: ...
+
+# image
 
 @final
 class ImageProgram:
@@ -53,5 +160,5 @@ class ImageProgram:
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
     """The (width, height, format) that a picture's header states. Raises ValueError."""
 
-def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = 1 << 28) -> npt.NDArray[np.uint8]:
+def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = ...) -> npt.NDArray[np.uint8]:
     """The picture as an array of (height, width, 3). Raises ValueError."""

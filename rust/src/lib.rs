@@ -5,6 +5,11 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod crc32c;
+pub mod example;
+pub mod files;
+pub mod framing;
+pub mod gather;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
@@ -12,3 +17,4 @@ pub mod keys;
 pub mod order;
 pub mod permute;
 pub mod pool;
+mod prefetch;

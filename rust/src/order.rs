@@ -1,1 +1,366 @@
-//! Which sample comes when: the arithmetic of one epoch's order (see ARCHITECTURE.md, "Order").
+//! Which sample comes when: the arithmetic of one epoch's order, in O(1) memory for any number of samples.
+//!
+//! The epoch is dealt to `lanes`. Step k takes rows [k·hand, (k + 1)·hand) of every lane, lane after lane, so a global
+//! batch has lanes × hand rows.
+//!
+//! *Natural order*: step k is samples [k·B, (k + 1)·B); lane l gets the l-th hand of it, like cards.
+//!
+//! *Shuffled*: sample ids are cut into lanes × `blocks_per_lane` blocks of `block_rows`; the blocks are permuted and lane l
+//! owns the l-th equal share of the sequence. Inside a lane, rows are permuted within windows of `window_blocks` blocks.
+//! The ids that are left over (fewer than there are blocks: the tail) are permuted, dealt to the lanes and form a window of
+//! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about.
+
+use crate::keys::{finalise, mix};
+use crate::permute::Permutation;
+use rayon::prelude::*;
+
+/// Rows of a lane that one task of the pool computes; fewer would derive the windows' keys too often.
+const ROWS_PER_TASK: usize = 256;
+
+const BLOCKS: u64 = 1;
+const TAIL: u64 = 2;
+const WINDOW: u64 = 3;
+const START: u64 = 4;
+
+/// How an epoch's samples are ordered; all ranks hold the same.
+#[derive(Clone, Debug)]
+pub struct EpochOrder {
+    samples: u64,
+    lanes: u64,
+    hand: u64,
+    block_rows: u64,
+    blocks_per_lane: u64,
+    window_blocks: u64,
+    shuffle: Option<Shuffle>,
+}
+
+#[derive(Clone, Debug)]
+struct Shuffle {
+    key: u64,
+    blocks: Permutation,
+    tail: Permutation,
+}
+
+/// The share of `total` things that falls to `lane` of `lanes`, as equal as whole numbers allow: first and count.
+fn share(total: u64, lane: u64, lanes: u64) -> (u64, u64) {
+    let edge = |l: u64| u64::try_from(u128::from(l) * u128::from(total) / u128::from(lanes)).unwrap_or(u64::MAX);
+    (edge(lane), edge(lane + 1) - edge(lane))
+}
+
+/// Block length near `wanted` (a quarter longer at most, where there are blocks enough to choose) that leaves the shortest
+/// tail, and the blocks of each lane. The tail is always shorter than one row a block.
+fn fit_blocks(samples: u64, lanes: u64, wanted: u64) -> (u64, u64) {
+    let lane_rows = samples / lanes;
+    if lane_rows == 0 {
+        return (1, 0);
+    }
+    let most = (lane_rows / wanted.max(1)).max(1);
+    let least = (lane_rows * 4 / (wanted.max(1) * 5)).clamp(1, most).max(most.saturating_sub(256));
+    (least..=most)
+        .map(|blocks| (lane_rows / blocks, blocks))
+        .min_by_key(|&(rows, blocks)| (samples - lanes * blocks * rows, std::cmp::Reverse(blocks)))
+        .unwrap_or((1, 0))
+}
+
+impl EpochOrder {
+    /// The natural order.
+    #[must_use]
+    pub fn natural(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> Self {
+        Self { samples, lanes, hand, block_rows, blocks_per_lane: 0, window_blocks: 1, shuffle: None }
+    }
+
+    /// The shuffled order of the epoch that `key` belongs to; `block_rows` is a wish, see `block_rows()`.
+    #[must_use]
+    pub fn shuffled(samples: u64, lanes: u64, hand: u64, block_rows: u64, window_blocks: u64, key: u64) -> Self {
+        let (block_rows, blocks_per_lane) = fit_blocks(samples, lanes, block_rows);
+        let blocks = lanes * blocks_per_lane;
+        let shuffle = Shuffle {
+            key,
+            blocks: Permutation::new(blocks, mix(&[key, BLOCKS])),
+            tail: Permutation::new(samples - blocks * block_rows, mix(&[key, TAIL])),
+        };
+        let window_blocks = if block_rows == 1 { 1 } else { window_blocks.clamp(1, blocks_per_lane.max(1)) };
+        Self { samples, lanes, hand, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
+    }
+
+    /// Samples in a block; neighbouring ids `[j·block_rows, (j + 1)·block_rows)` are read together.
+    #[must_use]
+    pub fn block_rows(&self) -> u64 {
+        self.block_rows
+    }
+
+    /// Ids below this lie in blocks; those from here on are the tail, read one by one.
+    #[must_use]
+    pub fn tail_start(&self) -> u64 {
+        if self.shuffle.is_some() { self.lanes * self.blocks_per_lane * self.block_rows } else { self.samples }
+    }
+
+    /// Rows that lane `lane` has in this epoch; lanes differ by one at most.
+    #[must_use]
+    pub fn lane_rows(&self, lane: u64) -> u64 {
+        if self.shuffle.is_some() {
+            self.blocks_per_lane * self.block_rows + share(self.samples - self.tail_start(), lane, self.lanes).1
+        } else {
+            let batch = self.lanes * self.hand;
+            self.samples / batch * self.hand + share(self.samples % batch, lane, self.lanes).1
+        }
+    }
+
+    /// Writes the sample ids of rows `[first, first + out.len())` of a lane; rows past its end start again at its row 0.
+    pub fn lane_ids(&self, lane: u64, first: u64, out: &mut [u64]) {
+        let rows = self.lane_rows(lane);
+        if rows == 0 {
+            // An epoch shorter than the number of lanes: an empty lane borrows from the whole, only ever as padding.
+            for (place, id) in out.iter_mut().enumerate() {
+                *id = (lane + first + place as u64) % self.samples;
+            }
+            return;
+        }
+        match &self.shuffle {
+            None => {
+                out.iter_mut().enumerate().for_each(|(i, id)| *id = self.natural_id(lane, (first + i as u64) % rows))
+            }
+            Some(shuffle) => {
+                let lane = Lane::new(self, shuffle, lane, rows);
+                let (mut row, mut rest) = (first % rows, out);
+                while !rest.is_empty() {
+                    let (filled, left) = lane.fill(row, rest);
+                    row = if row + filled == rows { 0 } else { row + filled };
+                    rest = left;
+                }
+            }
+        }
+    }
+
+    /// Writes the ids of `steps` whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after
+    /// lane, in it `hand` rows. `out` holds steps × lanes × hand ids.
+    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [u64]) {
+        let hand = usize::try_from(self.hand).unwrap_or(usize::MAX);
+        let width = usize::try_from(lanes.1 - lanes.0).unwrap_or(usize::MAX) * hand;
+        let steps_per_task = (ROWS_PER_TASK / hand).max(1);
+        out.par_chunks_mut(width * steps_per_task).enumerate().for_each(|(task, out)| {
+            let first = (step + (task * steps_per_task) as u64) * self.hand;
+            let mut rows = vec![0; out.len() / width * hand];
+            for (place, lane) in (lanes.0..lanes.1).enumerate() {
+                self.lane_ids(lane, first, &mut rows);
+                for (step, hands) in rows.chunks_exact(hand).enumerate() {
+                    out[step * width + place * hand..][..hand].copy_from_slice(hands);
+                }
+            }
+        });
+    }
+
+    fn natural_id(&self, lane: u64, row: u64) -> u64 {
+        let batch = self.lanes * self.hand;
+        let (step, place) = (row / self.hand, row % self.hand);
+        let full = self.samples / batch;
+        let within = if step < full {
+            lane * self.hand + place
+        } else {
+            share(self.samples % batch, lane, self.lanes).0 + place
+        };
+        step * batch + within
+    }
+
+    /// The ids of the first rows of the blocks among which rows `[first, last)` of a lane are mixed, each once, and
+    /// single ids of the tail (≥ `tail_start`) that those rows take.
+    #[must_use]
+    pub fn lane_blocks(&self, lane: u64, first: u64, last: u64) -> Vec<u64> {
+        let rows = self.lane_rows(lane);
+        let Some(shuffle) = self.shuffle.as_ref().filter(|_| rows > 0 && last > first) else { return Vec::new() };
+        let lane = Lane::new(self, shuffle, lane, rows);
+        let mut found = Vec::new();
+        let mut row = first;
+        while row < last {
+            row += lane.blocks_from(row % rows, (last - row).min(rows), &mut found);
+        }
+        found
+    }
+}
+
+/// Writes first, first + 1, first + 2, …
+fn count_from(first: u64, out: &mut [u64]) {
+    out.iter_mut().zip(first..).for_each(|(id, number)| *id = number);
+}
+
+/// One lane of a shuffled epoch.
+struct Lane<'a> {
+    order: &'a EpochOrder,
+    shuffle: &'a Shuffle,
+    lane: u64,
+    rows: u64,
+    in_blocks: u64,
+    start: u64,
+}
+
+impl<'a> Lane<'a> {
+    fn new(order: &'a EpochOrder, shuffle: &'a Shuffle, lane: u64, rows: u64) -> Self {
+        let windows = order.blocks_per_lane.div_ceil(order.window_blocks).max(1);
+        let draw = mix(&[shuffle.key, START, lane]) % windows;
+        Self {
+            order,
+            shuffle,
+            lane,
+            rows,
+            in_blocks: order.blocks_per_lane * order.block_rows,
+            start: draw * order.window_blocks * order.block_rows,
+        }
+    }
+
+    fn window_rows(&self) -> u64 {
+        self.order.window_blocks * self.order.block_rows
+    }
+
+    fn block(&self, slot: u64) -> u64 {
+        self.shuffle.blocks.apply(self.lane * self.order.blocks_per_lane + slot)
+    }
+
+    /// Tail ids of the lane's places [first, first + out.len()) in its share of the tail.
+    fn tail_ids(&self, first: u64, out: &mut [u64]) {
+        let tail = self.order.samples - self.order.tail_start();
+        let from = share(tail, self.lane, self.order.lanes).0 + first;
+        count_from(from, out);
+        self.shuffle.tail.apply_all(out);
+        out.iter_mut().for_each(|id| *id += self.order.tail_start());
+    }
+
+    /// Where a row of the lane lies in its sequence of windows.
+    fn place(&self, row: u64) -> u64 {
+        let place = row + self.start;
+        if place >= self.rows { place - self.rows } else { place }
+    }
+
+    /// Writes ids from `row` on, as far as `out` and the window go; returns how many, and the rest of `out`.
+    fn fill<'b>(&self, row: u64, out: &'b mut [u64]) -> (u64, &'b mut [u64]) {
+        let place = self.place(row);
+        let unbroken = if row + self.start < self.rows { self.rows - self.start - row } else { self.rows - row };
+        let (window, end) = if place >= self.in_blocks {
+            (0, self.rows)
+        } else if self.order.block_rows == 1 {
+            (0, self.in_blocks)
+        } else {
+            let window = place / self.window_rows();
+            (window, ((window + 1) * self.window_rows()).min(self.in_blocks))
+        };
+        let count = (end - place).min(unbroken).min(out.len() as u64);
+        let (mine, left) = out.split_at_mut(count as usize);
+        if place >= self.in_blocks {
+            self.tail_ids(place - self.in_blocks, mine);
+        } else if self.order.block_rows == 1 {
+            count_from(self.lane * self.order.blocks_per_lane + place, mine);
+            self.shuffle.blocks.apply_all(mine);
+        } else {
+            self.window_ids(window, place, end, mine);
+        }
+        (count, left)
+    }
+
+    /// Ids of places from `place` on in a window that ends at place `end`.
+    fn window_ids(&self, window: u64, place: u64, end: u64, out: &mut [u64]) {
+        let (first, block_rows) = (window * self.window_rows(), self.order.block_rows);
+        let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
+        count_from(place - first, out);
+        Permutation::new(end - first, key).apply_all(out);
+        let slot = window * self.order.window_blocks;
+        let blocks: Vec<u64> =
+            (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();
+        out.iter_mut().for_each(|mixed| *mixed = blocks[(*mixed / block_rows) as usize] + *mixed % block_rows);
+    }
+
+    /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
+    fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<u64>) -> u64 {
+        let place = self.place(row);
+        if place >= self.in_blocks {
+            let rows = wanted.min(self.rows - place);
+            let mut ids = vec![0; rows as usize];
+            self.tail_ids(place - self.in_blocks, &mut ids);
+            found.extend(ids);
+            return rows;
+        }
+        let window = place / self.window_rows();
+        let first = window * self.order.window_blocks;
+        let last = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
+        found.extend((first..last).map(|slot| self.block(slot) * self.order.block_rows));
+        ((window + 1) * self.window_rows()).min(self.in_blocks) - place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn epoch(order: &EpochOrder) -> Vec<u64> {
+        let mut all = Vec::new();
+        for lane in 0..order.lanes {
+            let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+            order.lane_ids(lane, 0, &mut ids);
+            all.extend(ids);
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_comes_once(
+            samples in 1_u64..3_000, lanes_log in 0_u32..5, hand in 1_u64..6, rows in 1_u64..40, window in 1_u64..6,
+            key in any::<u64>(), shuffled in any::<bool>(),
+        ) {
+            let lanes = 1 << lanes_log;
+            let order = if shuffled {
+                EpochOrder::shuffled(samples, lanes, hand, rows, window, key)
+            } else {
+                EpochOrder::natural(samples, lanes, hand, rows)
+            };
+            let mut ids = epoch(&order);
+            ids.sort_unstable();
+            prop_assert!(ids.iter().copied().eq(0..samples));
+            let lengths: Vec<u64> = (0..lanes).map(|lane| order.lane_rows(lane)).collect();
+            prop_assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
+        }
+
+        #[test]
+        fn blocks_hold_the_rows_and_belong_to_one_lane(
+            samples in 64_u64..3_000, lanes_log in 0_u32..4, rows in 2_u64..40, window in 1_u64..6, key in any::<u64>(),
+        ) {
+            let lanes = 1 << lanes_log;
+            let order = EpochOrder::shuffled(samples, lanes, 1, rows, window, key);
+            let block = order.block_rows();
+            let tail = order.tail_start();
+            let mut owner = std::collections::HashMap::new();
+            for lane in 0..lanes {
+                let count = order.lane_rows(lane);
+                for first in (0..count).step_by(7) {
+                    let last = (first + 7).min(count);
+                    let mut ids = vec![0; usize::try_from(last - first).unwrap()];
+                    order.lane_ids(lane, first, &mut ids);
+                    let blocks = order.lane_blocks(lane, first, last);
+                    for id in ids {
+                        let start = if id >= tail { id } else { id / block * block };
+                        prop_assert!(blocks.contains(&start));
+                        prop_assert_eq!(*owner.entry(start).or_insert(lane), lane);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn natural_order_deals_hands() {
+        let order = EpochOrder::natural(10, 2, 2, 1);
+        let mut ids = [0; 4];
+        order.lane_ids(0, 0, &mut ids);
+        assert_eq!(ids, [0, 1, 4, 5]);
+        order.lane_ids(1, 0, &mut ids);
+        assert_eq!(ids, [2, 3, 6, 7]);
+    }
+
+    #[test]
+    fn blocks_fit_with_a_short_tail() {
+        let (rows, blocks) = fit_blocks(1_000_000, 64, 4_400);
+        assert_eq!((rows, blocks), (5_208, 3));
+        assert_eq!(fit_blocks(10, 64, 4), (1, 0));
+        assert_eq!(fit_blocks(130, 64, 1), (1, 2));
+        assert_eq!(fit_blocks(100, 64, 50), (1, 1));
+    }
+}

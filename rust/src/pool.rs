@@ -5,16 +5,29 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::ThreadPool;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// Pools by number of threads, with the process that made them.
-static POOLS: Mutex<Option<(u32, HashMap<usize, Arc<ThreadPool>>)>> = Mutex::new(None);
+/// Pools by what they do and number of threads, with the process that made them.
+static POOLS: Mutex<Option<(u32, Pools)>> = Mutex::new(None);
+type Pools = HashMap<(&'static str, usize), Arc<ThreadPool>>;
 
-/// The pool of `threads` threads of this process, made on first use; all kernels that ask for the same number share it.
+/// The pool of `threads` threads on which this process runs kernels; all that ask for the same number share it.
 ///
 /// # Errors
 /// If the system refuses to start the threads.
-pub fn shared(threads: usize) -> Result<Arc<ThreadPool>, rayon::ThreadPoolBuildError> {
+pub fn shared(threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
+    named("kernel", threads)
+}
+
+/// The pool of `threads` threads in which this process waits for files.
+///
+/// # Errors
+/// If the system refuses to start the threads.
+pub fn io(threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
+    named("io", threads)
+}
+
+fn named(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
     let process = std::process::id();
     let mut guard = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let (owner, pools) = guard.get_or_insert_with(|| (process, HashMap::new()));
@@ -23,14 +36,13 @@ pub fn shared(threads: usize) -> Result<Arc<ThreadPool>, rayon::ThreadPoolBuildE
         std::mem::forget(std::mem::take(pools));
         *owner = process;
     }
-    if let Some(pool) = pools.get(&threads) {
+    let threads = threads.max(1);
+    if let Some(pool) = pools.get(&(name, threads)) {
         return Ok(Arc::clone(pool));
     }
-    let pool = Arc::new(
-        rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).thread_name(|i| format!("penstock-{i}")).build()?,
-    );
-    pools.insert(threads, Arc::clone(&pool));
-    Ok(pool)
+    let pool =
+        ThreadPoolBuilder::new().num_threads(threads).thread_name(move |i| format!("penstock-{name}-{i}")).build()?;
+    Ok(Arc::clone(pools.entry((name, threads)).or_insert(Arc::new(pool))))
 }
 
 #[cfg(test)]

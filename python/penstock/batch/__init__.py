@@ -1,0 +1,1 @@
+"""Batching: rows to one buffer."""

@@ -1,0 +1,57 @@
+"""Where batches go: one file a framework, each the only importer of it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, Protocol
+
+from penstock.errors import PlanError
+from penstock.spec import Field
+
+
+class Deliver(Protocol):
+    """Turns the columns of an item into what the user's framework works with."""
+
+    @property
+    def new_memory(self) -> Any:
+        """How the slots get memory (see `engine.slots`); None for the usual."""
+
+    def convert(self, column: Any, field: Field) -> Any:
+        """One column, in a worker thread."""
+
+    def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """All converted columns, in a worker thread."""
+
+    def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """All columns, in the consumer's thread, before its first batch is handed out."""
+
+
+def open_deliver(to: str, device: Any) -> Deliver:
+    """The delivery to a framework: "numpy" or "torch"; PlanError if it is not installed."""
+    if to == "numpy":
+        if device not in (None, "cpu"):
+            raise PlanError(f"to='numpy' delivers to the CPU, not to device={device!r}; use to='torch'")
+        from penstock.deliver.numpy import ToNumpy
+
+        return ToNumpy()
+    if to == "torch":
+        module = importlib.import_module("penstock.deliver.torch")
+        return module.ToTorch(device)  # type: ignore[no-any-return]
+    raise PlanError(f"to={to!r}; choose 'numpy' or 'torch'")
+
+
+def find_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Rank and world size: as given, else of torch.distributed if it is initialised, else of torchrun's environment, else 0, 1."""
+    if (rank is None) != (world_size is None):
+        raise PlanError("pass both rank and world_size, or neither")
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    if "torch.distributed" in sys.modules:
+        found = importlib.import_module("penstock.deliver.torch").distributed_rank()
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return 0, 1

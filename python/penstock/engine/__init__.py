@@ -1,0 +1,1 @@
+"""The engine: makes what the plan describes happen; knows nothing of formats."""

@@ -10,30 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 
+from penstock.shards import Shards
 from penstock.spec import Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Shards:
-    """The files of a dataset, as columns.
-
-    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
-    (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
-    """
-
-    paths: pa.LargeStringArray
-    sizes: Ids
-    versions: Ids
-    root: str = ""
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def path(self, shard: int) -> str:
-        """The name of one shard."""
-        return str(self.paths[shard])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +22,8 @@ class Manifest:
 
     first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
-    every shard is one record, and where the records do not lie in files.
+    every shard is one record, and where the records do not lie in files. unpacked: the files in which the records lie if
+    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity.
     """
 
     format: str
@@ -50,6 +31,7 @@ class Manifest:
     first_sample: Ids
     offset: Ids | None = None
     length: Ids | None = None
+    unpacked: Shards | None = None
 
     @property
     def samples(self) -> int:
@@ -57,15 +39,30 @@ class Manifest:
         return int(self.first_sample[-1])
 
     @property
+    def stored(self) -> Shards:
+        """The files to read: offset and length are places in them."""
+        return self.shards if self.unpacked is None else self.unpacked
+
+    @property
     def size_bytes(self) -> int:
-        """Bytes of all shards together."""
-        return int(self.shards.sizes.sum())
+        """Bytes of all records together."""
+        return int(self.stored.sizes.sum())
 
     def shard_of(self, samples: Ids) -> Ids:
         """The shard of each sample id."""
         if self.offset is None:
             return samples
         return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    def place(self, sample: int) -> str:
+        """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""
+        if len(self.shards) == 0:
+            return f"sample {sample}"
+        shard = int(self.shard_of(np.array([sample]))[0])
+        path = self.shards.path(shard)
+        if self.offset is None:
+            return path
+        return f"{path}, record {sample - int(self.first_sample[shard])}, byte {int(self.offset[sample]):,}"
 
     @cached_property
     def digest(self) -> str:
@@ -75,9 +72,9 @@ class Manifest:
         """
         state = hashlib.blake2b(digest_size=16)
         state.update(self.format.encode())
-        cut = len(self.shards.root.encode())
-        for name in self.shards.paths:
-            state.update(name.as_py().encode()[cut:] + b"\0")
+        below_root = pc.utf8_slice_codeunits(self.shards.paths, len(self.shards.root))
+        for buffer in below_root.buffers()[1:]:
+            state.update(buffer or b"")
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
         return state.hexdigest()

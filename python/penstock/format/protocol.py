@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.format.manifest import Manifest, Shards
+from penstock.format.manifest import Manifest
 from penstock.limits import DEFAULT_LIMITS, Limits
+from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
@@ -61,12 +62,34 @@ class Source(Protocol):
     `random_access` says that single records cost no more than neighbouring ones (memory), so that a block is one record.
     """
 
-    manifest: Manifest
-    spec: Spec
-    random_access: bool
+    @property
+    def manifest(self) -> Manifest:
+        """Shards and records."""
 
-    def parse(self, samples: Ids, records: Spans, allocate: Allocate) -> Columns:
-        """Columns of the records (one span a row, frame included), one array or Arrow array a field of `spec`.
+    @property
+    def spec(self) -> Spec:
+        """The columns that `parse` gives."""
 
-        Raises RowError (row, found, do) for the first bad row; the engine adds file and record.
+    @property
+    def random_access(self) -> bool:
+        """Whether single records cost no more than neighbouring ones."""
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """Columns of the records (one span a row, frame included), one a field of `spec`.
+
+        `records` is empty where the samples lie in memory. Raises RowError (row, found, do) for the first bad row; the
+        engine adds file and record.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A row of the registry.
+
+    suffixes: lower case, with the dot; matches(head): whether a file's first 64 bytes are of this format; open: see `Source`.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    matches: Callable[[bytes], bool]
+    open: Callable[[Shards, ReadRanges, Options], Source]

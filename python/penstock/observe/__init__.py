@@ -1,0 +1,1 @@
+"""Telling: figures, the verdict, reports."""

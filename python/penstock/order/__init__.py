@@ -1,0 +1,1 @@
+"""Order: which sample comes when; numbers in, numbers out."""

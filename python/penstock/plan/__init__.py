@@ -1,0 +1,1 @@
+"""The plan: what the user wrote, as data."""

@@ -1,0 +1,1 @@
+"""Transforms: columns to columns."""

@@ -1,0 +1,64 @@
+# Every target does its own set-up: a virtual environment in .venv, the native build, then the work.
+#   make demo    a small training, stopped and resumed, with a live display (about two minutes)
+#   make test    all tests, Rust and Python          make lint    what the code must look like
+#   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
+#   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 60
+BENCH ?=
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport CONDA_PREFIX
+
+.PHONY: demo test lint bench docs fuzz build clean tools
+.DELETE_ON_ERROR:
+
+demo: build
+	$(BIN)/penstock demo
+
+test: build
+	cargo test --locked --no-default-features
+	$(BIN)/python -m pytest
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest penstock._core --ignore-disjoint-bases
+	$(BIN)/lint-imports
+	cargo fmt --all --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --no-default-features --all-targets -- -D warnings
+
+bench: build
+	$(BIN)/python benches/run.py $(BENCH)
+
+docs: build
+	$(BIN)/python -m pip install --quiet zensical
+	$(BIN)/zensical build
+
+fuzz: tools
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+build: tools $(VENV)/installed
+	$(BIN)/maturin develop --release --locked --quiet
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
+	$(BIN)/python -m pip install --quiet "maturin>=1.9,<2"
+	$(BIN)/maturin develop --release --locked --quiet --extras dev,demo
+	touch $@
+
+tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs), then run make again" >&2; exit 1; }
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { echo "$(PYTHON) is missing or older than 3.11: install Python 3.11 or newer, or name one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), then run make again" >&2; exit 1; }
+
+clean:
+	rm -rf $(VENV) target site

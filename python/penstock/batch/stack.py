@@ -1,0 +1,92 @@
+"""Rows to one buffer: what users' functions return, and bytes that are handed out, become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.errors import PlanError
+from penstock.spec import Column, Columns, Field, Spans
+
+
+def spans_to_arrow(spans: Spans) -> pa.LargeBinaryArray:
+    """The bytes of all spans joined into one large_binary array (one copy)."""
+    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(spans.length, out=offsets[1:])
+    joined = np.empty(int(offsets[-1]), dtype=np.uint8)
+    kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
+    )
+
+
+def materialize(columns: Mapping[str, Column]) -> Columns:
+    """The columns with spans turned into Arrow arrays: what people may look at."""
+    return {name: spans_to_arrow(column) if isinstance(column, Spans) else column for name, column in columns.items()}
+
+
+def check_batch(made: Any, rows: int, function: str) -> Columns:
+    """What a user's batch function returned, as columns; PlanError if it is no dict, or has another number of rows."""
+    if not isinstance(made, Mapping):
+        raise PlanError(f"map({function}) returned {type(made).__name__}; it must return a dict of columns")
+    columns = {name: _as_column(name, column, function) for name, column in made.items()}
+    for name, column in columns.items():
+        if len(column) != rows:
+            raise PlanError(
+                f"map({function}): column {name!r} came back with {len(column)} rows of {rows}; map keeps the rows"
+            )
+    return columns
+
+
+def stack_rows(rows: Sequence[Any], function: str) -> Columns:
+    """One dict a row to columns; PlanError if names or shapes differ from row to row."""
+    first = rows[0]
+    if not isinstance(first, Mapping):
+        raise PlanError(f"map_rows({function}) returned {type(first).__name__}; it must return a dict")
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping) or row.keys() != first.keys():
+            raise PlanError(f"map_rows({function}): row {number} of the batch has other names than row 0")
+    return {name: _stack(name, [row[name] for row in rows], function) for name in first}
+
+
+def _stack(name: str, values: list[Any], function: str) -> Column:
+    if isinstance(values[0], (str, bytes)):
+        return pa.array(values, pa.large_string() if isinstance(values[0], str) else pa.large_binary())
+    arrays = [np.asarray(value) for value in values]
+    for number, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise PlanError(
+                f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
+                f"row 0; rows of a batch must have one shape"
+            )
+    return np.stack(arrays)
+
+
+def _as_column(name: str, value: Any, function: str) -> Column:
+    if isinstance(value, (pa.Array, Spans)):
+        return value
+    if isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
+        return pa.array(value, pa.large_string() if isinstance(value[0], str) else pa.large_binary())
+    array = np.asarray(value)
+    if array.ndim == 0 or array.dtype.kind not in "biufcV":
+        raise PlanError(
+            f"map({function}): column {name!r} is {type(value).__name__}; return arrays with one entry a row"
+        )
+    return array
+
+
+def field_of(column: Column) -> Field:
+    """The field that describes a column that was made by a user's function."""
+    if isinstance(column, Spans):
+        return Field("bytes")
+    if isinstance(column, pa.Array):
+        if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
+            return Field("string")
+        if pa.types.is_large_list(column.type) or pa.types.is_list(column.type):
+            return Field(np.dtype(column.type.value_type.to_pandas_dtype()).name, (None,))
+        return Field("bytes")
+    return Field(column.dtype.name, column.shape[1:])

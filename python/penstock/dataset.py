@@ -1,0 +1,191 @@
+"""Dataset: what to read and what to do with it. Each verb returns a new dataset; nothing runs before a Loader asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.deliver import open_deliver
+from penstock.engine.lower import Where, lower, order_of
+from penstock.errors import PlanError, SourceError
+from penstock.format import open_source
+from penstock.format.arrays import from_arrays as open_arrays
+from penstock.format.protocol import Column, Options, Progress, ReadRanges, Source
+from penstock.limits import DEFAULT_LIMITS, Limits
+from penstock.plan.check import check_verb
+from penstock.plan.explain import explain_nodes, explain_spec
+from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
+from penstock.plan.optimize import optimize
+from penstock.shards import Shards
+from penstock.spec import Bytes, Ids, Spec
+from penstock.storage import Storage, open_storage
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """An immutable description: a source and the verbs that follow it. Made by `penstock.read` and `from_arrays`."""
+
+    source: Source
+    read_ranges: ReadRanges
+    nodes: tuple[Node, ...]
+
+    def shuffle(
+        self, seed: int = 0, *, mode: str = "block", block_rows: int | None = None, window_blocks: int | None = None
+    ) -> Dataset:
+        """Another order in every epoch, a function of (seed, epoch) alone.
+
+        mode "block" permutes blocks of neighbouring samples (about 1 MiB; single files where every sample is a file), and rows
+        within windows of a lane's blocks; "global" permutes single samples, whatever that costs to read. `block_rows` and
+        `window_blocks` fix the sizes by hand.
+        """
+        return self._then(Shuffle(seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks))
+
+    def transform(self, **columns: Any) -> Dataset:
+        """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
+
+        Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).
+        """
+        chains = {name: tuple(ops) if isinstance(ops, (list, tuple)) else (ops,) for name, ops in columns.items()}
+        if not chains:
+            raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
+        return self._then(Transform(ops=tuple(chains.items())))
+
+    def map(self, function: Callable[..., Mapping[str, Any]]) -> Dataset:
+        """Your function on whole batches, on threads: dict of arrays (rows first) in, dict of arrays out.
+
+        The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
+        sample. Bytes and text come as Arrow arrays.
+        """
+        return self._then(Map(function=function))
+
+    def map_rows(self, function: Callable[..., Mapping[str, Any]]) -> Dataset:
+        """Your function row by row, on threads: dict of values in, dict of values out; slower than `map`."""
+        return self._then(MapRows(function=function))
+
+    def batch(
+        self, size: int, *, drop_last: bool = False, pad: bool = False, wrap: bool = False, lanes: int | None = None
+    ) -> Dataset:
+        """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them.
+
+        The last samples of an epoch, if they are fewer than a batch: a shorter batch, or drop_last (none), pad (filled with
+        repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
+        (a divisor of `size`) fixes how many sequences the epoch is dealt to; the number of ranks must divide it.
+        """
+        return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes))
+
+    def _then(self, node: Node) -> Dataset:
+        check_verb(self.nodes, node, self.source.spec)
+        return replace(self, nodes=(*self.nodes, node))
+
+    def __len__(self) -> int:
+        """Samples in the dataset."""
+        return self.source.manifest.samples
+
+    def __repr__(self) -> str:
+        verbs = " → ".join(node.verb for node in self.nodes)
+        return f"Dataset({len(self):,} samples: {verbs})"
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that the source offers."""
+        return self.source.spec
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label; empty if the source names none."""
+        return tuple(getattr(self.source, "classes", ()))
+
+    def explain(self) -> str:
+        """The plan before and after optimisation, its order and its stages, in words."""
+        optimised = optimize(self.nodes)
+        parts = [
+            explain_spec(f"Source: {len(self):,} samples, {self.source.manifest.size_bytes:,} bytes", self.spec),
+            explain_nodes("Plan as written", self.nodes),
+            explain_nodes("Plan as it runs", optimised),
+        ]
+        if any(isinstance(node, Batch) for node in self.nodes):
+            parts.append(self._explain_order())
+        return "\n\n".join(parts)
+
+    def _explain_order(self) -> str:
+        order = order_of(self.source, self.nodes)
+        lowered = lower(self.source, self.read_ranges, self.nodes, open_deliver("numpy", None), Where())
+        lines = [
+            "Order",
+            f"  {order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
+            f"  blocks of {order.epoch(0).block_rows:,} samples, windows of {order.window_blocks} blocks"
+            if order.seed is not None
+            else "  natural: step k is samples k × batch size and the following",
+            f"  {lowered.steps_per_item} steps are made together",
+            "",
+            "Stages",
+            *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
+        ]
+        return "\n".join(lines)
+
+
+def read(
+    where: str | Sequence[str],
+    *,
+    format: str | None = None,
+    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    storage: Storage | None = None,
+    verify: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Opens files as they are: a folder, a glob, one file, or a list of these.
+
+    The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
+    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
+    Raises SourceError if there is nothing to read, PlanError for a column that is not there.
+    """
+    places = [where] if isinstance(where, str) else list(where)
+    if not places:
+        raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
+    opened = [(storage, place) if storage is not None else open_storage(place) for place in places]
+    if len({type(store) for store, _ in opened}) > 1:
+        raise SourceError("read: the paths lie in different storages; read them apart")
+    store = opened[0][0]
+    shards = _join([store.list(path) for _, path in opened])
+    options = Options(columns=columns, verify=verify, limits=limits, progress=progress)
+    source = open_source(", ".join(places), shards, store.read, options, format)
+    if source.manifest.samples == 0:
+        raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
+    node = Read(where=", ".join(places), format=source.manifest.format, columns=_plain_columns(source.spec, columns))
+    return Dataset(source, store.read, (node,))
+
+
+def from_arrays(columns: Mapping[str, Any]) -> Dataset:
+    """What is in memory already: NumPy arrays, torch tensors, Arrow arrays, rows first, all of one length.
+
+    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
+    """
+    named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
+    source = open_arrays(named)
+    node = Read(where="memory", format="arrays", columns=_plain_columns(source.spec, None))
+    return Dataset(source, _nothing_to_read, (node,))
+
+
+def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
+    features = asked if isinstance(asked, Mapping) else {}
+    return tuple((name, str(getattr(features.get(name, name), "feature", features.get(name, name)))) for name in spec)
+
+
+def _join(parts: list[Shards]) -> Shards:
+    if len(parts) == 1:
+        return parts[0]
+    import pyarrow as pa
+
+    paths = pa.concat_arrays([part.paths for part in parts])
+    sizes = np.concatenate([part.sizes for part in parts])
+    versions = np.concatenate([part.versions for part in parts])
+    roots = {part.root for part in parts}
+    return Shards(paths, sizes, versions, roots.pop() if len(roots) == 1 else "")
+
+
+def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
+    raise SourceError("a dataset in memory has no files to read")

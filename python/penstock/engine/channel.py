@@ -1,0 +1,126 @@
+"""The only file that blocks: a bounded channel whose items leave in the order of their numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Closed(Exception):
+    """The channel was closed: there is nothing more to do."""
+
+
+class Channel(Generic[Item]):
+    """Items 0, 1, 2, … put in any order by many threads, taken in order by many.
+
+    `put` waits while its number is `capacity` or more ahead of the next to be taken; the next one can always enter, so
+    no order of arrival can block the whole.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._items: dict[int, Item] = {}
+        self._next = 0
+        self._end: int | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, number: int, item: Item) -> None:
+        """Adds an item; raises Closed if the channel is closed before there is room."""
+        with self._changed:
+            while number >= self._next + self.capacity and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                raise Closed
+            self._items[number] = item
+            if number == self._next:
+                self._changed.notify_all()
+
+    def take(self) -> tuple[int, Item]:
+        """The next item with its number; raises Closed if the channel is closed before it comes, or has ended."""
+        with self._changed:
+            while self._next not in self._items and not self._closed and self._next != self._end:
+                self._changed.wait()
+            if self._closed or self._next == self._end:
+                raise Closed
+            number = self._next
+            self._next += 1
+            item = self._items.pop(number)
+            self._changed.notify_all()
+            return number, item
+
+    @property
+    def end(self) -> int | None:
+        """How many items there are in all, once that is known."""
+        return self._end
+
+    def finish(self, end: int) -> None:
+        """Says that items 0 … end-1 are all; taking the one after them raises Closed."""
+        with self._changed:
+            self._end = end
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wakes everyone; what was not taken is dropped."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+
+class Tickets(Generic[Item]):
+    """An iterator that many threads draw from, each item with its number."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._drawn = 0
+        self._lock = threading.Lock()
+        self._closed = False
+        self.end: int | None = None
+
+    def __len__(self) -> int:
+        return 0
+
+    def take(self) -> tuple[int, Item]:
+        """The next item with its number; raises Closed after the last or after `close`."""
+        with self._lock:
+            if self._closed:
+                raise Closed
+            try:
+                item = next(self._items)
+            except StopIteration:
+                self.end = self._drawn
+                raise Closed from None
+            self._drawn += 1
+            return self._drawn - 1, item
+
+    def close(self) -> None:
+        """No more items."""
+        self._closed = True
+
+
+class Joined:
+    """Threads that are started together and waited for together."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, work: Callable[[], None]) -> None:
+        """Runs `work` in a thread of its own that does not keep the process alive."""
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def join(self, timeout_s: float) -> list[str]:
+        """Waits for all (but the calling one); the names of those that did not end in time."""
+        mine = threading.current_thread()
+        for thread in self._threads:
+            if thread is not mine:
+                thread.join(timeout_s)
+        return [thread.name for thread in self._threads if thread.is_alive() and thread is not mine]

@@ -1,0 +1,337 @@
+"""From a plan to stages: the one table that knows every node, and the only file that imports all kinds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.batch.stack import check_batch, field_of, materialize, spans_to_arrow, stack_rows
+from penstock.deliver import Deliver
+from penstock.engine.read import Cursor, Places, ReadBlocks, ReadRecords
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Item, Stage
+from penstock.errors import DataError, PlanError, RowError
+from penstock.format.protocol import ReadRanges, Source
+from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
+from penstock.order.cursor import Position, Work, works
+from penstock.order.epoch import TRANSFORM_KEY, Last, Order
+from penstock.order.lanes import default_lanes, lanes_of_rank
+from penstock.plan.check import find
+from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
+from penstock.plan.optimize import optimize
+from penstock.spec import Field, Spans
+from penstock.transform.function import BatchFunction, RowFunction
+from penstock.transform.image import fuse, picture_size
+
+#: Steps whose batches are small are made together, up to this many bytes and steps.
+_ITEM_BYTES = 4 << 20
+_ITEM_STEPS = 256
+
+#: The column that says which rows are padding, where a plan pads.
+VALID = "valid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """For whom a plan is lowered: this rank's share, on these CPUs."""
+
+    rank: int = 0
+    world_size: int = 1
+    cpus: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowered:
+    """A plan ready to run: its order, and stages that turn work into delivered items."""
+
+    order: Order
+    stages: tuple[Stage, ...]
+    steps_per_item: int
+    item_bytes: int
+    slots: Slots
+
+    def work_from(self, start: Position) -> Iterator[Work]:
+        """All work from a position on."""
+        return works(
+            start,
+            steps_per_epoch=self.order.steps_per_epoch,
+            full_steps=self.order.full_steps,
+            steps_per_work=self.steps_per_item,
+        )
+
+
+def order_of(source: Source, nodes: tuple[Node, ...]) -> Order:
+    """The order that a plan asks for; PlanError if it has no batch."""
+    batch, shuffle = find(nodes, Batch), find(nodes, Shuffle)
+    if batch is None:
+        raise PlanError("the plan has no batch; end it with .batch(size)")
+    manifest = source.manifest
+    block_rows = default_block_rows(
+        manifest.samples, manifest.size_bytes, len(manifest.shards), random_access=source.random_access
+    )
+    window = WINDOW_BLOCKS
+    if shuffle is not None:
+        block_rows = 1 if shuffle.mode == "global" else shuffle.block_rows or block_rows
+        window = shuffle.window_blocks or window
+    named = {"drop_last": Last.DROP, "pad": Last.PAD, "wrap": Last.WRAP}
+    return Order(
+        samples=manifest.samples,
+        batch_size=batch.size,
+        lanes=batch.lanes or default_lanes(batch.size),
+        block_rows=block_rows,
+        window_blocks=window,
+        seed=None if shuffle is None else shuffle.seed,
+        last=next((last for name, last in named.items() if getattr(batch, name)), Last.SHORT),
+    )
+
+
+def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
+    """Stages for one rank."""
+    order = order_of(source, nodes)
+    order.check_ranks(where.world_size)
+    maker = _Maker(source, read, order, where, Slots(new_memory=deliver.new_memory))
+    for node in optimize(nodes):
+        if type(node) in LOWER:
+            LOWER[type(node)](maker, node)
+    maker.end(deliver)
+    rows = order.batch_size // where.world_size
+    record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
+    row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
+    alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    return Lowered(
+        order=order,
+        stages=tuple(maker.stages),
+        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
+        item_bytes=rows * row_bytes,
+        slots=maker.slots,
+    )
+
+
+class _Maker:
+    """Collects the stages while the nodes of a plan are gone through; `spec` is None after a user's function."""
+
+    def __init__(self, source: Source, read: ReadRanges, order: Order, where: Where, slots: Slots) -> None:
+        self.source, self.read, self.order, self.where, self.slots = source, read, order, where, slots
+        self.stages: list[Stage] = []
+        self.spec: dict[str, Field] | None = dict(source.spec)
+        self.widest: dict[str, Field] = dict(source.spec)
+
+    @property
+    def together(self) -> int:
+        """Threads that call a kernel at once: two, so that one batch's last rows and the next one's first overlap."""
+        return min(2, self.where.cpus)
+
+    def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
+        """Appends a stage."""
+        self.stages.append(Stage(name, kind, work, threads))
+
+    def end(self, deliver: Deliver) -> None:
+        """Appends the stage that hands over."""
+        kind = "cpu" if deliver.new_memory is None else "copy"
+        self.add("deliver", kind, _Hand(deliver, self.order, self.where), threads=1 if kind == "cpu" else 2)
+
+
+def _lower_read(maker: _Maker, _: Node) -> None:
+    order, where = maker.order, maker.where
+    cursor = Cursor(order, where.rank, where.world_size, where.cpus)
+    parse = _Parse(maker.source, maker.slots, where.cpus)
+    if maker.source.random_access:
+        maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
+        return
+    shards, places, slots = maker.source.manifest.stored, Places(maker.source.manifest), Slots()
+
+    def read(shard: Any, offset: Any, length: Any, out: Any, at: Any) -> None:
+        maker.read(shards, shard, offset, length, out, at)
+
+    reading: ReadRecords | ReadBlocks
+    if order.block_rows == 1:
+        reading = ReadRecords(places, read, slots)
+        maker.add("read", "io", lambda work: reading(cursor(work)), threads=2)
+    else:
+        lanes = lanes_of_rank(order.lanes, where.rank, where.world_size)
+        reading = ReadBlocks(places, read, slots, order, lanes)
+        maker.add("read", "io", lambda work: reading(cursor(work)))
+    maker.add("parse", "cpu", parse, threads=maker.together)
+
+
+def _lower_transform(maker: _Maker, node: Node) -> None:
+    if not isinstance(node, Transform):
+        raise TypeError(node)
+    applied = {}
+    for name, ops in node.ops:
+        first = _FirstPicture(maker, name, ops)
+        if maker.spec is None:
+            applied[name] = _Lazy(ops, first)
+            continue
+        kernel = fuse(ops, maker.spec[name], first.size)
+        applied[name] = _Lazy(ops, first, kernel)
+        maker.spec[name] = maker.widest[name] = kernel.field
+    number = sum(stage.name.startswith("transform") for stage in maker.stages)
+    name = "transform" if number == 0 else f"transform {number + 1}"
+    maker.add(name, "cpu", _Apply(maker, applied, number), threads=maker.together)
+
+
+def _lower_function(maker: _Maker, node: Node) -> None:
+    if not isinstance(node, (Map, MapRows)):
+        raise TypeError(node)
+    call = BatchFunction(node.function) if isinstance(node, Map) else RowFunction(node.function)
+    maker.add(f"{node.verb} {call.name}", "python", _Call(call, maker.order.seed or 0), threads=maker.where.cpus)
+    maker.spec = None
+
+
+LOWER: dict[type, Callable[[_Maker, Node], None]] = {
+    Read: _lower_read,
+    Transform: _lower_transform,
+    Map: _lower_function,
+    MapRows: _lower_function,
+}
+
+
+class _Parse:
+    """Records to columns; a bad row's error names file and record."""
+
+    def __init__(self, source: Source, slots: Slots, threads: int) -> None:
+        self._source, self._slots, self._threads = source, slots, threads
+
+    def __call__(self, item: Item) -> Item:
+        nothing = np.empty(0, dtype=np.int64)
+        records = item.records or Spans((), nothing, nothing, nothing)
+        with _NamedRows(self._source, item):
+            item.columns = self._source.parse(item.samples, records, self._allocate, threads=self._threads)
+        item.spec = dict(self._source.spec)
+        item.records = None
+        return item
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
+
+
+class _FirstPicture:
+    """Looks at the first record of a column, for chains whose output's size depends on it."""
+
+    def __init__(self, maker: _Maker, column: str, ops: tuple[Any, ...]) -> None:
+        self._maker, self._column, self._ops = maker, column, ops
+
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the first sample's picture."""
+        item = _first_item(self._maker)
+        data = item.columns[self._column][0]
+        encoded = data.as_py() if isinstance(data, pa.Scalar) else data
+        try:
+            return picture_size(encoded, self._ops)
+        except ValueError as error:
+            raise DataError(f"{self._maker.source.manifest.place(0)}: {error}") from None
+
+
+def _first_item(maker: _Maker) -> Item:
+    source = maker.source
+    item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
+    if not source.random_access:
+        shards = source.manifest.stored
+        read = ReadRecords(Places(source.manifest), lambda *ranges: maker.read(shards, *ranges), Slots())
+        item = read(item)
+    return _Parse(source, maker.slots, 1)(item)
+
+
+class _Lazy:
+    """A column's kernel, made when the column's field is known: at once, or with the first batch after a user's function."""
+
+    def __init__(self, ops: tuple[Any, ...], first: _FirstPicture, kernel: Any = None) -> None:
+        self._ops, self._first, self._kernel = ops, first, kernel
+        self._lock = threading.Lock()
+
+    def kernel(self, column: Any) -> Any:
+        """The kernel for a column like this one."""
+        with self._lock:
+            if self._kernel is None:
+                self._kernel = fuse(self._ops, field_of(column), self._first.size)
+            return self._kernel
+
+
+class _Apply:
+    """Runs the kernels of a transform, each from its column straight into a slot."""
+
+    def __init__(self, maker: _Maker, kernels_by_column: Mapping[str, _Lazy], number: int) -> None:
+        self._source, self._slots, self._threads = maker.source, maker.slots, maker.where.cpus
+        self._seed, self._number = maker.order.seed or 0, number
+        self._kernels = kernels_by_column
+
+    def __call__(self, item: Item) -> Item:
+        for place, (name, lazy) in enumerate(self._kernels.items()):
+            if name not in item.columns:
+                raise PlanError(
+                    f"transform: no column {name!r}; the function before it returned {', '.join(item.columns)}"
+                )
+            kernel = lazy.kernel(item.columns[name])
+            out = self._slots.array(kernel.field, len(item.samples))
+            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
+            with _NamedRows(self._source, item):
+                kernel(item.columns[name], item.samples, key=key, out=out, threads=self._threads)
+            item.columns[name] = out
+            item.spec = {**item.spec, name: kernel.field}
+        return item
+
+
+class _Call:
+    """Calls a user's function."""
+
+    def __init__(self, function: BatchFunction, seed: int) -> None:
+        self._function, self._seed = function, seed
+
+    def __call__(self, item: Item) -> Item:
+        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY])
+        made = self._function(materialize(item.columns), item.samples, key)
+        name = self._function.name
+        if isinstance(self._function, RowFunction):
+            item.columns = stack_rows(made, name)
+        else:
+            item.columns = check_batch(made, len(item.samples), name)
+        item.spec = {name: field_of(column) for name, column in item.columns.items()}
+        return item
+
+
+class _Hand:
+    """Columns to what the user's framework works with."""
+
+    def __init__(self, deliver: Deliver, order: Order, where: Where) -> None:
+        self._deliver, self._order, self._where = deliver, order, where
+
+    def __call__(self, item: Item) -> Item:
+        if self._order.last is Last.PAD:
+            item.columns[VALID] = self._valid(item)
+            item.spec = {**item.spec, VALID: Field("bool")}
+        converted = {
+            name: self._deliver.convert(
+                spans_to_arrow(column) if isinstance(column, Spans) else column, item.spec[name]
+            )
+            for name, column in item.columns.items()
+        }
+        item.delivered = self._deliver.finish(converted)
+        return item
+
+    def _valid(self, item: Item) -> Any:
+        rank, world_size = self._where.rank, self._where.world_size
+        steps = range(item.step, item.step + item.steps)
+        return np.concatenate([self._order.valid(item.epoch, step, rank, world_size) for step in steps])
+
+
+class _NamedRows:
+    """Turns a kernel's complaint about a row into an error that names file and record."""
+
+    def __init__(self, source: Source, item: Item) -> None:
+        self._source, self._item = source, item
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, RowError):
+            sample = int(self._item.samples[error.row])
+            what = f"{self._source.manifest.place(sample)}: {error.found}"
+            raise DataError(f"{what}; {error.do}" if error.do else what) from None

@@ -1,0 +1,166 @@
+"""The reading stage: sample ids to records in memory, every byte read once.
+
+Where a block is one record, an item's records are read together into one buffer. Where blocks hold many records, a block
+is read when its first row is needed and kept while the window of its lane is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Item
+from penstock.order.cursor import Work
+from penstock.order.epoch import Order
+from penstock.spec import Bytes, Ids, Spans
+
+#: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
+Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
+
+
+#: Bytes of blocks that share a buffer; its memory is free when the last of them is.
+_BUFFER_BYTES = 8 << 20
+
+
+class Cursor:
+    """Turns work into an item with its sample ids: the order's arithmetic for one rank."""
+
+    def __init__(self, order: Order, rank: int, world_size: int, threads: int) -> None:
+        self._order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
+
+    def __call__(self, work: Work) -> Item:
+        """An item without records yet."""
+        ids = self._order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
+        return Item(work.epoch, work.step, work.steps, ids, rows_per_step=len(ids) // work.steps)
+
+
+class Places:
+    """Where records lie: arrays by sample id (see `format.manifest.Manifest`)."""
+
+    def __init__(self, manifest: Any) -> None:
+        self._manifest = manifest
+
+    def of(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
+        """Shard, offset and length (int64) of each record."""
+        shard = self._manifest.shard_of(samples)
+        if self._manifest.offset is None:
+            return shard, np.zeros(len(samples), dtype=np.int64), self._manifest.shards.sizes[samples]
+        return shard, self._manifest.offset[samples], self._manifest.length[samples]
+
+    def ranges(self, first: Ids, end: Ids) -> tuple[Ids, Ids, Ids, Ids]:
+        """Byte ranges of runs of records [first[i], end[i]): the run's number i, shard, offset, length; one range a shard."""
+        owner = np.arange(len(first))
+        while True:
+            shard = self._manifest.shard_of(first)
+            cut = np.minimum(end, self._manifest.first_sample[shard + 1])
+            over = cut < end
+            if not over.any():
+                break
+            owner = np.append(owner, owner[over])
+            first, end = np.append(first, cut[over]), np.append(cut, end[over])
+        turn = np.lexsort((first, owner))
+        shard, offset, _ = self.of(first[turn])
+        _, last_offset, last_length = self.of(end[turn] - 1)
+        return owner[turn], shard, offset, last_offset + last_length - offset
+
+
+class ReadRecords:
+    """Reads the records of an item, each by its own range, into one buffer."""
+
+    def __init__(self, places: Places, read: Read, slots: Slots) -> None:
+        self._places, self._read, self._slots = places, read, slots
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.records`."""
+        shard, offset, length = self._places.of(item.samples)
+        ends = np.cumsum(length)
+        at = ends - length
+        buffer = self._slots.take(int(ends[-1]))
+        self._read(shard, offset, length, buffer, at)
+        item.records = Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
+        return item
+
+
+class ReadBlocks:
+    """Reads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
+
+    def __init__(self, places: Places, read: Read, slots: Slots, order: Order, lanes: tuple[int, int]) -> None:
+        self._places, self._read, self._slots = places, read, slots
+        self._order, self._lanes = order, lanes
+        self._pieces: dict[int, _Piece] = {}
+        self._epoch = -1
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.records`."""
+        epoch = self._order.epoch(item.epoch)
+        if item.epoch != self._epoch:
+            self._pieces, self._epoch = {}, item.epoch
+        starts = item.samples // epoch.block_rows * epoch.block_rows
+        starts = np.where(item.samples >= epoch.tail_start, item.samples, starts)
+        needed, row_block = np.unique(starts, return_inverse=True)
+        self._load([start for start in needed.tolist() if start not in self._pieces], epoch)
+        pieces = [self._pieces[start] for start in needed.tolist()]
+        item.records = self._spans(item.samples, pieces, row_block)
+        self._forget(item, epoch)
+        return item
+
+    def _load(self, starts: list[int], epoch: Any) -> None:
+        """Reads the blocks that begin at sample ids `starts`, several into one buffer."""
+        if not starts:
+            return
+        first = np.array(starts, dtype=np.int64)
+        rows = np.where(first >= epoch.tail_start, 1, epoch.block_rows)
+        owner, *ranges = self._places.ranges(first, np.minimum(first + rows, self._order.samples))
+        parts = np.searchsorted(owner, np.arange(len(first) + 1))
+        sizes = np.add.reduceat(ranges[2], parts[:-1])
+        buffer_of = (np.cumsum(sizes) - sizes) // _BUFFER_BYTES
+        edges = np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
+        for low, high in pairwise(edges):
+            self._load_together(starts[low:high], parts[low : high + 1].tolist(), ranges)
+
+    def _load_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
+        """Reads blocks into one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
+        shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
+        edges = np.append(0, np.cumsum(length))
+        buffer = self._slots.take(int(edges[-1]))
+        self._read(shard, offset, length, buffer, edges[:-1])
+        for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
+            part = slice(low, high)
+            self._pieces[start] = _Piece(buffer[edges[low] : edges[high]], shard[part], offset[part], length[part])
+
+    def _spans(self, samples: Ids, pieces: list[_Piece], row_block: Ids) -> Spans:
+        shard, offset, length = self._places.of(samples)
+        within = offset - np.array([piece.offset[0] for piece in pieces], dtype=np.int64)[row_block]
+        for number, piece in enumerate(pieces):
+            if len(piece.shard) > 1:
+                rows = np.flatnonzero(row_block == number)
+                within[rows] = piece.within(shard[rows], offset[rows])
+        return Spans(tuple(piece.buffer for piece in pieces), row_block.astype(np.int64), within, length)
+
+    def _forget(self, item: Item, epoch: Any) -> None:
+        """Drops the blocks whose window closes with this item."""
+        hand = self._order.hand
+        first, last = item.step * hand, (item.step + item.steps) * hand
+        if self._order.seed is None:
+            done = int(item.samples[-1]) // epoch.block_rows * epoch.block_rows
+            keep = {start for start in self._pieces if start >= done}
+        else:
+            keep = set(epoch.blocks(self._lanes, last, last + 1).tolist()) if last > first else set()
+        self._pieces = {start: piece for start, piece in self._pieces.items() if start in keep}
+
+
+class _Piece:
+    """A block in memory: its bytes, and which range of which shard lies where in them."""
+
+    def __init__(self, buffer: Bytes, shard: Ids, offset: Ids, length: Ids) -> None:
+        self.buffer, self.shard, self.offset = buffer, shard, offset
+        self._begin = np.cumsum(length) - length
+
+    def within(self, shard: Ids, offset: Ids) -> Ids:
+        """Where in the buffer the bytes at `offset` of `shard` lie."""
+        part = np.searchsorted(self.shard, shard)
+        return self._begin[part] + offset - self.offset[part]

@@ -1,0 +1,166 @@
+"""Running the stages.
+
+The failure contract, each case a test of tests/engine/test_run.py and tests/contracts.py:
+
+1. Success: items leave in order, each once; when the work ends, `next` raises StopIteration.
+2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
+   a note that says stage, epoch, step and sample ids, is raised where the batch was asked for. The run is over.
+3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
+   it is working on; nothing is left running. `close` may be called twice and from any thread.
+4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies.
+5. The process ends with a run going on: it is closed before the interpreter goes.
+6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
+7. A user's function that never returns cannot be stopped: `close` waits 10 s for it, then warns and leaves its thread,
+   which does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from penstock.engine.channel import Channel, Closed, Joined, Tickets
+from penstock.engine.stage import Item, Stage
+from penstock.engine.tune import Depth
+from penstock.errors import ProcessError
+from penstock.observe.metrics import Meter
+
+_PATIENCE_S = 10.0
+_SHOWN_IDS = 8
+
+_running: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception on its way to the consumer, in the place of the item that could not be made."""
+
+    error: BaseException
+
+
+Passed: TypeAlias = Item | Failure
+
+
+class Run:
+    """Stages at work on a sequence of work; iterate to get the finished items in order."""
+
+    def __init__(self, stages: tuple[Stage, ...], work: Iterator[Any], depth: Depth) -> None:
+        self.meters = tuple(Meter(stage.name, stage.kind, stage.threads) for stage in stages)
+        self.started_at = time.perf_counter()
+        self.waited_s = 0.0
+        self._depth = depth
+        self._process = os.getpid()
+        self._tickets = Tickets(work)
+        self._channels: list[Channel[Passed]] = [Channel(depth.between) for _ in stages[:-1]]
+        self._channels.append(Channel(depth.out))
+        self._threads = Joined()
+        inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
+        for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
+            for number in range(stage.threads):
+                self._threads.start(f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox))
+        _running.add(self)
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        if os.getpid() != self._process:
+            raise ProcessError(
+                "this loader was started before a fork, and its threads live in the parent; make a new Loader in the "
+                "child, or start children with the 'spawn' method"
+            )
+        asked_at = time.perf_counter()
+        try:
+            item = self._take()
+        except Closed:
+            raise StopIteration from None
+        waited_s = time.perf_counter() - asked_at
+        self.waited_s += waited_s
+        self._channels[-1].capacity = self._depth.after_wait(waited_s, len(self._channels[-1]))
+        return item
+
+    def _take(self) -> Item:
+        try:
+            _, passed = self._channels[-1].take()
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(passed, Failure):
+            self.close()
+            raise passed.error
+        return passed
+
+    def close(self) -> None:
+        """Stops all threads; see the contract."""
+        _running.discard(self)
+        self._tickets.close()
+        for channel in self._channels:
+            channel.close()
+        if os.getpid() != self._process:
+            return
+        if left := self._threads.join(_PATIENCE_S):
+            warnings.warn(f"penstock: {', '.join(left)} did not stop within {_PATIENCE_S:.0f} s", stacklevel=2)
+
+
+def _server(
+    stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed]
+) -> Callable[[], None]:
+    """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
+
+    def serve() -> None:
+        try:
+            while True:
+                _serve_one(stage, meter, inbox, outbox)
+        except Closed:
+            if inbox.end is not None:  # the end of the work, and no cancelled run
+                outbox.finish(inbox.end)
+
+    return serve
+
+
+def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed]) -> None:
+    asked_at = time.perf_counter()
+    number, given = inbox.take()
+    began_at = time.perf_counter()
+    passed: Passed = given if isinstance(given, Failure) else _attempt(stage, given)
+    ended_at = time.perf_counter()
+    if isinstance(passed, Failure):
+        outbox.put(number, passed)
+        return
+    rows, size_bytes = len(passed.samples), passed.size_bytes  # once it is put, the item belongs to the next stage
+    outbox.put(number, passed)
+    meter.add(
+        rows=rows,
+        size_bytes=size_bytes,
+        waited_s=began_at - asked_at,
+        busy_s=ended_at - began_at,
+        blocked_s=time.perf_counter() - ended_at,
+        queue=len(outbox),
+    )
+
+
+def _attempt(stage: Stage, given: Any) -> Passed:
+    try:
+        return stage.work(given)
+    except BaseException as error:  # the consumer raises it
+        ids = getattr(given, "samples", None)
+        place = f"stage {stage.name!r}, epoch {given.epoch}, step {given.step}"
+        if given.steps > 1:
+            place += f" … {given.step + given.steps - 1}"
+        if ids is not None:
+            shown = ", ".join(map(str, ids[:_SHOWN_IDS].tolist()))
+            place += f", sample ids {shown}{', …' if len(ids) > _SHOWN_IDS else ''}"
+        error.add_note(f"penstock: {place}")
+        return Failure(error)
+
+
+@atexit.register
+def _close_all() -> None:
+    for run in list(_running):
+        run.close()

@@ -1,0 +1,81 @@
+"""Slots: memory that is used again once everything that was made from it is gone.
+
+A slot is handed out as an array. When the last array or tensor that looks into it is dropped, its memory returns to the
+ring; a user who keeps batches simply owns them, and the ring allocates anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from penstock.spec import Bytes, Field
+
+#: Makes memory of a number of bytes: an object with `__array_interface__` or an array.
+NewMemory = Callable[[int], Any]
+
+_SMALLEST = 1 << 12
+
+
+class Slots:
+    """A ring of buffers. Free memory is kept up to `keep_bytes`; `new_memory` may give pinned memory."""
+
+    def __init__(self, keep_bytes: int = 1 << 30, new_memory: NewMemory | None = None) -> None:
+        self._new_memory = new_memory or (lambda size: np.empty(size, dtype=np.uint8))
+        self._keep_bytes = keep_bytes
+        self._free: dict[int, list[Any]] = defaultdict(list)
+        self._free_bytes = 0
+        self._lock = threading.Lock()
+        self.made_bytes = 0
+
+    def take(self, size: int) -> Bytes:
+        """An uninitialised uint8 array of `size` bytes whose memory returns here when it is dropped."""
+        if size < _SMALLEST:
+            return np.empty(size, dtype=np.uint8)
+        room = _size_class(size)
+        with self._lock:
+            found = self._free[room].pop() if self._free[room] else None
+            self._free_bytes -= room if found is not None else 0
+            self.made_bytes += room if found is None else 0
+        memory = self._new_memory(room) if found is None else found
+        return np.asarray(_Lease(self, memory, room))[:size]
+
+    def array(self, field: Field, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """An uninitialised array of shape (rows, *field.shape)."""
+        shape = (rows, *(axis or 0 for axis in field.shape))
+        return self.take(rows * field.row_bytes).view(field.numpy_dtype).reshape(shape)
+
+    def give_back(self, memory: Any, room: int) -> None:
+        """Takes memory back; called when its lease ends."""
+        with self._lock:
+            if self._free_bytes + room <= self._keep_bytes:
+                self._free[room].append(memory)
+                self._free_bytes += room
+
+    def clear(self) -> None:
+        """Lets go of all free memory, and of what comes back from now on."""
+        with self._lock:
+            self._keep_bytes = 0
+            self._free.clear()
+            self._free_bytes = 0
+
+
+def _size_class(size: int) -> int:
+    """Sizes are rounded up to a quarter of their power of two, so that nearly equal requests share memory."""
+    step = max(_SMALLEST, 1 << max(0, size.bit_length() - 3))
+    return -(-size // step) * step
+
+
+class _Lease:
+    """Memory on loan: NumPy keeps this object alive for as long as any view of the array lives."""
+
+    def __init__(self, slots: Slots, memory: Any, room: int) -> None:
+        self._slots, self._memory, self._room = slots, memory, room
+        self.__array_interface__ = np.asarray(memory).__array_interface__
+
+    def __del__(self) -> None:
+        self._slots.give_back(self._memory, self._room)

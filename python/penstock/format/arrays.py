@@ -1,0 +1,138 @@
+"""What is in memory already: NumPy arrays, torch tensors and Arrow arrays as a dataset."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.errors import PlanError, SourceError
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate
+from penstock.shards import Shards
+from penstock.spec import Columns, Field, Ids, Spans, Spec
+
+#: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
+_DIGEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryManifest(Manifest):
+    """A manifest without files; the digest reads 1 MiB of each column, spread evenly, besides dtypes and shapes."""
+
+    columns: Mapping[str, npt.NDArray[Any] | pa.Array] = None  # type: ignore[assignment]
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        state = hashlib.blake2b(digest_size=16)
+        for name, column in self.columns.items():
+            state.update(f"{name} {_field(column)} {len(column)}".encode())
+            for part in _buffers(column):
+                step = max(1, len(part) // 64)
+                for start in range(0, len(part), step):
+                    state.update(part[start : start + min(step, _DIGEST_BYTES // 64)])
+        return state.hexdigest()
+
+    @cached_property
+    def bytes_in_memory(self) -> int:
+        """Bytes of all columns together."""
+        return sum(len(part) for column in self.columns.values() for part in _buffers(column))
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """Columns in memory, gathered by native code."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: Mapping[str, npt.NDArray[Any] | pa.Array]
+    random_access: bool = True
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """Row `samples[i]` of every column at place i."""
+        taken: Columns = {}
+        for name, column in self.columns.items():
+            if isinstance(column, pa.Array):
+                taken[name] = column.take(pa.array(samples))
+                continue
+            field = self.spec[name]
+            out = allocate(name, field, len(samples))
+            kernels.gather_rows(_flat(column), field.row_bytes, samples, _flat(out), threads)
+            taken[name] = out
+        return taken
+
+
+def from_arrays(columns: Mapping[str, Any]) -> Arrays:
+    """Opens arrays of equal length; PlanError for what has no rows, is of another length, or cannot be held natively."""
+    held = {name: _hold(name, column) for name, column in columns.items()}
+    if not held:
+        raise SourceError("from_arrays: no columns; pass e.g. {'x': np.arange(10)}")
+    lengths = {name: len(column) for name, column in held.items()}
+    if len(set(lengths.values())) > 1:
+        raise PlanError(f"from_arrays: the columns differ in length: {lengths}")
+    rows = next(iter(lengths.values()))
+    if rows == 0:
+        raise SourceError("from_arrays: the columns have no rows")
+    none = np.empty(0, dtype=np.int64)
+    shards = Shards(pa.array([], pa.large_string()), none, none)
+    manifest = MemoryManifest("arrays", shards, np.array([0, rows]), columns=held)
+    return Arrays(manifest, {name: _field(column) for name, column in held.items()}, held)
+
+
+def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.Array):
+        return _hold_arrow(name, column)
+    array = np.asarray(column)
+    if array.ndim == 0:
+        raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
+    if array.dtype.kind in "OUS":
+        return _hold_arrow(name, pa.array(array.tolist()))
+    if array.dtype.kind not in "biufc":
+        raise PlanError(f"from_arrays: column {name!r} has dtype {array.dtype}; convert it to numbers first")
+    return np.ascontiguousarray(array)
+
+
+def _hold_arrow(name: str, column: pa.Array) -> npt.NDArray[Any] | pa.Array:
+    if column.null_count:
+        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_fixed_size_list(kind):
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(flat.reshape(len(column), kind.list_size))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return column.cast(pa.large_list(kind.value_type))
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
+    raise PlanError(f"from_arrays: column {name!r} has Arrow type {kind}, which no batch can hold; cast it first")
+
+
+def _field(column: npt.NDArray[Any] | pa.Array) -> Field:
+    if isinstance(column, pa.Array):
+        if pa.types.is_large_list(column.type):
+            return Field(str(column.type.value_type.to_pandas_dtype().__name__), (None,))
+        return Field("string" if pa.types.is_large_string(column.type) else "bytes")
+    return Field(column.dtype.name, column.shape[1:])
+
+
+def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _buffers(column: npt.NDArray[Any] | pa.Array) -> list[memoryview]:
+    if isinstance(column, pa.Array):
+        return [memoryview(buffer) for buffer in column.buffers() if buffer is not None]
+    return [memoryview(_flat(column).data)]

@@ -1,0 +1,290 @@
+"""Loader: lowers a plan for one rank, runs it, and holds the position (epoch, step)."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import psutil
+
+from penstock.dataset import Dataset
+from penstock.deliver import find_ranks, open_deliver
+from penstock.engine.lower import Lowered, Where, lower
+from penstock.engine.run import Run
+from penstock.engine.stage import Item
+from penstock.engine.tune import Depth
+from penstock.engine.workers import usable_cpus
+from penstock.errors import PlanError, ProcessError, StateError
+from penstock.observe.report import report_text
+from penstock.observe.verdict import judge
+from penstock.order.cursor import Position, Work
+from penstock.plan.nodes import describe, digest
+from penstock.spec import Ids
+
+_STATE_VERSION = 1
+_SHOWN = 80
+
+
+class Loader:
+    """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
+
+    to: "numpy" or "torch"; device: for torch, e.g. "cuda". rank, world_size: this process's share; found from
+    torch.distributed or torchrun's environment if not given. memory: bytes for batches made ahead (default: an eighth of
+    what is free). cpus: threads for kernels (default: what the process may use). prefetch: batches made ahead (default:
+    tunes itself).
+
+    After a pass that was broken off, `state_dict` says where, and a new pass begins the next epoch. After `load_state_dict` or
+    `set_epoch` the next pass begins there. Raises PlanError for what cannot work, DataError for damaged data, with the place.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        to: str = "numpy",
+        device: Any = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        memory: int | None = None,
+        cpus: int | None = None,
+        prefetch: int | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.rank, self.world_size = find_ranks(rank, world_size)
+        if cpus is not None and cpus < 1:
+            raise PlanError(f"cpus={cpus}; at least one thread must work")
+        if prefetch is not None and prefetch < 1:
+            raise PlanError(f"prefetch={prefetch}; at least one batch must be made ahead")
+        where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
+        self._deliver = open_deliver(to, device)
+        self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
+        self._memory = memory or psutil.virtual_memory().available // 8
+        self._prefetch = prefetch
+        self._epoch, self._step = 0, 0
+        self._chosen = True  # the position was set, not reached by a pass
+        self._pass = 0
+        self._first_batch_s = 0.0
+        self._runs: list[tuple[Run, list[Position]]] = []
+        weakref.finalize(self, _close_runs, self._runs, self._lowered.slots)
+
+    # One pass
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if not self._chosen and self._step:
+            self._epoch, self._step = self._epoch + 1, 0
+        self._pass += 1
+        self._chosen = False
+        return self._batches(self._pass, len(self))
+
+    def _batches(self, this_pass: int, steps: int) -> Iterator[dict[str, Any]]:
+        ended = False
+        try:
+            while self._step < steps:
+                item = self._next_item()
+                columns = list(self._deliver.receive(item.delivered).items())
+                rows = item.rows_per_step
+                for first in range(0, item.steps * rows, rows):
+                    self._step += 1
+                    yield {name: column[first : first + rows] for name, column in columns}
+                    if this_pass != self._pass:
+                        raise ProcessError(
+                            "this pass has ended: another pass, set_epoch or load_state_dict came after it"
+                        )
+            self._epoch, self._step = self._epoch + 1, 0
+            ended = True
+        finally:
+            if not ended and this_pass == self._pass:
+                self.close()
+
+    def _next_item(self) -> Item:
+        run, position = self._run()
+        item = next(run)
+        position[0] = Position(item.epoch, item.step + item.steps)
+        if not self._first_batch_s:
+            self._first_batch_s = time.perf_counter() - run.started_at
+        return item
+
+    def _run(self) -> tuple[Run, list[Position]]:
+        """The run that goes on at the loader's position; a new one if there is none."""
+        if self._runs:
+            run, position = self._runs[0]
+            if self._normal(position[0]) == self._here:
+                return run, position
+            self.close()
+        depth = self._depth()
+        run = Run(self._lowered.stages, self._lowered.work_from(self._here), depth)
+        self._first_batch_s = 0.0
+        self._runs.append((run, [self._here]))
+        return self._runs[0]
+
+    def _normal(self, position: Position) -> Position:
+        return position if position.step < len(self) else Position(position.epoch + 1)
+
+    def _depth(self) -> Depth:
+        item_bytes = max(1, self._lowered.item_bytes * self._lowered.steps_per_item)
+        most = max(1, min(8, self._memory // item_bytes - len(self._lowered.stages)))
+        if self._prefetch is not None:
+            items = max(1, -(-self._prefetch // self._lowered.steps_per_item))
+            return Depth(out=items, between=1, most=items, fixed=True)
+        return Depth(out=min(2, most), between=min(2, most), most=most)
+
+    def __len__(self) -> int:
+        """Steps in an epoch, the same on every rank."""
+        return self._lowered.order.steps_per_epoch
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch on this rank."""
+        return self._lowered.order.batch_size // self.world_size
+
+    # Position and state
+
+    @property
+    def _here(self) -> Position:
+        return Position(self._epoch, self._step)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._epoch
+
+    @property
+    def step(self) -> int:
+        """The step of the next batch in its epoch."""
+        return self._step
+
+    @property
+    def sampler(self) -> Loader:
+        """The loader itself, for trainers that call `loader.sampler.set_epoch`."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is this epoch, from its beginning."""
+        if epoch < 0:
+            raise PlanError(f"set_epoch({epoch}): epochs are counted from 0")
+        self._move_to(Position(epoch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them."""
+        order = self._lowered.order
+        position = self._normal(self._here)
+        return {
+            "version": _STATE_VERSION,
+            "data": self.dataset.source.manifest.digest,
+            "samples": order.samples,
+            "plan": [_state_of(node) for node in self.dataset.nodes],
+            "epoch": position.epoch,
+            "step": position.step,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
+        mine = self.state_dict()
+        if state.get("version") != _STATE_VERSION:
+            raise StateError(f"the state has version {state.get('version')!r}; this Penstock reads {_STATE_VERSION}")
+        if state["data"] != mine["data"]:
+            raise StateError(
+                f"the state belongs to other data: {state['samples']:,} samples with digest {state['data']}, here "
+                f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
+            )
+        for number, (saved, here) in enumerate(
+            zip(_padded(state["plan"], mine), _padded(mine["plan"], state), strict=True), 1
+        ):
+            if saved != here:
+                raise StateError(
+                    f"the state belongs to another plan: verb {number} was {saved!r} and is {here!r}; use the plan that "
+                    f"was trained with, or start anew"
+                )
+        self._move_to(self._normal(Position(int(state["epoch"]), int(state["step"]))))
+
+    def _move_to(self, position: Position) -> None:
+        self._pass += 1
+        self._epoch, self._step = position.epoch, position.step
+        self._chosen = True
+
+    def sample_ids(self, epoch: int, step: int) -> Ids:
+        """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
+        self._check_step(step)
+        return self._lowered.order.ids(epoch, step, 1, self.rank, self.world_size)
+
+    def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
+        """The batch of any step, made at once in the calling thread; the loader's position stays."""
+        self._check_step(step)
+        lowered = lower(
+            self.dataset.source,
+            self.dataset.read_ranges,
+            self.dataset.nodes,
+            self._deliver,
+            Where(rank=self.rank, world_size=self.world_size, cpus=usable_cpus()),
+        )
+        made: Any = Work(epoch, step, 1)
+        for stage in lowered.stages:
+            made = stage.work(made)
+        return self._deliver.receive(made.delivered)
+
+    def _check_step(self, step: int) -> None:
+        if not 0 <= step < len(self):
+            raise PlanError(f"step {step}: an epoch has the steps 0 … {len(self) - 1}")
+
+    # Telling
+
+    def stats(self) -> dict[str, Any]:
+        """Figures since the running pipeline was started: of the whole and, under "stages", of each stage."""
+        if not self._runs:
+            return {
+                "samples": 0,
+                "verdict": "No batch was made yet.",
+                "bottleneck": "nothing",
+                "stages": [],
+            } | dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
+        run = self._runs[0][0]
+        elapsed_s = time.perf_counter() - run.started_at
+        verdict = judge(run.meters, elapsed_s, run.waited_s)
+        samples = run.meters[-1].rows
+        return {
+            "samples": samples,
+            "elapsed_s": elapsed_s,
+            "samples_per_s": samples / elapsed_s,
+            "first_batch_s": self._first_batch_s,
+            "waited": verdict.waited,
+            "verdict": verdict.text,
+            "bottleneck": verdict.bottleneck,
+            "stages": [meter.snapshot(elapsed_s) for meter in run.meters],
+        }
+
+    def report(self) -> str:
+        """The bottleneck in words, then the figures of every stage."""
+        return report_text(self.stats())
+
+    # The end
+
+    def close(self) -> None:
+        """Stops all threads and lets memory go; a new pass starts them again."""
+        _close_runs(self._runs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _close_runs(runs: list[tuple[Run, list[Position]]], slots: Any = None) -> None:
+    while runs:
+        runs.pop()[0].close()
+    if slots is not None:
+        slots.clear()
+
+
+def _state_of(node: Any) -> str:
+    """A verb as the state holds it: what decides the order in clear, the rest as a digest."""
+    if node.verb in ("shuffle", "batch"):
+        return describe(node)[:_SHOWN]
+    return f"{node.verb} {digest(node)}"
+
+
+def _padded(plan: list[str], other: Mapping[str, Any]) -> list[str]:
+    longest = max(len(plan), len(other["plan"]))
+    return [*plan, *["nothing"] * (longest - len(plan))]

@@ -1,0 +1,38 @@
+"""The cursor: from a position on, the pieces of work of this epoch, the next one, and so on for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """The next step to be delivered. The whole state of a run, since a batch is a function of its step."""
+
+    epoch: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """Neighbouring steps that are made together: steps [step, step + steps) of an epoch."""
+
+    epoch: int
+    step: int
+    steps: int
+
+
+def works(start: Position, *, steps_per_epoch: int, full_steps: int, steps_per_work: int) -> Iterator[Work]:
+    """All work from `start` on, in order; pieces end at multiples of `steps_per_work`, and the short step stands alone.
+
+    [w.steps for w in islice(works(Position(0, 3), steps_per_epoch=6, full_steps=5, steps_per_work=4), 4)] == [1, 1, 1, 4]
+    """
+    epoch, step = start.epoch, start.step
+    while True:
+        while step < steps_per_epoch:
+            aligned = step - step % steps_per_work + steps_per_work
+            last = min(aligned, full_steps) if step < full_steps else steps_per_epoch
+            yield Work(epoch, step, last - step)
+            step = last
+        epoch, step = epoch + 1, 0

@@ -1,0 +1,124 @@
+"""The plan: what the user wrote, as frozen descriptions in flow order. They check themselves and run nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeAlias
+
+from penstock.errors import PlanError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """Where the samples come from."""
+
+    where: str
+    format: str
+    columns: tuple[tuple[str, str], ...]
+    verb: str = "read"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffle:
+    """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples."""
+
+    seed: int = 0
+    mode: str = "block"
+    block_rows: int | None = None
+    window_blocks: int | None = None
+    verb: str = "shuffle"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("block", "global"):
+            raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
+        if not 0 <= self.seed < 2**64:
+            raise PlanError(f"shuffle: seed={self.seed}; a seed is a number from 0 to 2**64 - 1")
+        for name in ("block_rows", "window_blocks"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise PlanError(f"shuffle: {name}={value}; it must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform:
+    """Chains of native ops, each for one column."""
+
+    ops: tuple[tuple[str, tuple[Any, ...]], ...]
+    verb: str = "transform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """A user's function: batch dict in, batch dict out."""
+
+    function: Callable[..., Mapping[str, Any]]
+    verb: str = "map"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRows:
+    """A user's function: one row's dict in, one row's dict out."""
+
+    function: Callable[..., Mapping[str, Any]]
+    verb: str = "map_rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """The global batch: `size` rows over all ranks together."""
+
+    size: int
+    drop_last: bool = False
+    pad: bool = False
+    wrap: bool = False
+    lanes: int | None = None
+    verb: str = "batch"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise PlanError(f"batch: size={self.size}; a batch has at least one row")
+        if self.drop_last + self.pad + self.wrap > 1:
+            raise PlanError("batch: choose one of drop_last, pad and wrap")
+        if self.lanes is not None and (self.lanes < 1 or self.size % self.lanes):
+            raise PlanError(f"batch: lanes={self.lanes} does not divide size={self.size}")
+
+
+Node: TypeAlias = Read | Shuffle | Transform | Map | MapRows | Batch
+
+
+def describe(node: Node) -> str:
+    """One line for people: describe(Batch(size=8, drop_last=True)) == "batch size=8 drop_last=True"."""
+    parts = [
+        _named(field.name, getattr(node, field.name), field.default) for field in fields(node) if field.name != "verb"
+    ]
+    return " ".join([node.verb, *filter(None, parts)])
+
+
+def digest(node: Node) -> str:
+    """8 hex digits of all that the node says; functions count by their qualified name."""
+    text = json.dumps(_plain(node), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def _named(name: str, value: Any, default: Any) -> str:
+    if value == default:
+        return ""
+    if name == "ops":
+        return ", ".join(f"{column}=[{', '.join(map(repr, ops))}]" for column, ops in value)
+    if name == "columns":
+        return "columns=[" + ", ".join(f"{new}: {old}" if new != old else new for new, old in value) + "]"
+    return f"{name}={getattr(value, '__qualname__', value)}"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": type(value).__name__, **inner}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)

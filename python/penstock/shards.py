@@ -1,0 +1,44 @@
+"""The files of a dataset, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.spec import Bytes, Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """The files of a dataset, as columns.
+
+    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
+    (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
+    """
+
+    paths: pa.LargeStringArray
+    sizes: Ids
+    versions: Ids
+    root: str = ""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def path(self, shard: int) -> str:
+        """The name of one shard."""
+        return str(self.paths[shard])
+
+    @cached_property
+    def path_buffers(self) -> tuple[Ids, Bytes]:
+        """All names for native code: where each begins (int64, one more than there are names), and their bytes."""
+        _, offsets, names = self.paths.buffers()
+        first = self.paths.offset
+        begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
+        return begins, np.frombuffer(names or b"", dtype=np.uint8)
+
+    def take(self, rows: Ids) -> Shards:
+        """The shards of the given numbers, in that order."""
+        return Shards(self.paths.take(pa.array(rows)), self.sizes[rows], self.versions[rows], self.root)

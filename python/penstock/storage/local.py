@@ -1,0 +1,88 @@
+"""Local and mounted files, listed and read by native threads."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock import kernels
+from penstock.errors import DataError, SourceError
+from penstock.shards import Shards
+from penstock.spec import Bytes, Ids
+
+#: Threads that wait for files; reading from the page cache needs few, a disk's queue wants some.
+IO_THREADS = 8
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+class LocalStorage:
+    """Files that the operating system reaches by a path."""
+
+    def list(self, where: str) -> Shards:
+        """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file; hidden files are left out."""
+        path = os.path.abspath(os.path.expanduser(where))
+        if _WILDCARD.search(where) and not os.path.exists(path):
+            return _list_glob(where, path)
+        if not os.path.exists(path):
+            raise SourceError(f"{where}: no such file or folder; the path was looked up as {path}")
+        if os.path.isdir(path):
+            shards = _listing(_walk(path), root=path.rstrip("/") + "/")
+            if len(shards) == 0:
+                raise SourceError(f"{where}: the folder holds no files")
+            return shards
+        return _listing(kernels.stat_files([path]), root=os.path.dirname(path).rstrip("/") + "/")
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """Reads ranges in native threads; see `format.protocol.ReadRanges`."""
+        offsets, names = shards.path_buffers
+        try:
+            kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)
+        except OSError as error:
+            path, found = error.args
+            raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
+
+
+def _walk(root: str) -> tuple[Ids, Bytes, Ids, Ids]:
+    try:
+        return kernels.walk_files(root, IO_THREADS)
+    except OSError as error:
+        path, found = error.args
+        raise SourceError(f"{path}: {found}") from None
+
+
+def _list_glob(where: str, path: str) -> Shards:
+    root = path[: _WILDCARD.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    if not os.path.isdir(root or "/"):
+        raise SourceError(f"{where}: nothing matches; there is no folder {root}")
+    listed = _listing(_walk(root or "/"), root=root + "/")
+    mask = pc.match_substring_regex(listed.paths, _regex_of_glob(path))
+    found = listed.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
+    if len(found) == 0:
+        raise SourceError(f"{where}: nothing matches among the {len(listed):,} files below {root}")
+    return found
+
+
+def _regex_of_glob(pattern: str) -> str:
+    """`a/**/*.jpg` as a regular expression: `**/` is any number of folders, `*` and `?` stay within a name."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "^" + "".join(_regex_of_part(part, known) for part in parts) + "$"
+
+
+def _regex_of_part(part: str, known: dict[str, str]) -> str:
+    if part in known:
+        return known[part]
+    if part.startswith("[") and part.endswith("]"):
+        return "[" + part[1:-1].replace("!", "^", 1) + "]" if part.startswith("[!") else part
+    return re.escape(part)
+
+
+def _listing(found: tuple[Ids, Bytes, Ids, Ids], root: str) -> Shards:
+    offsets, names, sizes, times = found
+    paths = pa.LargeStringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(names))
+    return Shards(paths, sizes, times, root)

@@ -1,0 +1,122 @@
+//! Bindings of `files`.
+
+use std::path::Path;
+
+use numpy::{PyArray1, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+
+use super::{Bytes, Ids, Out, misuse};
+use crate::files::{self, Entry, FileError, Range};
+use crate::pool;
+
+/// Paths as the two buffers of an Arrow large_string array, sizes in bytes, modification times in ns.
+type Listing<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+fn to_python(error: FileError) -> PyErr {
+    let arguments = (error.path, error.found);
+    if error.missing { PyFileNotFoundError::new_err(arguments) } else { PyOSError::new_err(arguments) }
+}
+
+fn io_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
+    pool::io(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// All files below `root`, sorted by path; OSError(path, found) for the first that cannot be looked at.
+#[pyfunction]
+fn walk_files<'py>(py: Python<'py>, root: &str, threads: usize) -> PyResult<Listing<'py>> {
+    let pool = io_pool(threads)?;
+    let entries = py.detach(|| pool.install(|| files::walk(Path::new(root)))).map_err(to_python)?;
+    Ok(listing(py, &entries))
+}
+
+/// The files of a list, in its order; names that are no regular file are left out.
+#[pyfunction]
+fn stat_files<'py>(py: Python<'py>, paths: Vec<String>) -> PyResult<Listing<'py>> {
+    let entries = py
+        .detach(|| {
+            paths.iter().filter_map(|path| files::stat(Path::new(path)).transpose()).collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(to_python)?;
+    Ok(listing(py, &entries))
+}
+
+#[allow(clippy::cast_possible_wrap)]
+fn listing<'py>(py: Python<'py>, entries: &[Entry]) -> Listing<'py> {
+    let mut offsets = vec![0_i64];
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend_from_slice(entry.path.as_bytes());
+        offsets.push(names.len() as i64);
+    }
+    let sizes = entries.iter().map(|entry| entry.size as i64).collect();
+    let times = entries.iter().map(|entry| entry.mtime_ns).collect();
+    (
+        PyArray1::from_vec(py, offsets),
+        PyArray1::from_vec(py, names),
+        PyArray1::from_vec(py, sizes),
+        PyArray1::from_vec(py, times),
+    )
+}
+
+/// Fills `out[at[i]..][..length[i]]` from file `shard[i]`; `at` must ascend without overlap.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn read_ranges(
+    py: Python<'_>,
+    path_offsets: Ids<'_>,
+    path_bytes: Bytes<'_>,
+    sizes: Ids<'_>,
+    shard: Ids<'_>,
+    offset: Ids<'_>,
+    length: Ids<'_>,
+    mut out: Out<'_>,
+    at: Ids<'_>,
+    threads: usize,
+) -> PyResult<()> {
+    let count = shard.len();
+    if [offset.len(), length.len(), at.len()] != [count; 3] {
+        return Err(misuse("shard, offset, length and at must be equally long"));
+    }
+    let table = Table { offsets: path_offsets.as_slice()?, bytes: path_bytes.as_slice()?, sizes: sizes.as_slice()? };
+    let (shard, offset, length, at) = (shard.as_slice()?, offset.as_slice()?, length.as_slice()?, at.as_slice()?);
+    let mut rest = out.as_slice_mut()?;
+    let mut taken = 0;
+    let mut ranges = Vec::with_capacity(count);
+    for i in 0..count {
+        let outside = || misuse(format!("range {i} does not fit the buffer or the files"));
+        let place = usize::try_from(at[i]).ok().and_then(|at| at.checked_sub(taken)).ok_or_else(outside)?;
+        let bytes = usize::try_from(length[i]).map_err(|_| outside())?;
+        let (_, after) = rest.split_at_mut_checked(place).ok_or_else(outside)?;
+        let (mine, after) = after.split_at_mut_checked(bytes).ok_or_else(outside)?;
+        (rest, taken) = (after, taken + place + bytes);
+        let (path, size) = table.file(shard[i]).ok_or_else(outside)?;
+        ranges.push(Range { path, size, offset: u64::try_from(offset[i]).map_err(|_| outside())?, out: mine });
+    }
+    let pool = io_pool(threads)?;
+    let ranges_per_task = count.div_ceil(threads.max(1) * 4);
+    py.detach(|| pool.install(|| files::read(&mut ranges, ranges_per_task))).map_err(to_python)
+}
+
+struct Table<'a> {
+    offsets: &'a [i64],
+    bytes: &'a [u8],
+    sizes: &'a [i64],
+}
+
+impl<'a> Table<'a> {
+    fn file(&self, shard: i64) -> Option<(&'a str, u64)> {
+        let shard = usize::try_from(shard).ok()?;
+        let start = usize::try_from(*self.offsets.get(shard)?).ok()?;
+        let end = usize::try_from(*self.offsets.get(shard + 1)?).ok()?;
+        let path = std::str::from_utf8(self.bytes.get(start..end)?).ok()?;
+        Some((path, u64::try_from(*self.sizes.get(shard)?).ok()?))
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(walk_files, module)?)?;
+    module.add_function(wrap_pyfunction!(stat_files, module)?)?;
+    module.add_function(wrap_pyfunction!(read_ranges, module)?)
+}

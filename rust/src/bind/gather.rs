@@ -1,0 +1,53 @@
+//! Bindings of `gather`.
+
+use numpy::PyUntypedArrayMethods;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use super::{Bytes, Ids, Out, kernel_pool, misuse};
+use crate::gather;
+
+/// Copies rows of `row_bytes` bytes, picked by number, into `out`.
+#[pyfunction]
+fn gather_rows(
+    py: Python<'_>,
+    source: Bytes<'_>,
+    row_bytes: usize,
+    rows: Ids<'_>,
+    mut out: Out<'_>,
+    threads: usize,
+) -> PyResult<()> {
+    if rows.len() * row_bytes != out.len() {
+        return Err(misuse(format!("{} rows of {row_bytes} bytes do not fill {} bytes", rows.len(), out.len())));
+    }
+    let (source, rows, out) = (source.as_slice()?, rows.as_slice()?, out.as_slice_mut()?);
+    let pool = kernel_pool(threads)?;
+    py.detach(|| pool.install(|| gather::rows(source, row_bytes, rows, out))).map_err(|place| {
+        PyIndexError::new_err(format!("row number {} at place {place} is outside the data", rows[place]))
+    })
+}
+
+/// Joins the bytes of spans into `out`, which must be as long as all of them together.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+fn join_spans(
+    py: Python<'_>,
+    buffers: Vec<Bytes<'_>>,
+    which: Ids<'_>,
+    offset: Ids<'_>,
+    length: Ids<'_>,
+    mut out: Out<'_>,
+) -> PyResult<()> {
+    let buffers = buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<Vec<_>, _>>()?;
+    let (which, offset, length, out) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?, out.as_slice_mut()?);
+    if offset.len() != which.len() || length.len() != which.len() {
+        return Err(misuse("which, offset and length must be equally long"));
+    }
+    py.detach(|| gather::spans(&buffers, which, offset, length, out))
+        .map_err(|row| PyIndexError::new_err(format!("span {row} does not lie in its buffer")))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(gather_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(join_spans, module)?)
+}

@@ -1,0 +1,37 @@
+"""What many tests need: small pictures and records on disk."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Indexes of tests do not go to the user's cache."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def jpeg(seed: int, width: int = 100, height: int = 80) -> bytes:
+    """A smooth random picture."""
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 JPEGs in the class folders cats and dogs."""
+    root = tmp_path_factory.mktemp("data") / "photos"
+    for number in range(40):
+        path = root / ("cats" if number % 2 else "dogs") / f"{number:03d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(number, 90 + number, 70 + 2 * number))
+    return root

@@ -1,0 +1,27 @@
+"""The examples of the documentation run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+GOLDEN_RECORDS = ROOT / "tests" / "golden" / "tfrecord" / "docs.tfrecord"
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
+def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "photos").symlink_to(photos)
+    shutil.copy(GOLDEN_RECORDS, tmp_path / "examples.tfrecord")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks_of(page):
+        exec(compile(block, page, "exec"), names)  # noqa: S102

@@ -1,0 +1,24 @@
+"""Rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "python" / "penstock"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("forbidden", ["import pickle", "shell=True", "os.system", "allow_pickle=True"])
+def test_no_way_to_run_what_data_says(forbidden: str) -> None:
+    assert [path.name for path in FILES if forbidden in path.read_text()] == []
+
+
+def test_one_door_to_the_compiled_module() -> None:
+    assert {path.name for path in FILES if "penstock._core import" in path.read_text()} == {"kernels.py"}
+
+
+def test_each_framework_has_one_importer() -> None:
+    importers = {path.relative_to(PACKAGE).as_posix() for path in FILES if "import torch\n" in path.read_text()}
+    assert importers <= {"deliver/torch.py", "cli/demo_train.py"}
