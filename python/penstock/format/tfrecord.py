@@ -49,17 +49,12 @@ class TFRecordSource:
             for column in self.columns
             if column.form == "fixed"
         }
-        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else _EMPTY for column in self.columns]
-        filled = self.parser.parse(
-            list(records.buffers), records.which, records.offset, records.length, outs, threads
-        )
+        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
+        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
         return {
             column.name: arrays[column.name] if column.name in arrays else column.finish(part, records)
             for column, part in zip(self.columns, filled, strict=True)
         }
-
-
-_EMPTY: Bytes = np.empty(0, dtype=np.uint8)
 
 
 def _bytes_of(array: Any) -> Bytes:

@@ -221,7 +221,7 @@ impl ExampleParser {
         Ok(Self(Parser::new(features, columns, verify, values_limit)))
     }
 
-    /// Parses records. `outs`: the bytes of each fixed column's array, empty arrays for the others. For each column:
+    /// Parses records. `outs`: the bytes of each fixed column's array, None for the others. For each column:
     /// None for fixed, (which, offset, length) for spans, (values' bytes, offsets) for ragged, (bytes, ends, offsets) for texts.
     #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn parse<'py>(
@@ -231,13 +231,17 @@ impl ExampleParser {
         which: Ids<'py>,
         offset: Ids<'py>,
         length: Ids<'py>,
-        mut outs: Vec<Out<'py>>,
+        mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
         let buffers = slices(&buffers)?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         check_spans(which, offset, length)?;
-        let outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
+        let outs = outs.iter_mut().map(|out| match out {
+            Some(out) => out.as_slice_mut(),
+            None => Ok(&mut [][..]),
+        });
+        let outs = outs.collect::<Result<Vec<_>, _>>()?;
         self.check_outs(which.len(), &outs)?;
         let records = Records { buffers: &buffers, which, offset, length };
         let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
