@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from format.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 
+from format.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 from penstock import kernels
 from penstock.format import tfrecord_index
 from penstock.format.index_cache import Entry, cache_folder, entry_key, load_entry, store_entry
@@ -119,7 +119,7 @@ def test_no_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(frame(example(x=integers(1)))))
     monkeypatch.setattr(tfrecord_index, "RESERVE_BYTES", 1 << 60)
-    with pytest.raises(OSError, match="no room to unpack it below .*; free some, point XDG_CACHE_HOME"):
+    with pytest.raises(OSError, match=r"no room to unpack it below .*; free some, point XDG_CACHE_HOME"):
         open_files(path)
     assert list((cache / "unpacked").iterdir()) == []
 

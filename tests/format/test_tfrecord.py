@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from format.tfrecords import (
     GOLDEN,
     block,
@@ -24,7 +25,6 @@ from format.tfrecords import (
     varint,
     write,
 )
-
 from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.protocol import Column
 from penstock.limits import Limits
@@ -160,7 +160,7 @@ def test_integers_become_other_dtypes_only_exactly(tmp_path: Path, dtype: str, g
 
 def test_a_float_that_becomes_infinite_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [example(x=floats(math.inf)), example(x=floats(1e30))])
-    with pytest.raises(RowError, match="row 1.*does not fit; expected float16"):
+    with pytest.raises(RowError, match=r"row 1.*does not fit; expected float16"):
         parse(open_files(path, columns={"x": Column(feature="x", dtype="float16")}))
 
 
@@ -247,7 +247,7 @@ def test_limits_and_verify(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match="checksum is 0x.*, the file says 0x"):
+    with pytest.raises(DataError, match=r"checksum is 0x.*, the file says 0x"):
         open_files(path)
     assert parse(open_files(path, verify=False))["x"].tolist() == [list(range(100))]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from format.tfrecords import (
     GOLDEN,
     block,
@@ -27,7 +28,6 @@ from format.tfrecords import (
     varint,
     write,
 )
-
 from penstock.errors import DataError, PenstockError, PlanError, RowError
 from penstock.format.protocol import Column
 from penstock.limits import Limits
@@ -133,7 +133,7 @@ def test_hostile_integers(tmp_path: Path) -> None:
     for values in (b"\xff" * 11, b"\x80", b"\xff" * 10 + b"\x01"):
         path = write(tmp_path / "a", [example(y=integers(1)), example(y=block(3, block(1, values)))])
         for column in (COLUMNS["y"], Column(feature="y", dtype="int64", shape=(1,))):
-            with pytest.raises(PenstockError, match="a number is|found 0 values|found 2 values"):
+            with pytest.raises(PenstockError, match=r"a number is|found 0 values|found 2 values"):
                 parse(open_files(path, columns={"y": column}))
 
 
@@ -156,7 +156,7 @@ def test_appended_garbage_and_wrong_files(tmp_path: Path) -> None:
         open_files(path)
     for content in (b"\x89PNG\r\n\x1a\n" + bytes(50), b"#!/bin/sh\necho hello, world\n"):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="record 0, byte 0: .*this is not a TFRecord file"):
+        with pytest.raises(DataError, match=r"record 0, byte 0: .*this is not a TFRecord file"):
             open_files(path)
 
 

@@ -62,10 +62,7 @@ def parsed(records, schema):
     columns = tf.io.parse_example(tf.constant(records), schema)
     out = {}
     for name, column in columns.items():
-        if isinstance(column, tf.RaggedTensor):
-            values = column.to_list()
-        else:
-            values = column.numpy().tolist()
+        values = column.to_list() if isinstance(column, tf.RaggedTensor) else column.numpy().tolist()
         out[name] = plain(values)
     return out
 

@@ -160,7 +160,10 @@ fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()> {
     Err(misuse("which, offset and length must be equally long"))
 }
 
-/// The features of records, sorted by name: (name, kind, mixed kinds, records that have it, fewest values, most values).
+/// Name, kind, mixed kinds, records that have it, fewest values, most values.
+type FeatureRow = (String, &'static str, bool, usize, usize, usize);
+
+/// The features of records, sorted by name.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 fn infer_examples(
@@ -170,7 +173,7 @@ fn infer_examples(
     offset: Ids<'_>,
     length: Ids<'_>,
     verify: bool,
-) -> PyResult<Vec<(String, &'static str, bool, usize, usize, usize)>> {
+) -> PyResult<Vec<FeatureRow>> {
     let buffers = slices(&buffers)?;
     let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
     check_spans(which, offset, length)?;
