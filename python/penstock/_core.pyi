@@ -54,6 +54,64 @@ def read_ranges(
     threads: int,
 ) -> None: ...
 
+# tfrecord
+
+@final
+class WorkProgress:
+    """How far a call has come that runs in another thread."""
+
+    def __new__(cls) -> WorkProgress: ...
+    @property
+    def done(self) -> int: ...
+    def stop(self) -> None: ...
+
+@final
+class ExampleParser:
+    """Columns of tf.train.Examples.
+
+    A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
+    (multiples of that many), "spans", "texts" (that many, -1: any number).
+    """
+
+    def __new__(
+        cls,
+        features: Sequence[str],
+        columns: Sequence[tuple[int, str, str, int, str, bytes | None]],
+        *,
+        verify: bool,
+        values_limit: int,
+    ) -> ExampleParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+def is_tfrecord(head: bytes) -> bool: ...
+def recognise_tfrecord_packing(paths: Sequence[str], threads: int) -> _Ids: ...
+def unpack_files_once(
+    paths: Sequence[str],
+    packing: _Ids,
+    targets: Sequence[str],
+    scratch: Sequence[str],
+    *,
+    unpacked_bytes: int,
+    ratio: int,
+    room_bytes: int,
+    threads: int,
+    progress: WorkProgress,
+) -> _Ids: ...
+def index_tfrecords(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids]: ...
+def infer_examples(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
+) -> list[tuple[str, str, bool, int, int, int]]: ...
+
 # image
 
 @final

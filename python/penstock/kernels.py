@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from penstock._core import (
     EpochOrder,
+    ExampleParser,
     ImageProgram,
+    WorkProgress,
     decode_image,
     gather_rows,
     image_info,
+    index_tfrecords,
+    infer_examples,
+    is_tfrecord,
     join_spans,
     mix,
     read_ranges,
+    recognise_tfrecord_packing,
     stat_files,
+    unpack_files_once,
     walk_files,
 )
 from penstock._core import __version__ as native_version
 
 __all__ = [
     "EpochOrder",
+    "ExampleParser",
     "ImageProgram",
+    "WorkProgress",
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_tfrecords",
+    "infer_examples",
+    "is_tfrecord",
     "join_spans",
     "mix",
     "native_version",
     "read_ranges",
+    "recognise_tfrecord_packing",
     "stat_files",
+    "unpack_files_once",
     "walk_files",
 ]

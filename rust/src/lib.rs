@@ -5,11 +5,16 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod crc32c;
+pub mod example;
 pub mod files;
+pub mod framing;
 pub mod gather;
 pub mod geometry;
 pub mod image;
+pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;
 pub mod pool;
+mod prefetch;

@@ -147,7 +147,7 @@ def _lower_read(maker: _Maker, _: Node) -> None:
         maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
         return
     read, places, slots = (
-        partial(maker.read, maker.source.manifest.shards),
+        partial(maker.read, maker.source.manifest.stored),
         Places(maker.source.manifest),
         maker.record_slots,
     )
@@ -224,7 +224,7 @@ class _FirstPicture:
         """(height, width) of the first sample's picture."""
         item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
         if not self._source.random_access:
-            read = partial(self._read, self._source.manifest.shards)
+            read = partial(self._read, self._source.manifest.stored)
             item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
         item = _Parse(self._source, Slots(), 1)(item)
         data = item.columns[self._column][0]

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceError
-from penstock.format import image_folder
+from penstock.format import image_folder, tfrecord
 from penstock.format.protocol import Format, Options, ReadRanges, Source
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT,)
+FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT)
 
 _HEAD_BYTES = 64
 

@@ -22,7 +22,8 @@ class Manifest:
 
     first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
-    every shard is one record, and where the records do not lie in files.
+    every shard is one record, and where the records do not lie in files. unpacked: the files in which the records lie if
+    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity.
     """
 
     format: str
@@ -30,6 +31,7 @@ class Manifest:
     first_sample: Ids
     offset: Ids | None = None
     length: Ids | None = None
+    unpacked: Shards | None = None
 
     @property
     def samples(self) -> int:
@@ -37,9 +39,14 @@ class Manifest:
         return int(self.first_sample[-1])
 
     @property
+    def stored(self) -> Shards:
+        """The files to read: offset and length are places in them."""
+        return self.shards if self.unpacked is None else self.unpacked
+
+    @property
     def size_bytes(self) -> int:
-        """Bytes of all shards together."""
-        return int(self.shards.sizes.sum())
+        """Bytes of all records together."""
+        return int(self.stored.sizes.sum())
 
     def shard_of(self, samples: Ids) -> Ids:
         """The shard of each sample id."""

@@ -9,6 +9,7 @@ mod files;
 mod gather;
 mod image;
 mod order;
+mod tfrecord;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -33,5 +34,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
-    order::register(module)
+    order::register(module)?;
+    tfrecord::register(module)
 }

@@ -140,8 +140,15 @@ impl Axis {
     fn nearest(&mut self, task: &AxisTask, scale: f64) {
         self.clear(1);
         self.precision = 14;
+        // Pillow adds up the steps (ImagingScaleAffine), which decides where a centre falls between two pixels.
+        self.raw.clear();
+        let mut centre = scale * 0.5;
+        for _ in 0..task.first + task.count {
+            self.raw.push(centre);
+            centre += scale;
+        }
         for index in indices(task) {
-            let place = (((f64::from(index) + 0.5) * scale) as u32).min(task.source - 1);
+            let place = (self.raw[index as usize] as u32).min(task.source - 1);
             self.first.push(if task.mirrored { task.source - 1 - place } else { place });
             self.lengths.push(1);
             self.weights.push(1 << 14);

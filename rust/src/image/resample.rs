@@ -7,7 +7,7 @@
 //! bits.
 
 use super::filter::{Axis, AxisTask, Scaling};
-use super::simd::Level;
+use super::simd::{Level, Packed};
 use crate::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
@@ -59,7 +59,7 @@ pub struct Resampler {
     horizontal: Axis,
     vertical: Axis,
     /// The horizontal weights in the order in which the SIMD code takes them.
-    packed: Vec<i16>,
+    packed: Packed,
     /// Bytes that the horizontal code may read from a row's start.
     reach: usize,
     row_bytes: usize,

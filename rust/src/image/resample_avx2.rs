@@ -14,44 +14,56 @@ const BLOCK: usize = 8;
 /// Weights of one step (two taps) of one block: four pairs of pixels, 16 weights a pair.
 const STEP: usize = 4 * 16;
 
-const fn steps(axis: &Axis) -> usize {
-    axis.taps.div_ceil(2)
+/// Horizontal weights as the loop reads them; only [`Packed::pack`] fills it, so that its parts always fit together.
+#[derive(Clone, Debug, Default)]
+pub struct Packed {
+    /// For each block of 8 pixels, each step of two taps and each pair (i, i + 4): the two weights three times for either.
+    weights: Vec<i16>,
+    /// For each block, the first byte of each pixel's support in a row.
+    places: Vec<[usize; BLOCK]>,
+    steps: usize,
+    precision: u32,
+    reach: usize,
 }
 
-/// Lays the weights out as the horizontal loop reads them: for each block of 8 pixels, each step of two taps and each pair (i,
-/// i + 4), the two weights three times for either pixel. Returns the bytes that the loop may read from a row's start.
-pub fn pack(axis: &Axis, packed: &mut Vec<i16>) -> usize {
-    let steps = steps(axis);
-    packed.clear();
-    packed.resize(axis.len().div_ceil(BLOCK) * steps * STEP, 0);
-    for (index, weights) in axis.weights.chunks_exact(axis.taps).enumerate() {
-        let (block, place) = (index / BLOCK, index % BLOCK);
-        let at = block * steps * STEP + place % 4 * 16 + place / 4 * 8;
-        for (step, pair) in weights.chunks(2).enumerate() {
-            let (one, two) = (pair[0], pair.get(1).copied().unwrap_or(0));
-            packed[at + step * STEP..][..8].copy_from_slice(&[one, two, one, two, one, two, 0, 0]);
+impl Packed {
+    /// Lays out the weights of `axis`; returns the bytes that the loop may read from a row's start.
+    pub fn pack(&mut self, axis: &Axis) -> usize {
+        let blocks = axis.len().div_ceil(BLOCK);
+        self.steps = axis.taps.div_ceil(2);
+        self.precision = axis.precision;
+        self.weights.clear();
+        self.weights.resize(blocks * self.steps * STEP, 0);
+        self.places.clear();
+        self.places.resize(blocks, [0; BLOCK]);
+        for (index, (weights, &first)) in axis.weights.chunks_exact(axis.taps).zip(&axis.first).enumerate() {
+            let (block, place) = (index / BLOCK, index % BLOCK);
+            self.places[block][place] = first as usize * 3;
+            let at = block * self.steps * STEP + place % 4 * 16 + place / 4 * 8;
+            for (step, pair) in weights.chunks(2).enumerate() {
+                let (one, two) = (pair[0], pair.get(1).copied().unwrap_or(0));
+                self.weights[at + step * STEP..][..8].copy_from_slice(&[one, two, one, two, one, two, 0, 0]);
+            }
         }
+        let furthest = axis.first.iter().max().copied().unwrap_or(0) as usize;
+        // Two steps share one load of 16 bytes.
+        self.reach = furthest * 3 + self.steps.div_ceil(2).saturating_sub(1) * 12 + 16;
+        self.reach
     }
-    let furthest = axis.first.iter().max().copied().unwrap_or(0) as usize;
-    // Two steps share one load of 16 bytes.
-    furthest * 3 + steps.div_ceil(2).saturating_sub(1) * 12 + 16
 }
 
 /// The horizontal pass; see [`super::resample::horizontal`], whose bits it gives.
 ///
 /// # Panics
-/// If `packed`, `row` or `out` is shorter than `axis` needs.
-pub fn horizontal(_: Token, axis: &Axis, packed: &[i16], row: &[u8], out: &mut [u8], pitch: usize) {
-    let blocks = axis.len().div_ceil(BLOCK);
-    let furthest = axis.first.iter().max().copied().unwrap_or(0) as usize;
-    assert!(packed.len() >= blocks * steps(axis) * STEP && pitch >= blocks * BLOCK && out.len() >= 3 * pitch);
-    assert!(row.len() >= furthest * 3 + steps(axis).div_ceil(2).saturating_sub(1) * 12 + 16);
+/// If `row` is shorter than [`Packed::pack`] returned, or `out` holds no three planes of whole blocks.
+pub fn horizontal(_: Token, packed: &Packed, row: &[u8], out: &mut [u8], pitch: usize) {
+    assert!(row.len() >= packed.reach && pitch >= packed.places.len() * BLOCK && out.len() >= 3 * pitch);
     // SAFETY: the token proves AVX2; the lengths that the loop relies on were asserted.
     unsafe {
-        match steps(axis) {
-            1 => x86::horizontal::<1>(axis, packed, row, out, pitch),
-            2 => x86::horizontal::<2>(axis, packed, row, out, pitch),
-            _ => x86::horizontal::<0>(axis, packed, row, out, pitch),
+        match packed.steps {
+            1 => x86::horizontal::<1>(packed, row, out, pitch),
+            2 => x86::horizontal::<2>(packed, row, out, pitch),
+            _ => x86::horizontal::<0>(packed, row, out, pitch),
         }
     }
 }
@@ -70,36 +82,26 @@ pub fn vertical(_: Token, ring: &[u8], places: &[u32], weights: &[i16], precisio
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Axis, BLOCK, STEP};
+    use super::{BLOCK, Packed, STEP};
 
     /// `STEPS` is the number of steps of two taps, 0 if it is only known at run time.
     ///
     /// # Safety
-    /// AVX2; `packed`, `row` and `out` as [`super::horizontal`] asserts.
+    /// AVX2; `row` and `out` as [`super::horizontal`] asserts.
     #[target_feature(enable = "avx2")]
-    pub unsafe fn horizontal<const STEPS: usize>(
-        axis: &Axis,
-        packed: &[i16],
-        row: &[u8],
-        out: &mut [u8],
-        pitch: usize,
-    ) {
-        let steps = if STEPS == 0 { super::steps(axis) } else { STEPS };
+    pub unsafe fn horizontal<const STEPS: usize>(packed: &Packed, row: &[u8], out: &mut [u8], pitch: usize) {
+        let steps = if STEPS == 0 { packed.steps } else { STEPS };
         // Bytes of pixels 0, 1 (and 2, 3) of a load, as 16 bits: r0 r1 g0 g1 b0 b1 0 0.
         let low = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
         let high =
             _mm256_broadcastsi128_si256(_mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
         let planar = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
         let lanes = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        let half = _mm256_set1_epi32(1 << (axis.precision - 1));
-        let shift = _mm_cvtsi32_si128(axis.precision as i32);
+        let half = _mm256_set1_epi32(1 << (packed.precision - 1));
+        let shift = _mm_cvtsi32_si128(packed.precision as i32);
         let (row, mut out) = (row.as_ptr(), out.as_mut_ptr());
-        let mut weights = packed.as_ptr();
-        for firsts in axis.first.chunks(BLOCK) {
-            let mut places = [0_usize; BLOCK];
-            for (place, &first) in places.iter_mut().zip(firsts) {
-                *place = first as usize * 3;
-            }
+        let mut weights = packed.weights.as_ptr();
+        for places in &packed.places {
             let mut sums = [half; 4];
             for pair in 0..4 {
                 // SAFETY: the caller asserted that every load from `row` and of weights stays inside.
@@ -133,7 +135,7 @@ mod x86 {
             let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
             let planes = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(bytes, planar), lanes);
             let (front, back) = (_mm256_castsi256_si128(planes), _mm256_extracti128_si256::<1>(planes));
-            // SAFETY: a plane holds a whole number of blocks, and `packed` one entry a block.
+            // SAFETY: a plane holds a whole number of blocks, and `packed` the weights of every block.
             unsafe {
                 _mm_storel_epi64(out.cast(), front);
                 _mm_storel_epi64(out.add(pitch).cast(), _mm_unpackhi_epi64(front, front));

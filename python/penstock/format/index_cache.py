@@ -1,0 +1,122 @@
+"""What was learnt about files once, kept for this user: where records lie, and packed files unpacked.
+
+The cache is `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), readable by its owner only. An entry's name is a digest of the
+format, its version, and the file's path, size and modification time, so a changed file simply has another entry. Entries
+appear whole or not at all; a damaged one is as good as none. Several processes may write the same entry at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.spec import Ids
+
+#: Begins every entry; another layout gets another number.
+_MAGIC = b"PSTKIX01"
+#: Magic, digest of the rest, packing, unpacked size (-1: not packed), bytes of one length, records.
+_HEADER = struct.Struct("<8s16sqqqq")
+_CHECKED_FROM = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One file's index.
+
+    length: int64, bytes of each record with its frame; records lie without gaps. packing: 0 for a plain file, else how it is
+    packed; unpacked_bytes: its size once unpacked, -1 for a plain file.
+    """
+
+    length: Ids
+    packing: int = 0
+    unpacked_bytes: int = -1
+
+
+def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -> str:
+    """32 hex digits that name the entry of a file as it is now."""
+    text = f"{kind}\0{version}\0{os.path.abspath(path)}\0{size}\0{modified_ns}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def cache_folder(name: str) -> str | None:
+    """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(base, "penstock")
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        for path in (folder, os.path.join(folder, name)):
+            if not os.path.isdir(path):
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            _check_private(path)
+    except OSError as error:
+        warnings.warn(
+            f"no cache: {error.filename or folder}: {error.strerror or error}; files are indexed anew each time; "
+            "set XDG_CACHE_HOME to a folder of your own",
+            stacklevel=2,
+        )
+        return None
+    return os.path.join(folder, name)
+
+
+def _check_private(path: str) -> None:
+    """Raises PermissionError if someone else could put files into the folder."""
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(20, "not a folder", path)
+    if found.st_uid != os.getuid():
+        raise PermissionError(13, f"belongs to user {found.st_uid}, not to you", path)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(13, "others may write into it (chmod 700 it)", path)
+
+
+def load_entry(folder: str | None, key: str) -> Entry | None:
+    """The entry, or None if there is none that is whole."""
+    if folder is None:
+        return None
+    try:
+        with open(os.path.join(folder, key + ".index"), "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    if len(content) < _HEADER.size:
+        return None
+    magic, digest, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
+    if magic != _MAGIC or digest != _digest(memoryview(content)[_CHECKED_FROM:]):
+        return None
+    if width not in (4, 8) or len(content) != _HEADER.size + width * records:
+        return None
+    length = np.frombuffer(content, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
+    return Entry(length, packing, unpacked_bytes)
+
+
+def store_entry(folder: str | None, key: str, entry: Entry) -> None:
+    """Keeps an entry; without room or permission it is not kept, and the file is indexed again next time."""
+    if folder is None:
+        return
+    width = 4 if entry.length.size == 0 or int(entry.length.max()) < 1 << 32 else 8
+    lengths = entry.length.astype(f"<u{width}").tobytes()
+    header = _HEADER.pack(_MAGIC, b"", entry.packing, entry.unpacked_bytes, width, entry.length.size)
+    checked = header[_CHECKED_FROM:] + lengths
+    try:
+        handle, scratch = tempfile.mkstemp(prefix=key, suffix=".tmp", dir=folder)
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + _digest(checked) + checked)
+        os.replace(scratch, os.path.join(folder, key + ".index"))
+    except OSError:
+        os.unlink(scratch)
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

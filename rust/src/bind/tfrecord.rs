@@ -1,0 +1,286 @@
+//! Bindings of `framing` and `example`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::{Bytes, Ids, Out, kernel_pool, misuse};
+use crate::example::element::Dtype;
+use crate::example::fault::RowFailure;
+use crate::example::{Column, Filled, Parser, Records, Target, infer};
+use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
+use crate::framing::{FileTrouble, Progress, Trouble, tfrecord};
+
+type Array<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// How far a call has come that runs in another thread; `stop` makes it end early, with KeyboardInterrupt.
+#[pyclass(frozen, name = "WorkProgress", module = "penstock._core")]
+struct WorkProgress(Arc<Progress>);
+
+#[pymethods]
+impl WorkProgress {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Bytes done so far.
+    #[getter]
+    fn done(&self) -> u64 {
+        self.0.done()
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// The class `name` of penstock.errors; the errors' tree is Python's.
+fn error_class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("penstock.errors")?.getattr(name)
+}
+
+fn row_error(py: Python<'_>, failure: RowFailure) -> PyErr {
+    let made = error_class(py, "RowError").and_then(|class| class.call1((failure.row, failure.found, failure.remedy)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// DataError for damaged files, OSError for the system's complaints.
+fn file_error(py: Python<'_>, path: &str, trouble: Trouble) -> PyErr {
+    const ENOSPC: i32 = 28;
+    match trouble {
+        Trouble::System(error) => {
+            PyOSError::new_err((error.raw_os_error().unwrap_or(5), error.to_string(), path.to_owned()))
+        }
+        Trouble::DiskFull { .. } => PyOSError::new_err((ENOSPC, trouble.to_string(), path.to_owned())),
+        Trouble::Stopped => PyKeyboardInterrupt::new_err(()),
+        Trouble::Data { place, found, remedy } => {
+            let place = if place.is_empty() { String::new() } else { format!(", {place}") };
+            let made = error_class(py, "DataError")
+                .and_then(|class| class.call1((format!("{path}{place}: {found}; {remedy}"),)));
+            made.map_or_else(|error| error, PyErr::from_value)
+        }
+    }
+}
+
+/// Whether a file that begins with `head` is a TFRecord file, or packed with gzip as they often are.
+#[pyfunction]
+fn is_tfrecord(head: &[u8]) -> bool {
+    let plain = head.first_chunk().is_some_and(|header| tfrecord::data_length(header).is_ok());
+    plain || recognise(head) == Packing::Gzip
+}
+
+/// How each file is packed: 0 not at all, 1 gzip, 2 zlib.
+#[pyfunction]
+fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
+    let packing = py
+        .detach(|| recognise_files(&paths, threads))
+        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+    let numbers = packing.into_iter().map(|packing| match packing {
+        Packing::Plain => 0,
+        Packing::Gzip => 1,
+        Packing::Zlib => 2,
+    });
+    Ok(PyArray1::from_iter(py, numbers))
+}
+
+/// Unpacks files (packing as above) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
+/// them together.
+#[pyfunction]
+#[pyo3(signature = (paths, packing, targets, scratch, *, unpacked_bytes, ratio, room_bytes, threads, progress))]
+#[allow(clippy::too_many_arguments)]
+fn unpack_files_once<'py>(
+    py: Python<'py>,
+    paths: Vec<String>,
+    packing: Ids<'py>,
+    targets: Vec<PathBuf>,
+    scratch: Vec<PathBuf>,
+    unpacked_bytes: u64,
+    ratio: u64,
+    room_bytes: u64,
+    threads: usize,
+    progress: &WorkProgress,
+) -> PyResult<Array<'py, i64>> {
+    let packing = packing.as_slice()?;
+    if packing.len() != paths.len() || targets.len() != paths.len() || scratch.len() != paths.len() {
+        return Err(misuse("paths, packing, targets and scratch must be equally long"));
+    }
+    let jobs: Vec<Job> = (0..paths.len())
+        .map(|file| Job {
+            path: PathBuf::from(&paths[file]),
+            packing: match packing[file] {
+                0 => Packing::Plain,
+                1 => Packing::Gzip,
+                _ => Packing::Zlib,
+            },
+            target: targets[file].clone(),
+            scratch: scratch[file].clone(),
+        })
+        .collect();
+    let bounds = Bounds { unpacked_bytes, ratio, room_bytes };
+    py.detach(|| unpack_files(&jobs, bounds, threads, &progress.0))
+        .map(|sizes| sizes.into_pyarray(py))
+        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))
+}
+
+/// Records of each file, and the length of each record with its frame, file after file.
+#[pyfunction]
+#[pyo3(signature = (paths, sizes, *, record_bytes, threads, progress))]
+fn index_tfrecords<'py>(
+    py: Python<'py>,
+    paths: Vec<String>,
+    sizes: Ids<'py>,
+    record_bytes: u64,
+    threads: usize,
+    progress: &WorkProgress,
+) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
+    let sizes = sizes.as_slice()?;
+    if sizes.len() != paths.len() {
+        return Err(misuse("paths and sizes must be equally long"));
+    }
+    let files: Vec<(&str, u64)> = paths.iter().map(String::as_str).zip(sizes.iter().map(|&size| size as u64)).collect();
+    let index = py
+        .detach(|| tfrecord::index_files(&files, record_bytes, threads, &progress.0))
+        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+    Ok((index.counts.into_pyarray(py), index.lengths.into_pyarray(py)))
+}
+
+fn slices<'a>(buffers: &'a [Bytes<'_>]) -> PyResult<Vec<&'a [u8]>> {
+    Ok(buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<_, _>>()?)
+}
+
+fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()> {
+    if offset.len() == which.len() && length.len() == which.len() {
+        return Ok(());
+    }
+    Err(misuse("which, offset and length must be equally long"))
+}
+
+/// The features of records, sorted by name: (name, kind, mixed kinds, records that have it, fewest values, most values).
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+fn infer_examples(
+    py: Python<'_>,
+    buffers: Vec<Bytes<'_>>,
+    which: Ids<'_>,
+    offset: Ids<'_>,
+    length: Ids<'_>,
+    verify: bool,
+) -> PyResult<Vec<(String, &'static str, bool, usize, usize, usize)>> {
+    let buffers = slices(&buffers)?;
+    let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
+    check_spans(which, offset, length)?;
+    let records = Records { buffers: &buffers, which, offset, length };
+    let features = py.detach(|| infer::infer(records, verify)).map_err(|failure| row_error(py, failure))?;
+    let rows = features.into_iter().map(|(name, summary)| {
+        let least = if summary.present == 0 { 0 } else { summary.least };
+        (name, summary.kind.name(), summary.mixed, summary.present, least, summary.most)
+    });
+    Ok(rows.collect())
+}
+
+/// Makes columns of serialised tf.train.Examples; immutable, for any number of threads at once.
+#[pyclass(frozen, name = "ExampleParser", module = "penstock._core")]
+struct ExampleParser(Parser);
+
+/// A column as Python describes it: (feature number, form, dtype, values or step or -1, expected, default).
+type Description = (usize, String, String, i64, String, Option<Vec<u8>>);
+
+fn column((feature, form, dtype, values, expected, default): Description, features: usize) -> PyResult<Column> {
+    let number = || Dtype::parse(&dtype).ok_or_else(|| misuse(format!("{dtype:?} is no dtype of numbers")));
+    let count = usize::try_from(values).ok();
+    let target = match (form.as_str(), count) {
+        ("fixed", Some(values)) => Target::Fixed { dtype: number()?, values },
+        ("ragged", Some(step)) if step > 0 => Target::Ragged { dtype: number()?, step },
+        ("spans", _) => Target::Spans,
+        ("texts", values) => Target::Texts { values, text: dtype == "string" },
+        _ => return Err(misuse(format!("no form {form:?} with {values} values"))),
+    };
+    if let (Target::Fixed { dtype, values }, Some(default)) = (&target, &default)
+        && default.len() != values * dtype.size()
+    {
+        return Err(misuse("a default of another size than its row"));
+    }
+    if feature >= features {
+        return Err(misuse("a column of a feature that is not listed"));
+    }
+    Ok(Column { feature, target, expected, default })
+}
+
+#[pymethods]
+impl ExampleParser {
+    #[new]
+    #[pyo3(signature = (features, columns, *, verify, values_limit))]
+    fn new(features: Vec<String>, columns: Vec<Description>, verify: bool, values_limit: usize) -> PyResult<Self> {
+        let columns =
+            columns.into_iter().map(|description| column(description, features.len())).collect::<PyResult<_>>()?;
+        Ok(Self(Parser::new(features, columns, verify, values_limit)))
+    }
+
+    /// Parses records. `outs`: the bytes of each fixed column's array, empty arrays for the others. For each column:
+    /// None for fixed, (which, offset, length) for spans, (values' bytes, offsets) for ragged, (bytes, ends, offsets) for texts.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+    fn parse<'py>(
+        &self,
+        py: Python<'py>,
+        buffers: Vec<Bytes<'py>>,
+        which: Ids<'py>,
+        offset: Ids<'py>,
+        length: Ids<'py>,
+        mut outs: Vec<Out<'py>>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let buffers = slices(&buffers)?;
+        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
+        check_spans(which, offset, length)?;
+        let outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
+        self.check_outs(which.len(), &outs)?;
+        let records = Records { buffers: &buffers, which, offset, length };
+        let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
+        let filled =
+            py.detach(|| self.0.parse(records, outs, pool.as_deref())).map_err(|failure| row_error(py, failure))?;
+        PyList::new(py, filled.into_iter().map(|filled| to_python(py, filled)).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+impl ExampleParser {
+    fn check_outs(&self, rows: usize, outs: &[&mut [u8]]) -> PyResult<()> {
+        let wanted = self.0.columns().iter().map(|column| match column.target {
+            Target::Fixed { dtype, values } => rows * values * dtype.size(),
+            _ => 0,
+        });
+        if wanted.eq(outs.iter().map(|out| out.len())) {
+            return Ok(());
+        }
+        Err(misuse("outs must have one array a column, of the bytes of all its rows"))
+    }
+}
+
+fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match filled {
+        Filled::Fixed => py.None().into_bound(py),
+        Filled::Spans { which, offset, length } => {
+            (which.into_pyarray(py), offset.into_pyarray(py), length.into_pyarray(py)).into_pyobject(py)?.into_any()
+        }
+        Filled::Ragged { values, offsets } => {
+            (values.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
+        }
+        Filled::Texts { data, ends, offsets } => {
+            (data.into_pyarray(py), ends.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
+        }
+    })
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<WorkProgress>()?;
+    module.add_class::<ExampleParser>()?;
+    module.add_function(wrap_pyfunction!(is_tfrecord, module)?)?;
+    module.add_function(wrap_pyfunction!(recognise_tfrecord_packing, module)?)?;
+    module.add_function(wrap_pyfunction!(unpack_files_once, module)?)?;
+    module.add_function(wrap_pyfunction!(index_tfrecords, module)?)?;
+    module.add_function(wrap_pyfunction!(infer_examples, module)?)
+}

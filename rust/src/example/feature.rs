@@ -1,0 +1,214 @@
+//! Where the features of an Example lie (tensorflow/core/example/example.proto and feature.proto):
+//!
+//! ```text
+//! Example  { Features features = 1; }
+//! Features { map<string, Feature> feature = 1; }      // each entry: key = 1, value = 2
+//! Feature  { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
+//! ```
+
+use super::fault::Fault;
+use super::names::{NONE, Names};
+use super::wire::{Cursor, Part, block_tag};
+
+/// What a feature holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Nothing: the feature is missing, or present without a list.
+    #[default]
+    None,
+    /// A `BytesList`.
+    Bytes,
+    /// A `FloatList`.
+    Float,
+    /// An `Int64List`.
+    Int64,
+}
+
+impl Kind {
+    /// Its name in messages and in what `infer` returns.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Bytes => "bytes",
+            Self::Float => "float32",
+            Self::Int64 => "int64",
+        }
+    }
+
+    /// The field number of its list in `Feature`.
+    const fn field(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Bytes => 1,
+            Self::Float => 2,
+            Self::Int64 => 3,
+        }
+    }
+}
+
+/// Where the values of a feature lie.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Found {
+    /// What they are.
+    pub kind: Kind,
+    /// Whether `part` is a piece of `Feature` with several lists, which count as one, rather than the body of one list.
+    several: bool,
+    part: Part,
+}
+
+impl Found {
+    /// Calls `each` with a cursor on the body of every list; nearly always there is one.
+    ///
+    /// # Errors
+    /// What `each` returns, or that the lists are not well formed.
+    #[inline(always)]
+    pub fn lists<'a>(
+        &self,
+        bytes: &'a [u8],
+        mut each: impl FnMut(Cursor<'a>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut cursor = Cursor::new(bytes, self.part);
+        if !self.several {
+            return each(cursor);
+        }
+        while !cursor.is_done() {
+            let tag = cursor.varint()?;
+            if tag == block_tag(self.kind.field()) {
+                each(Cursor::new(bytes, cursor.block()?))?;
+            } else {
+                cursor.skip(tag)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the features `names` of the Example in `body`; `found[i]` is set for every name i, to the default where the
+/// record lacks it. Of duplicate keys the last counts. `order` remembers which name stood at which place of the record
+/// before, as a guess for the next one.
+///
+/// # Errors
+/// If the bytes are not an Example, as far as its features' names and places tell.
+pub fn find(bytes: &[u8], body: Part, names: &Names, order: &mut Vec<u32>, found: &mut [Found]) -> Result<(), Fault> {
+    found.fill(Found::default());
+    let mut place = 0;
+    entries(bytes, body, |key, value| {
+        let guess = order.get(place).copied().unwrap_or(NONE);
+        let name = names.number(bytes, key, guess);
+        if name != guess {
+            remember(order, place, name);
+        }
+        place += 1;
+        if let Some(slot) = found.get_mut(name as usize) {
+            *slot = feature(bytes, value)?;
+        }
+        Ok(())
+    })
+}
+
+/// Places of a record that are remembered; later ones are looked up by hash.
+const REMEMBERED: usize = 4_096;
+
+#[cold]
+fn remember(order: &mut Vec<u32>, place: usize, name: u32) {
+    if place < REMEMBERED {
+        if place >= order.len() {
+            order.resize(place + 1, NONE);
+        }
+        order[place] = name;
+    }
+}
+
+/// Calls `each` with the key and the value (a `Feature`) of every entry of an Example, in the file's order.
+///
+/// # Errors
+/// What `each` returns, or that the bytes are not an Example.
+#[inline(always)]
+pub fn entries(bytes: &[u8], body: Part, mut each: impl FnMut(Part, Part) -> Result<(), Fault>) -> Result<(), Fault> {
+    let mut example = Cursor::new(bytes, body);
+    while !example.is_done() {
+        let tag = example.varint()?;
+        if tag != block_tag(1) {
+            example.skip(tag)?;
+            continue;
+        }
+        let mut features = Cursor::new(bytes, example.block()?);
+        while !features.is_done() {
+            let tag = features.varint()?;
+            if tag != block_tag(1) {
+                features.skip(tag)?;
+                continue;
+            }
+            let (key, value) = entry(Cursor::new(bytes, features.block()?))?;
+            each(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Key and value of a map entry; what is missing is empty.
+#[inline(always)]
+fn entry(mut cursor: Cursor<'_>) -> Result<(Part, Part), Fault> {
+    let empty = Part { start: cursor.at(), end: cursor.at() };
+    let (mut key, mut value) = (empty, empty);
+    while !cursor.is_done() {
+        let tag = cursor.varint()?;
+        if tag == block_tag(1) {
+            key = cursor.block()?;
+        } else if tag == block_tag(2) {
+            value = cursor.block()?;
+        } else {
+            cursor.skip(tag)?;
+        }
+    }
+    Ok((key, value))
+}
+
+/// Where the values of a `Feature` lie: of several kinds the last counts, several lists of that kind are joined.
+///
+/// # Errors
+/// If the bytes are not a `Feature`.
+#[inline(always)]
+pub fn feature(bytes: &[u8], value: Part) -> Result<Found, Fault> {
+    let mut cursor = Cursor::new(bytes, value);
+    let mut found = Found::default();
+    while !cursor.is_done() {
+        let start = cursor.at();
+        let tag = cursor.varint()?;
+        let kind = match tag {
+            0x0A => Kind::Bytes,
+            0x12 => Kind::Float,
+            0x1A => Kind::Int64,
+            _ => {
+                cursor.skip(tag)?;
+                continue;
+            }
+        };
+        let list = cursor.block()?;
+        if found.kind == kind {
+            // The lists before this one begin where the first of them begins, its tag and length included.
+            let first = if found.several { found.part.start } else { list_start(bytes, value, found.part) };
+            found = Found { kind, several: true, part: Part { start: first, end: cursor.at() } };
+        } else {
+            found = Found { kind, several: false, part: list };
+        }
+        debug_assert!(start < cursor.at());
+    }
+    Ok(found)
+}
+
+/// Where the field of `Feature` begins that holds `list`.
+#[cold]
+fn list_start(bytes: &[u8], value: Part, list: Part) -> usize {
+    let mut cursor = Cursor::new(bytes, value);
+    let mut start = value.start;
+    while !cursor.is_done() && cursor.at() < list.start {
+        start = cursor.at();
+        let Ok(tag) = cursor.varint() else { break };
+        if cursor.skip(tag).is_err() {
+            break;
+        }
+    }
+    start
+}

@@ -1,0 +1,124 @@
+//! Where records begin and end in a file, and files that are packed as a whole.
+
+pub mod tfrecord;
+pub mod unpack;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How far a long call has come, read from other threads; and the way to stop it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Progress {
+    /// Bytes done so far.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Asks the call to end early, with [`Trouble::Stopped`].
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn add(&self, bytes: u64) -> Result<(), Trouble> {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+        if self.stopped.load(Ordering::Relaxed) { Err(Trouble::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Why a file could not be indexed or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The system's complaint.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    /// The file is damaged, hostile or of another kind; `place` is empty or like "record 3, byte 120".
+    #[error("{place}: {found}; {remedy}")]
+    Data {
+        /// Where in the file.
+        place: String,
+        /// What was found there.
+        found: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// Unpacking would fill the disk.
+    #[error("unpacking needs more than the {room} bytes that are free")]
+    DiskFull {
+        /// Bytes that may be written.
+        room: u64,
+    },
+    /// Someone called [`Progress::stop`].
+    #[error("stopped")]
+    Stopped,
+}
+
+impl Trouble {
+    fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Data { place: place.into(), found: found.into(), remedy: remedy.into() }
+    }
+}
+
+/// Trouble with one file of several.
+#[derive(Debug)]
+pub struct FileTrouble {
+    /// The file's place in the list.
+    pub file: usize,
+    /// What is wrong with it.
+    pub trouble: Trouble,
+}
+
+/// Calls `work` for every file number below `files` on `threads` threads of its own (they wait for disks, so the pool
+/// of kernels is left alone); returns the results in order.
+///
+/// # Errors
+/// Of all files that failed, the one with the lowest number.
+fn for_each_file<T: Send>(
+    files: usize,
+    threads: usize,
+    work: impl Fn(usize) -> Result<T, Trouble> + Sync,
+) -> Result<Vec<T>, FileTrouble> {
+    let next = AtomicUsize::new(0);
+    let limit = AtomicUsize::new(files);
+    let results: Mutex<Vec<Option<Result<T, Trouble>>>> = Mutex::new((0..files).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, files.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let file = next.fetch_add(1, Ordering::Relaxed);
+                    if file >= limit.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let result = work(file);
+                    if result.is_err() {
+                        // Files before this one may still fail, and their error comes first; later ones need no work.
+                        limit.fetch_min(file, Ordering::Relaxed);
+                    }
+                    results.lock().unwrap_or_else(PoisonError::into_inner)[file] = Some(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let done = results.into_iter().flatten().enumerate();
+    done.map(|(file, result)| result.map_err(|trouble| FileTrouble { file, trouble })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_failing_file_is_told() {
+        for threads in [1, 4] {
+            let work = |file| if file % 7 == 5 { Err(Trouble::Stopped) } else { Ok(file) };
+            assert_eq!(for_each_file(100, threads, work).unwrap_err().file, 5);
+            assert_eq!(for_each_file(5, threads, work).unwrap(), [0, 1, 2, 3, 4]);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Files that were packed as a whole (TFRecordOptions "GZIP" and "ZLIB"): recognised by content, unpacked once to a file
+//! that can then be read at any place.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+
+use super::tfrecord::{HEADER_BYTES, data_length};
+use super::{FileTrouble, Progress, Trouble, for_each_file};
+
+const STEP_BYTES: usize = 1 << 20;
+
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Not at all.
+    Plain,
+    /// RFC 1952, possibly several members.
+    Gzip,
+    /// RFC 1950.
+    Zlib,
+}
+
+/// Bounds on what a packed file may become.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of one unpacked file.
+    pub unpacked_bytes: u64,
+    /// Unpacked bytes for each packed byte; only checked above 1 MiB.
+    pub ratio: u64,
+    /// Bytes that all files together may take on the disk.
+    pub room_bytes: u64,
+}
+
+/// How a TFRecord file is packed, from its first bytes. A header with the right sum is plain, whatever it looks like:
+/// the length 0x8b1f begins with gzip's magic bytes.
+#[must_use]
+pub fn recognise(start: &[u8]) -> Packing {
+    if start.first_chunk::<HEADER_BYTES>().is_some_and(|header| data_length(header).is_ok()) {
+        return Packing::Plain;
+    }
+    match start {
+        [0x1F, 0x8B, 8, ..] => Packing::Gzip,
+        [first, second, ..] if first & 0x0F == 8 && first >> 4 <= 7 && is_multiple_of_31(*first, *second) => {
+            Packing::Zlib
+        }
+        _ => Packing::Plain,
+    }
+}
+
+fn is_multiple_of_31(first: u8, second: u8) -> bool {
+    (u16::from(first) << 8 | u16::from(second)) % 31 == 0
+}
+
+/// [`recognise`] for many files.
+///
+/// # Errors
+/// Of the first file that cannot be read.
+pub fn recognise_files<P: AsRef<Path> + Sync>(files: &[P], threads: usize) -> Result<Vec<Packing>, FileTrouble> {
+    for_each_file(files.len(), threads, |file| {
+        let mut start = Vec::with_capacity(HEADER_BYTES);
+        File::open(&files[file])?.take(HEADER_BYTES as u64).read_to_end(&mut start)?;
+        Ok(recognise(&start))
+    })
+}
+
+/// One file to unpack.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The packed file.
+    pub path: PathBuf,
+    /// How it is packed.
+    pub packing: Packing,
+    /// The file to make; it appears whole or not at all.
+    pub target: PathBuf,
+    /// Where it is written before it is whole, in the same directory.
+    pub scratch: PathBuf,
+}
+
+/// Unpacks files in parallel and returns their unpacked sizes. Progress counts packed bytes.
+///
+/// # Errors
+/// Of the first file that is damaged, exceeds the bounds or does not fit on the disk; its scratch file is removed.
+pub fn unpack_files(
+    jobs: &[Job],
+    bounds: Bounds,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Vec<i64>, FileTrouble> {
+    let room = AtomicI64::new(i64::try_from(bounds.room_bytes).unwrap_or(i64::MAX));
+    for_each_file(jobs.len(), threads, |file| {
+        let job = &jobs[file];
+        let result = unpack(job, bounds, &room, progress).and_then(|size| {
+            std::fs::rename(&job.scratch, &job.target)?;
+            Ok(size as i64)
+        });
+        if result.is_err() {
+            // Best effort: the error that matters is the one being returned.
+            let _ = std::fs::remove_file(&job.scratch);
+        }
+        result
+    })
+}
+
+fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> Result<u64, Trouble> {
+    let source = File::open(&job.path)?;
+    let packed_bytes = source.metadata()?.len();
+    let most = bounds.ratio.saturating_mul(packed_bytes).max(1 << 20).min(bounds.unpacked_bytes);
+    let counted = BufReader::with_capacity(STEP_BYTES, Counted { source, progress });
+    let mut reader: Box<dyn Read + '_> = match job.packing {
+        Packing::Gzip => Box::new(MultiGzDecoder::new(counted)),
+        Packing::Zlib => Box::new(ZlibDecoder::new(counted)),
+        Packing::Plain => Box::new(counted),
+    };
+    let mut target = File::create_new(&job.scratch)?;
+    let mut buffer = vec![0; STEP_BYTES];
+    let mut total = 0_u64;
+    loop {
+        progress.add(0)?;
+        let got = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(damaged(total, &error)),
+        };
+        total += got as u64;
+        if total > most {
+            let found = format!("{packed_bytes} packed bytes become more than {most}");
+            return Err(Trouble::data(
+                "",
+                found,
+                "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted",
+            ));
+        }
+        if room.fetch_sub(got as i64, Ordering::Relaxed) < got as i64 {
+            return Err(Trouble::DiskFull { room: bounds.room_bytes });
+        }
+        target.write_all(&buffer[..got])?;
+    }
+    target.flush()?;
+    Ok(total)
+}
+
+fn damaged(total: u64, error: &std::io::Error) -> Trouble {
+    if error.raw_os_error().is_some() {
+        return Trouble::System(std::io::Error::new(error.kind(), error.to_string()));
+    }
+    let place = format!("after {total} unpacked bytes");
+    Trouble::data(place, format!("packed data that cannot be unpacked ({error})"), "copy or write the file again")
+}
+
+/// Counts what is read.
+struct Counted<'a> {
+    source: File,
+    progress: &'a Progress,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let got = self.source.read(buffer)?;
+        // A stop is seen by the loop that unpacks.
+        let _ = self.progress.add(got as u64);
+        Ok(got)
+    }
+}
