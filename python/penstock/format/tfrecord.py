@@ -49,7 +49,8 @@ class TFRecordSource:
             for column in self.columns
             if column.form == "fixed"
         }
-        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else _EMPTY for column in self.columns]
+        nothing = np.empty(0, dtype=np.uint8)
+        outs = [_bytes_of(arrays.get(column.name, nothing.copy())) for column in self.columns]  # native code borrows each
         filled = self.parser.parse(
             list(records.buffers), records.which, records.offset, records.length, outs, threads
         )
@@ -57,9 +58,6 @@ class TFRecordSource:
             column.name: arrays[column.name] if column.name in arrays else column.finish(part, records)
             for column, part in zip(self.columns, filled, strict=True)
         }
-
-
-_EMPTY: Bytes = np.empty(0, dtype=np.uint8)
 
 
 def _bytes_of(array: Any) -> Bytes:
