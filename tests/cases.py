@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
+from conftest import jpeg
+from format import tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate
@@ -116,7 +118,40 @@ def id_of_path(columns: dict[str, Any]) -> dict[str, Any]:
     return {"id": np.array([int(path[-8:-4]) for path in columns["path"].to_pylist()]), **columns}
 
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder}
+def records(samples: int, root: Path | None) -> ps.Dataset:
+    """tf.train.Example records in files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        messages = [
+            tfrecords.example(
+                id=tfrecords.integers(number),
+                row=tfrecords.floats(number, number / 2),
+                list=tfrecords.integers(*range(number % 4)),
+                text=tfrecords.texts(f"text {number}".encode()),
+            )
+            for number in rows.tolist()
+        ]
+        tfrecords.write(root / f"{shard}.tfrecord", messages)
+    return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
+
+
+RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
+
+SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records}
+
+
+def photographs(samples: int, root: Path) -> ps.Dataset:
+    """A folder of real pictures through a chain of random operations, with their ids from their names."""
+    for number in range(samples):
+        path = root / f"{number:04d}.jpg"
+        path.write_bytes(jpeg(number, 40 + number % 7, 30 + number % 11))
+    chain = [
+        ps.image.Decode(),
+        ps.image.RandomResizedCrop(16),
+        ps.image.RandomHorizontalFlip(),
+        ps.image.Normalize(ps.image.IMAGENET),
+    ]
+    return ps.read(str(root)).shuffle(seed=5).transform(image=chain).map(id_of_path)
 
 
 # Transforms that every source is run through
