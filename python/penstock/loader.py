@@ -87,7 +87,11 @@ class Loader:
                 rows = item.rows_per_step
                 for first in range(0, item.steps * rows, rows):
                     self._step += 1
-                    yield {name: column[first : first + rows] for name, column in columns}
+                    yield (
+                        dict(columns)
+                        if item.steps == 1
+                        else {name: column[first : first + rows] for name, column in columns}
+                    )
                     if this_pass != self._pass:
                         raise ProcessError(
                             "this pass has ended: another pass, set_epoch or load_state_dict came after it"
