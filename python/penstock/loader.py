@@ -25,6 +25,9 @@ from penstock.spec import Ids
 
 _STATE_VERSION = 1
 _SHOWN = 80
+_NO_STATS = {"samples": 0, "verdict": "No batch was made yet.", "bottleneck": "nothing", "stages": []} | dict.fromkeys(
+    ("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0
+)
 
 
 class Loader:
@@ -66,6 +69,7 @@ class Loader:
         self._chosen = True  # the position was set, not reached by a pass
         self._pass = 0
         self._first_batch_s = 0.0
+        self._last_stats: dict[str, Any] = _NO_STATS
         self._runs: list[tuple[Run, list[Position]]] = []
         weakref.finalize(self, _close_runs, self._runs, self._lowered.slots)
 
@@ -235,14 +239,9 @@ class Loader:
     # Telling
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the running pipeline was started: of the whole and, under "stages", of each stage."""
+        """Figures since the pipeline was started, to its end if it was closed: of the whole and, under "stages", of each stage."""
         if not self._runs:
-            return {
-                "samples": 0,
-                "verdict": "No batch was made yet.",
-                "bottleneck": "nothing",
-                "stages": [],
-            } | dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
+            return self._last_stats
         run = self._runs[0][0]
         elapsed_s = time.perf_counter() - run.started_at
         verdict = judge(run.meters, elapsed_s, run.waited_s)
@@ -266,6 +265,8 @@ class Loader:
 
     def close(self) -> None:
         """Stops all threads and lets memory go; a new pass starts them again."""
+        if self._runs:
+            self._last_stats = self.stats()
         _close_runs(self._runs)
 
     def __enter__(self) -> Self:
