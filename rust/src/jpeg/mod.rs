@@ -241,8 +241,7 @@ impl Decoder {
     }
 }
 
-/// Goes to the needed part of an MCU row and decodes it. With `allow_truncated`, a marker that comes too early leaves
-/// the blocks grey until the next restart marker.
+/// Goes to the needed part of an MCU row and decodes it.
 #[inline(always)]
 fn decode_row<'a, K: Kernels>(
     plan: &ScanPlan<'a>,
