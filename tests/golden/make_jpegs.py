@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 import skimage.data
 import sklearn.datasets
-from PIL import Image
+from PIL import Image, ImageFile
 
 SAMPLINGS = {"444": 0x111111, "422": 0x211111, "420": 0x221111, "440": 0x121111, "411": 0x411111}
 
@@ -68,6 +68,33 @@ def encode_pillow(image: np.ndarray, **options: object) -> bytes:
     return out.getvalue()
 
 
+def encode_separate_scans(image: np.ndarray, quality: int, factor: int) -> bytes:
+    """A baseline file with one scan per component, put together from three grey files; chroma is 1/factor in size."""
+    height, width = image.shape[:2]
+    small = (-(-width // factor), -(-height // factor))
+    planes = Image.fromarray(image).convert("YCbCr").split()
+    parts = [planes[0], *(plane.resize(small) for plane in planes[1:])]
+    grey = [encode_pillow(np.asarray(part), quality=quality) for part in parts]
+
+    def segment(data: bytes, marker: int) -> bytes:
+        at = data.index(bytes([0xFF, marker]))
+        return data[at : at + 2 + int.from_bytes(data[at + 2 : at + 4])]
+
+    tables, pos = b"", 2  # The quantisation and Huffman segments, which are the same in all three.
+    while grey[0][pos + 1] != 0xDA:
+        size = 2 + int.from_bytes(grey[0][pos + 2 : pos + 4])
+        tables += grey[0][pos : pos + size] if grey[0][pos + 1] in (0xDB, 0xC4) else b""
+        pos += size
+    components = bytes([3, 1, factor * 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
+    frame = b"\xff\xc0\x00\x11\x08" + height.to_bytes(2) + width.to_bytes(2) + components
+    scans = b""
+    for number, data in enumerate(grey, start=1):
+        start = segment(data, 0xDA)
+        coded = data[data.index(start) + len(start) : -2]
+        scans += b"\xff\xda\x00\x08\x01" + bytes([number]) + b"\x00\x00\x3f\x00" + coded
+    return b"\xff\xd8" + tables + frame + scans + b"\xff\xd9"
+
+
 def bench(directory: Path) -> None:
     """72 pictures for timing."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -108,6 +135,8 @@ def wide_corpus() -> dict[str, bytes]:
             "q100": {"subsampling": 0, "quality": 100},
         }.items():
             files[f"pil-{width}x{height}-{name}-q{quality}.jpg"] = encode_pillow(image, **options)
+        for name, factor in {"separate444": 1, "separate420": 2}.items():
+            files[f"{name}-{width}x{height}-q{quality}.jpg"] = encode_separate_scans(image, quality, factor)
     noise = rng.integers(0, 256, (120, 133, 3), dtype=np.uint8)
     for quality, sampling in itertools.product((1, 30, 75, 100), SAMPLINGS):
         files[f"noise-{sampling}-q{quality}.jpg"] = encode_opencv(noise, quality, sampling, 0)
@@ -126,6 +155,16 @@ def golden(directory: Path) -> None:
         for scale in (1, 2, 4, 8) if min(Image.open(io.BytesIO(data)).size) >= 16 else (1,):
             lines.append(f"{zlib.crc32(pillow_rgb(data, scale)):08x} {scale} {name}\n")
     (directory / "digests.txt").write_text("".join(lines))
+    # Cut files as Pillow reads them with LOAD_TRUNCATED_IMAGES: "crc32 bytes name".
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    lines = []
+    for path in sorted(directory.glob("*200x201*.jpg")) + sorted(directory.glob("*67x33*.jpg")):
+        data = path.read_bytes()
+        if path.name.startswith("separate"):
+            continue
+        for cut in np.linspace(data.rindex(b"\xff\xda") + 20, len(data) - 3, 12).astype(int):
+            lines.append(f"{zlib.crc32(pillow_rgb(data[:cut])):08x} {cut} {path.name}\n")
+    (directory / "truncated.txt").write_text("".join(lines))
 
 
 def check(directory: Path, program: str) -> None:

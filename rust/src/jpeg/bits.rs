@@ -14,8 +14,8 @@ pub(super) struct Bits<'a> {
     fast_end: usize,
     /// Unread bits, left-aligned; below the `count` highest there may be bits that will be loaded again.
     pub buffer: u64,
-    /// Number of unread bits, at most 63.
-    pub count: u32,
+    /// Number of unread bits in the lowest 6 bits; above them there is rubbish (saves a mask per symbol).
+    count: u32,
     /// Zero bits appended so far.
     padding: u32,
 }
@@ -40,30 +40,30 @@ impl<'a> Bits<'a> {
             let stuffed = next & !next.wrapping_add(0x0101_0101_0101_0101) & 0x8080_8080_8080_8080;
             if stuffed.wrapping_shr(self.count | 7) == 0 {
                 self.buffer |= next.wrapping_shr(self.count);
-                self.pos += ((self.count ^ 63) >> 3) as usize;
-                self.count |= 56;
+                self.pos += ((self.count >> 3 & 7) ^ 7) as usize;
+                self.count = self.count & 7 | 56;
                 return;
             }
         }
         // Numbers in and out, so that a `Bits` on the stack never has to be in memory.
-        let (buffer, state) = refill_slowly(self.data, self.pos, self.buffer, self.count);
+        let (buffer, state) = refill_slowly(self.data, self.pos, self.buffer, self.count & 63);
         self.buffer = buffer;
         self.count = (state & 63) as u32;
         self.padding += (state >> 8 & 0xFF) as u32;
         self.pos = (state >> 16) as usize;
     }
 
-    /// Drops `len` bits, which must be available (`len` is taken modulo 64).
+    /// Drops `len` bits, which must be available. Only the lowest 6 bits of `len` count.
     #[inline(always)]
     pub fn consume(&mut self, len: u32) {
         self.buffer = self.buffer.wrapping_shl(len);
-        self.count = self.count.wrapping_sub(len & 63);
+        self.count = self.count.wrapping_sub(len);
     }
 
     /// Whether bits were consumed that the data does not have.
     #[inline(always)]
     pub fn exhausted(&self) -> bool {
-        self.padding > self.count
+        self.padding > self.count & 63
     }
 
     /// Whether the data ended, rather than a marker having been met.
@@ -79,7 +79,7 @@ impl<'a> Bits<'a> {
     /// Place of the next unread bit: byte in the data and bit in that byte (0 is the highest). `start` is the first
     /// byte of the segment. `None` if fill bytes inside the data make the way back ambiguous.
     pub fn place(&self, start: usize) -> Option<(usize, u32)> {
-        let unread = self.count.checked_sub(self.padding)?;
+        let unread = (self.count & 63).checked_sub(self.padding)?;
         let mut pos = self.pos;
         for _ in 0..unread.div_ceil(8) {
             pos = pos.checked_sub(1).filter(|&pos| pos >= start)?;
