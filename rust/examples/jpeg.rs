@@ -60,7 +60,8 @@ fn random_resized_crop(header: &Header, state: &mut u64) -> Rect {
 }
 
 fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
-    let mut names: Vec<_> = std::fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    let mut names: Vec<_> =
+        std::fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
     names.retain(|name| name.extension().is_some_and(|suffix| suffix == "jpg"));
     names.sort();
     let mut files = Vec::new();

@@ -112,9 +112,7 @@ fn a_decoder_can_be_used_again_for_other_pictures() {
         let header = Header::parse(data).unwrap();
         let mut out = Vec::new();
         let options = DecodeOptions::default();
-        decoder
-            .decode(data, &header, header.whole(1), &options, &mut |_, rows| out.extend_from_slice(rows))
-            .unwrap();
+        decoder.decode(data, &header, header.whole(1), &options, &mut |_, rows| out.extend_from_slice(rows)).unwrap();
         assert!(out == decode(data, None, &options).unwrap(), "{name}");
     }
 }

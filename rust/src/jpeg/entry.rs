@@ -56,7 +56,7 @@ impl EntryPoints {
         let mut cache = TableCache::default();
         cache.update(&header.scan, &header.tables);
         let quantisation = header.components.map(|part| part.quantisation);
-        let plan = ScanPlan::new(&header.scan, &header.tables, &cache, &layout, &quantisation)
+        let plan = ScanPlan::new(&header.scan, &header.tables, &cache, &layout, &quantisation, false)
             .ok_or_else(|| unfit("a table of the scan is missing"))?;
         let every = every_mcus as usize;
         let (columns, rows) = plan.mcus;

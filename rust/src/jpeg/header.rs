@@ -276,7 +276,11 @@ impl Walker<'_> {
             let (wide, slot) = (self.data[at] >> 4, usize::from(self.data[at] & 15));
             if wide > 1 || slot > 3 {
                 let found = u32::from(self.data[at]);
-                return Err(JpegError::Corrupt { offset: at, what: "a quantisation table is 0 to 3, of 8 or 16 bits", found });
+                return Err(JpegError::Corrupt {
+                    offset: at,
+                    what: "a quantisation table is 0 to 3, of 8 or 16 bits",
+                    found,
+                });
             }
             at += 1;
             let step = 1 + usize::from(wide);
@@ -284,8 +288,7 @@ impl Walker<'_> {
             let mut table = Box::new([0u16; 64]);
             for (k, &natural) in ZIGZAG.iter().enumerate() {
                 let place = at + k * step;
-                table[usize::from(natural)] =
-                    if wide == 1 { self.u16(place) } else { u16::from(self.data[place]) };
+                table[usize::from(natural)] = if wide == 1 { self.u16(place) } else { u16::from(self.data[place]) };
             }
             self.tables.quantisation[slot] = Some(table);
             at += 64 * step;
@@ -367,7 +370,11 @@ impl Walker<'_> {
             }
             if scan.components[..i].iter().any(|part| usize::from(part.0) == index) {
                 let found = u32::from(id);
-                return Err(JpegError::Corrupt { offset: at + 1 + 2 * i, what: "a scan names a component once", found });
+                return Err(JpegError::Corrupt {
+                    offset: at + 1 + 2 * i,
+                    what: "a scan names a component once",
+                    found,
+                });
             }
             scan.components[i] = (index as u8, tables >> 4, tables & 15);
         }
@@ -381,7 +388,13 @@ impl Walker<'_> {
         match (frame.count, self.jfif, self.adobe) {
             (1, ..) => Colour::Grey,
             (3, true, _) => Colour::YCbCr,
-            (3, false, Some(transform)) => if transform == 0 { Colour::Rgb } else { Colour::YCbCr },
+            (3, false, Some(transform)) => {
+                if transform == 0 {
+                    Colour::Rgb
+                } else {
+                    Colour::YCbCr
+                }
+            }
             (3, false, None) if names == *b"RGB" => Colour::Rgb,
             (3, false, None) => Colour::YCbCr,
             _ => Colour::Other,

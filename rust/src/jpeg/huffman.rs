@@ -47,7 +47,11 @@ impl HuffmanSpec {
         for (i, &count) in counts.iter().enumerate() {
             code += u32::from(count);
             if code > 1 << (i + 1) {
-                return Err(JpegError::Corrupt { offset: offset + i, what: "more Huffman codes than bits allow", found: code });
+                return Err(JpegError::Corrupt {
+                    offset: offset + i,
+                    what: "more Huffman codes than bits allow",
+                    found: code,
+                });
             }
             code <<= 1;
         }

@@ -99,12 +99,7 @@ fn transform4(x: [i32; 8]) -> [i32; 4] {
     let (outer, inner) = (even.wrapping_add(turn), even.wrapping_sub(turn));
     let near = -x[7] * 1730 + x[5] * 11893 - x[3] * 17799 + x[1] * 8697;
     let far = -x[7] * 4176 - x[5] * 4926 + x[3] * 7373 + x[1] * 20995;
-    [
-        outer.wrapping_add(far),
-        inner.wrapping_add(near),
-        inner.wrapping_sub(near),
-        outer.wrapping_sub(far),
-    ]
+    [outer.wrapping_add(far), inner.wrapping_add(near), inner.wrapping_sub(near), outer.wrapping_sub(far)]
 }
 
 #[inline(always)]

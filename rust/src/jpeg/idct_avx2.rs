@@ -105,7 +105,8 @@ pub(super) fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mu
     let centre = _mm256_set1_epi8(-128);
     for pair in 0..4 {
         let bytes = _mm256_xor_si256(_mm256_packs_epi16(rows[pair * 2], rows[pair * 2 + 1]), centre);
-        for (lane, target) in [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)].into_iter().zip(to) {
+        for (lane, target) in [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)].into_iter().zip(to)
+        {
             let at = target.offset + pair * 2 * target.stride;
             // SAFETY: rows 0..8 of 8 bytes each, `offset + 7 * stride + 8 <= len` was asserted for both targets.
             unsafe {

@@ -94,8 +94,7 @@ fn ycc_16(y: __m256i, cb: __m256i, cr: __m256i) -> [__m256i; 3] {
     let weights = _mm256_set1_epi32(i32::from(-22554i16 as u16) | 18734 << 16);
     let round = _mm256_set1_epi32(32768);
     let turn = |pairs| _mm256_srai_epi32::<16>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), round));
-    let part =
-        _mm256_packs_epi32(turn(_mm256_unpacklo_epi16(cb, cr)), turn(_mm256_unpackhi_epi16(cb, cr)));
+    let part = _mm256_packs_epi32(turn(_mm256_unpacklo_epi16(cb, cr)), turn(_mm256_unpackhi_epi16(cb, cr)));
     let green = _mm256_add_epi16(_mm256_sub_epi16(y, cr), part);
     [red, green, blue]
 }

@@ -61,6 +61,8 @@ pub(super) struct ScanPlan<'a> {
     pub rows: Range<usize>,
     restart_interval: usize,
     start: usize,
+    /// Missing data is no fault: the MCU in which it ends reads zeros, those behind it are grey, as in libjpeg.
+    lenient: bool,
 }
 
 /// Where decoding is.
@@ -73,6 +75,8 @@ pub(super) struct Cursor<'a> {
     pub mcu: usize,
     /// MCUs until a restart marker is due.
     restart_in: usize,
+    /// The data of this restart interval has ended; only in lenient scans.
+    starved: bool,
 }
 
 /// Blocks between entropy decoding and inverse DCT.
@@ -117,6 +121,7 @@ impl<'a> ScanPlan<'a> {
         cache: &'a TableCache,
         layout: &'a Layout,
         quantisation: &[u8; 4],
+        lenient: bool,
     ) -> Option<Self> {
         let single = scan.len == 1;
         let (dc, ac) = (cache.dc(scan)?, cache.ac(scan)?);
@@ -142,7 +147,21 @@ impl<'a> ScanPlan<'a> {
         }
         let restart_interval = tables.restart_interval as usize;
         let start = scan.start;
-        Some(Self { slots, slot_count, dc, ac, steps, layout, single, mcus, columns, rows, restart_interval, start })
+        Some(Self {
+            slots,
+            slot_count,
+            dc,
+            ac,
+            steps,
+            layout,
+            single,
+            mcus,
+            columns,
+            rows,
+            restart_interval,
+            start,
+            lenient,
+        })
     }
 
     /// At the scan's first MCU.
@@ -153,6 +172,7 @@ impl<'a> ScanPlan<'a> {
             predictions: [0; 4],
             mcu: 0,
             restart_in: self.restart_interval,
+            starved: false,
         }
     }
 
@@ -160,11 +180,12 @@ impl<'a> ScanPlan<'a> {
     #[inline(never)]
     fn restart(&self, cursor: &mut Cursor<'a>) -> Result<(), Fault> {
         let number = cursor.mcu / self.restart_interval - 1;
-        if cursor.bits.restart() != Some((number & 7) as u8) {
-            return Err(Fault::Restart);
-        }
         cursor.predictions = [0; 4];
         cursor.restart_in = self.restart_interval;
+        cursor.starved = cursor.bits.restart() != Some((number & 7) as u8);
+        if cursor.starved && !(self.lenient && cursor.bits.at_end()) {
+            return Err(Fault::Restart);
+        }
         Ok(())
     }
 
@@ -197,6 +218,9 @@ impl<'a> ScanPlan<'a> {
         let mut unused = Block([0; 64]);
         while cursor.mcu < mcu {
             self.before_mcu(cursor, &mut bits)?;
+            if cursor.starved {
+                continue;
+            }
             for slot in &self.slots[..self.slot_count] {
                 let part = slot.part & 3;
                 let prediction = &mut cursor.predictions[part];
@@ -206,8 +230,11 @@ impl<'a> ScanPlan<'a> {
                 }
             }
             if bits.exhausted() {
-                cursor.bits = bits;
-                return Err(Fault::Exhausted);
+                cursor.starved = self.lenient;
+                if !self.lenient {
+                    cursor.bits = bits;
+                    return Err(Fault::Exhausted);
+                }
             }
         }
         cursor.bits = bits;
@@ -267,6 +294,10 @@ impl<'a> ScanPlan<'a> {
             for (slot, (target, advance, size)) in self.slots[..self.slot_count].iter().zip(targets.iter_mut()) {
                 let to = *target;
                 target.offset += *advance;
+                if cursor.starved {
+                    idct::fill(128, *size, planes, to);
+                    continue;
+                }
                 let (part, at) = (slot.part & 3, queue.len & (QUEUE - 1));
                 let block = &mut queue.blocks[at];
                 let prediction = &mut cursor.predictions[part];
@@ -294,8 +325,11 @@ impl<'a> ScanPlan<'a> {
                 queue.flush::<K>(&self.steps, planes, false);
             }
             if bits.exhausted() {
-                result = Err(Fault::Exhausted);
-                break;
+                cursor.starved = self.lenient;
+                if !self.lenient {
+                    result = Err(Fault::Exhausted);
+                    break;
+                }
             }
         }
         cursor.bits = bits;
