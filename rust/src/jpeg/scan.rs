@@ -182,8 +182,11 @@ impl<'a> ScanPlan<'a> {
         let number = cursor.mcu / self.restart_interval - 1;
         cursor.predictions = [0; 4];
         cursor.restart_in = self.restart_interval;
-        cursor.starved = cursor.bits.restart() != Some((number & 7) as u8);
-        if cursor.starved && !(self.lenient && cursor.bits.at_end()) {
+        if cursor.bits.restart() == Some((number & 7) as u8) {
+            cursor.starved = false;
+        } else if self.lenient && cursor.bits.at_end() {
+            cursor.bits = Bits::new(cursor.data, cursor.data.len(), 0);
+        } else {
             return Err(Fault::Restart);
         }
         Ok(())
