@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from penstock.errors import DataError, PlanError
 from penstock.format.protocol import Column, Options
-from penstock.spec import Field, Spans
 from penstock.spec import Column as Values
+from penstock.spec import Field, Spans
 
 #: What the numbers of an int64 feature can become; those of a float32 feature only the last four.
 _NUMBERS = (

@@ -97,8 +97,8 @@ def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[st
     first = 0
     shard = int(manifest.shard_of(np.array([first], dtype=np.int64))[0])
     last = min(int(manifest.first_sample[shard + 1]), first + INFER_RECORDS)
-    assert manifest.offset is not None  # noqa: S101
-    assert manifest.length is not None  # noqa: S101
+    assert manifest.offset is not None
+    assert manifest.length is not None
     ends = manifest.offset[first:last] + manifest.length[first:last]
     records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
     numbers = np.zeros(records, dtype=np.int64)

@@ -79,7 +79,11 @@ class Resize:
         both = _both_sides(self, size)
         _set(self, size=both if isinstance(size, Sequence) else size)
         if self.max_size is not None:
-            _check(self, isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE, "max_size above size, which is one number")
+            _check(
+                self,
+                isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE,
+                "max_size above size, which is one number",
+            )
         _check_interpolation(self, self.interpolation)
 
 
@@ -134,7 +138,7 @@ class Normalize:
     @property
     def means(self) -> tuple[float, ...]:
         """The mean of each channel."""
-        return tuple(self.mean)
+        return self.mean.mean if isinstance(self.mean, Statistics) else self.mean
 
     @property
     def stds(self) -> tuple[float, ...]:
