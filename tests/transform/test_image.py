@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from PIL import Image
-from pictures import as_pillow, encoded, picture, spans
 
 from penstock.errors import PlanError, RowError
 from penstock.limits import Limits
@@ -32,6 +31,7 @@ from penstock.transform.image import (
     ToDtype,
     ToLayout,
 )
+from transform.pictures import as_pillow, encoded, picture, spans
 
 BYTES = Field("bytes")
 NHWC = ToLayout("NHWC")

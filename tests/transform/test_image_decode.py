@@ -9,9 +9,9 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from pictures import as_pillow, encoded, picture
 
 from penstock import kernels
+from transform.pictures import as_pillow, encoded, picture
 
 SIZE = (37, 29)
 
@@ -89,7 +89,7 @@ def test_equals_pillow(name: str) -> None:
 def test_header_is_read(name: str) -> None:
     width, height, kind = kernels.image_info(FILES[name][0])
     assert (width, height) == SIZE
-    assert kind.lower() == name.split()[0]
+    assert kind.lower() == name.split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

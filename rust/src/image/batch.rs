@@ -64,10 +64,8 @@ pub fn run<'a>(
 /// One picture with this thread's worker; a decoder that panics makes a complaint.
 fn guarded(program: &Program, picture: Picture<'_>, key: u64, sample: i64, out: &mut [u8]) -> Result<(), Fault> {
     WORKER.with_borrow_mut(|slot| {
-        if slot.as_ref().is_none_or(|worker| *worker.format() != program.format) {
-            *slot = Some(Worker::new(Level::best(), program.format));
-        }
-        let Some(worker) = slot.as_mut() else { return Ok(()) };
+        let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
+        worker.set_format(program.format);
         let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, picture, key, sample, out)));
         result.unwrap_or_else(|panic| {
             *slot = None;

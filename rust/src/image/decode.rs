@@ -22,7 +22,7 @@ use crate::jpeg;
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
 /// Buffers larger than this are given back after each picture.
-const KEEP_BYTES: usize = 64 << 20;
+pub const KEEP_BYTES: usize = 64 << 20;
 
 /// A thread's decoding buffers.
 #[derive(Default)]

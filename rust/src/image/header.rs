@@ -217,3 +217,43 @@ fn webp_size(data: &[u8]) -> Option<(u32, u32)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STARTS: [&[u8]; 7] = [
+        b"\xff\xd8\xff",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+        b"RIFF\0\0\0\0WEBPVP8X",
+        b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f",
+        b"RIFF\0\0\0\0WEBPVP8 ",
+        b"BM",
+        b"GIF89a",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_header_within_the_limit_or_a_fault(
+            start in 0..STARTS.len(),
+            rest in prop::collection::vec(any::<u8>(), 0..60),
+            limit in 1_u64..1 << 32,
+        ) {
+            let data = [STARTS[start], &rest].concat();
+            if let Ok(header) = read(&data, limit) {
+                prop_assert!(header.width > 0 && header.height > 0);
+                prop_assert!(u64::from(header.width) * u64::from(header.height) <= limit);
+            }
+            crate::image::exif::orientation(&data, sniff(&data).unwrap_or(Kind::Jpeg));
+        }
+    }
+
+    #[test]
+    fn what_it_looks_like_is_said() {
+        assert!(sniff(b"").unwrap_err().found.contains("empty"));
+        assert!(sniff(b"%PDF-1.7").unwrap_err().found.contains("a PDF file"));
+        assert!(sniff(b"hello").unwrap_err().found.contains("68 65 6c 6c 6f"));
+    }
+}

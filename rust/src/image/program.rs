@@ -1,7 +1,7 @@
 //! A chain of operations on pictures, and the pass that one picture takes through it.
 
 use super::chain::{Chain, Pass};
-use super::decode::{Decoders, Sink, convert_rows};
+use super::decode::{Decoders, KEEP_BYTES, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
@@ -73,10 +73,11 @@ impl Worker {
         Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
     }
 
-    /// The format that this worker stores.
-    #[must_use]
-    pub const fn format(&self) -> &Format {
-        self.emitter.format()
+    /// Stores pictures of `format` from now on.
+    pub fn set_format(&mut self, format: Format) {
+        if *self.emitter.format() != format {
+            self.emitter = Emitter::new(self.level, format);
+        }
     }
 }
 
@@ -128,7 +129,9 @@ impl Program {
             convert_rows(&oriented, size.0 as usize * 3, Stored::Rgb8, region, row, sink);
             Ok(())
         });
-        worker.oriented = oriented;
+        if oriented.capacity() <= KEEP_BYTES {
+            worker.oriented = oriented;
+        }
         result
     }
 
