@@ -62,7 +62,7 @@ class Loader:
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
         self._memory = memory or psutil.virtual_memory().available // 8
         self._prefetch = prefetch
-        self._position = Position()
+        self._epoch, self._step = 0, 0
         self._chosen = True  # the position was set, not reached by a pass
         self._pass = 0
         self._first_batch_s = 0.0
@@ -72,32 +72,31 @@ class Loader:
     # One pass
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        if not self._chosen and self._position.step:
-            self._position = Position(self._position.epoch + 1)
+        if not self._chosen and self._step:
+            self._epoch, self._step = self._epoch + 1, 0
         self._pass += 1
         self._chosen = False
-        return self._batches(self._pass)
+        return self._batches(self._pass, len(self))
 
-    def _batches(self, this_pass: int) -> Iterator[dict[str, Any]]:
+    def _batches(self, this_pass: int, steps: int) -> Iterator[dict[str, Any]]:
         ended = False
         try:
-            while self._position.step < len(self):
-                yield from self._of_item(this_pass, self._next_item())
-            self._position = Position(self._position.epoch + 1)
+            while self._step < steps:
+                item = self._next_item()
+                columns = list(self._deliver.receive(item.delivered).items())
+                rows = item.rows_per_step
+                for first in range(0, item.steps * rows, rows):
+                    self._step += 1
+                    yield {name: column[first : first + rows] for name, column in columns}
+                    if this_pass != self._pass:
+                        raise ProcessError(
+                            "this pass has ended: another pass, set_epoch or load_state_dict came after it"
+                        )
+            self._epoch, self._step = self._epoch + 1, 0
             ended = True
         finally:
             if not ended and this_pass == self._pass:
                 self.close()
-
-    def _of_item(self, this_pass: int, item: Item) -> Iterator[dict[str, Any]]:
-        columns = self._deliver.receive(item.delivered)
-        rows, epoch = item.rows_per_step, item.epoch
-        for number in range(item.steps):
-            if this_pass != self._pass or self._position != (at := Position(epoch, item.step + number)):
-                raise ProcessError("this pass has ended: another pass, set_epoch or load_state_dict came after it")
-            self._position = Position(at.epoch, at.step + 1)
-            first = number * rows
-            yield {name: column[first : first + rows] for name, column in columns.items()}
 
     def _next_item(self) -> Item:
         run, position = self._run()
@@ -111,13 +110,13 @@ class Loader:
         """The run that goes on at the loader's position; a new one if there is none."""
         if self._runs:
             run, position = self._runs[0]
-            if self._normal(position[0]) == self._position:
+            if self._normal(position[0]) == self._here:
                 return run, position
             self.close()
         depth = self._depth()
-        run = Run(self._lowered.stages, self._lowered.work_from(self._position), depth)
+        run = Run(self._lowered.stages, self._lowered.work_from(self._here), depth)
         self._first_batch_s = 0.0
-        self._runs.append((run, [self._position]))
+        self._runs.append((run, [self._here]))
         return self._runs[0]
 
     def _normal(self, position: Position) -> Position:
@@ -143,14 +142,18 @@ class Loader:
     # Position and state
 
     @property
+    def _here(self) -> Position:
+        return Position(self._epoch, self._step)
+
+    @property
     def epoch(self) -> int:
         """The epoch of the next batch."""
-        return self._position.epoch
+        return self._epoch
 
     @property
     def step(self) -> int:
         """The step of the next batch in its epoch."""
-        return self._position.step
+        return self._step
 
     @property
     def sampler(self) -> Loader:
@@ -166,7 +169,7 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them."""
         order = self._lowered.order
-        position = self._normal(self._position)
+        position = self._normal(self._here)
         return {
             "version": _STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
@@ -198,7 +201,8 @@ class Loader:
 
     def _move_to(self, position: Position) -> None:
         self._pass += 1
-        self._position, self._chosen = position, True
+        self._epoch, self._step = position.epoch, position.step
+        self._chosen = True
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""

@@ -1,14 +1,14 @@
-//! Places in a picture.
+//! Rectangles of pixels.
 
-/// A rectangle of pixels; `x` grows to the right, `y` downwards.
+/// A rectangle in pixels; `x` and `y` count from the picture's top left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
-    /// Left edge.
+    /// First column.
     pub x: u32,
-    /// Top edge.
+    /// First row.
     pub y: u32,
-    /// Number of columns.
+    /// Columns.
     pub width: u32,
-    /// Number of rows.
+    /// Rows.
     pub height: u32,
 }

@@ -12,6 +12,7 @@ pub mod framing;
 pub mod gather;
 pub mod geometry;
 pub mod image;
+pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;

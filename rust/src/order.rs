@@ -14,8 +14,8 @@ use crate::keys::{finalise, mix};
 use crate::permute::Permutation;
 use rayon::prelude::*;
 
-/// Steps that one task of the pool computes; fewer would derive the windows' keys too often.
-const STEPS_PER_TASK: usize = 8;
+/// Rows of a lane that one task of the pool computes; fewer would derive the windows' keys too often.
+const ROWS_PER_TASK: usize = 256;
 
 const BLOCKS: u64 = 1;
 const TAIL: u64 = 2;
@@ -107,12 +107,12 @@ impl EpochOrder {
     }
 
     /// Writes the sample ids of rows `[first, first + out.len())` of a lane; rows past its end start again at its row 0.
-    pub fn lane_ids(&self, lane: u64, first: u64, out: &mut [i64]) {
+    pub fn lane_ids(&self, lane: u64, first: u64, out: &mut [u64]) {
         let rows = self.lane_rows(lane);
         if rows == 0 {
             // An epoch shorter than the number of lanes: an empty lane borrows from the whole, only ever as padding.
             for (place, id) in out.iter_mut().enumerate() {
-                *id = ((lane + first + place as u64) % self.samples) as i64;
+                *id = (lane + first + place as u64) % self.samples;
             }
             return;
         }
@@ -121,11 +121,12 @@ impl EpochOrder {
                 out.iter_mut().enumerate().for_each(|(i, id)| *id = self.natural_id(lane, (first + i as u64) % rows))
             }
             Some(shuffle) => {
-                let mut lane = Lane::new(self, shuffle, lane, rows);
-                let mut row = first % rows;
-                for id in out {
-                    *id = lane.id(row);
-                    row = if row + 1 == rows { 0 } else { row + 1 };
+                let lane = Lane::new(self, shuffle, lane, rows);
+                let (mut row, mut rest) = (first % rows, out);
+                while !rest.is_empty() {
+                    let (filled, left) = lane.fill(row, rest);
+                    row = if row + filled == rows { 0 } else { row + filled };
+                    rest = left;
                 }
             }
         }
@@ -133,11 +134,12 @@ impl EpochOrder {
 
     /// Writes the ids of `steps` whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after
     /// lane, in it `hand` rows. `out` holds steps × lanes × hand ids.
-    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64]) {
+    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [u64]) {
         let hand = usize::try_from(self.hand).unwrap_or(usize::MAX);
         let width = usize::try_from(lanes.1 - lanes.0).unwrap_or(usize::MAX) * hand;
-        out.par_chunks_mut(width * STEPS_PER_TASK).enumerate().for_each(|(task, out)| {
-            let first = (step + (task * STEPS_PER_TASK) as u64) * self.hand;
+        let steps_per_task = (ROWS_PER_TASK / hand).max(1);
+        out.par_chunks_mut(width * steps_per_task).enumerate().for_each(|(task, out)| {
+            let first = (step + (task * steps_per_task) as u64) * self.hand;
             let mut rows = vec![0; out.len() / width * hand];
             for (place, lane) in (lanes.0..lanes.1).enumerate() {
                 self.lane_ids(lane, first, &mut rows);
@@ -148,7 +150,7 @@ impl EpochOrder {
         });
     }
 
-    fn natural_id(&self, lane: u64, row: u64) -> i64 {
+    fn natural_id(&self, lane: u64, row: u64) -> u64 {
         let batch = self.lanes * self.hand;
         let (step, place) = (row / self.hand, row % self.hand);
         let full = self.samples / batch;
@@ -157,13 +159,13 @@ impl EpochOrder {
         } else {
             share(self.samples % batch, lane, self.lanes).0 + place
         };
-        (step * batch + within) as i64
+        step * batch + within
     }
 
     /// The ids of the first rows of the blocks among which rows `[first, last)` of a lane are mixed, each once, and
     /// single ids of the tail (≥ `tail_start`) that those rows take.
     #[must_use]
-    pub fn lane_blocks(&self, lane: u64, first: u64, last: u64) -> Vec<i64> {
+    pub fn lane_blocks(&self, lane: u64, first: u64, last: u64) -> Vec<u64> {
         let rows = self.lane_rows(lane);
         let Some(shuffle) = self.shuffle.as_ref().filter(|_| rows > 0 && last > first) else { return Vec::new() };
         let lane = Lane::new(self, shuffle, lane, rows);
@@ -176,7 +178,12 @@ impl EpochOrder {
     }
 }
 
-/// One lane of a shuffled epoch, walked row by row; remembers the permutation of the window it is in.
+/// Writes first, first + 1, first + 2, …
+fn count_from(first: u64, out: &mut [u64]) {
+    out.iter_mut().zip(first..).for_each(|(id, number)| *id = number);
+}
+
+/// One lane of a shuffled epoch.
 struct Lane<'a> {
     order: &'a EpochOrder,
     shuffle: &'a Shuffle,
@@ -184,10 +191,6 @@ struct Lane<'a> {
     rows: u64,
     in_blocks: u64,
     start: u64,
-    window: u64,
-    /// First ids of the blocks in the window.
-    blocks: Vec<u64>,
-    permutation: Permutation,
 }
 
 impl<'a> Lane<'a> {
@@ -201,9 +204,6 @@ impl<'a> Lane<'a> {
             rows,
             in_blocks: order.blocks_per_lane * order.block_rows,
             start: draw * order.window_blocks * order.block_rows,
-            window: u64::MAX,
-            blocks: Vec::new(),
-            permutation: Permutation::new(1, 0),
         }
     }
 
@@ -215,56 +215,72 @@ impl<'a> Lane<'a> {
         self.shuffle.blocks.apply(self.lane * self.order.blocks_per_lane + slot)
     }
 
-    fn tail_id(&self, place: u64) -> u64 {
+    /// Tail ids of the lane's places [first, first + out.len()) in its share of the tail.
+    fn tail_ids(&self, first: u64, out: &mut [u64]) {
         let tail = self.order.samples - self.order.tail_start();
-        self.order.tail_start() + self.shuffle.tail.apply(share(tail, self.lane, self.order.lanes).0 + place)
+        let from = share(tail, self.lane, self.order.lanes).0 + first;
+        count_from(from, out);
+        self.shuffle.tail.apply_all(out);
+        out.iter_mut().for_each(|id| *id += self.order.tail_start());
     }
 
-    fn id(&mut self, row: u64) -> i64 {
-        let mut place = row + self.start;
-        if place >= self.rows {
-            place -= self.rows;
-        }
+    /// Where a row of the lane lies in its sequence of windows.
+    fn place(&self, row: u64) -> u64 {
+        let place = row + self.start;
+        if place >= self.rows { place - self.rows } else { place }
+    }
+
+    /// Writes ids from `row` on, as far as `out` and the window go; returns how many, and the rest of `out`.
+    fn fill<'b>(&self, row: u64, out: &'b mut [u64]) -> (u64, &'b mut [u64]) {
+        let place = self.place(row);
+        let unbroken = if row + self.start < self.rows { self.rows - self.start - row } else { self.rows - row };
+        let (window, end) = if place >= self.in_blocks {
+            (0, self.rows)
+        } else if self.order.block_rows == 1 {
+            (0, self.in_blocks)
+        } else {
+            let window = place / self.window_rows();
+            (window, ((window + 1) * self.window_rows()).min(self.in_blocks))
+        };
+        let count = (end - place).min(unbroken).min(out.len() as u64);
+        let (mine, left) = out.split_at_mut(count as usize);
         if place >= self.in_blocks {
-            return self.tail_id(place - self.in_blocks) as i64;
+            self.tail_ids(place - self.in_blocks, mine);
+        } else if self.order.block_rows == 1 {
+            count_from(self.lane * self.order.blocks_per_lane + place, mine);
+            self.shuffle.blocks.apply_all(mine);
+        } else {
+            self.window_ids(window, place, end, mine);
         }
-        if self.order.block_rows == 1 {
-            return self.block(place) as i64;
-        }
-        let window = place / self.window_rows();
-        if window != self.window {
-            self.enter(window);
-        }
-        let mixed = self.permutation.apply(place - window * self.window_rows());
-        let (block, row) = (mixed / self.order.block_rows, mixed % self.order.block_rows);
-        (self.blocks[block as usize] + row) as i64
+        (count, left)
     }
 
-    fn enter(&mut self, window: u64) {
-        let rows = self.window_rows().min(self.in_blocks - window * self.window_rows());
+    /// Ids of places from `place` on in a window that ends at place `end`.
+    fn window_ids(&self, window: u64, place: u64, end: u64, out: &mut [u64]) {
+        let (first, block_rows) = (window * self.window_rows(), self.order.block_rows);
         let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
-        self.permutation = Permutation::new(rows, key);
-        self.window = window;
-        let first = window * self.order.window_blocks;
-        let slots = first..first + rows / self.order.block_rows;
-        self.blocks = slots.map(|slot| self.block(slot) * self.order.block_rows).collect();
+        count_from(place - first, out);
+        Permutation::new(end - first, key).apply_all(out);
+        let slot = window * self.order.window_blocks;
+        let blocks: Vec<u64> =
+            (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();
+        out.iter_mut().for_each(|mixed| *mixed = blocks[(*mixed / block_rows) as usize] + *mixed % block_rows);
     }
 
     /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
-    fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<i64>) -> u64 {
-        let mut place = row + self.start;
-        if place >= self.rows {
-            place -= self.rows;
-        }
+    fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<u64>) -> u64 {
+        let place = self.place(row);
         if place >= self.in_blocks {
             let rows = wanted.min(self.rows - place);
-            found.extend((0..rows).map(|i| self.tail_id(place - self.in_blocks + i) as i64));
+            let mut ids = vec![0; rows as usize];
+            self.tail_ids(place - self.in_blocks, &mut ids);
+            found.extend(ids);
             return rows;
         }
         let window = place / self.window_rows();
         let first = window * self.order.window_blocks;
         let last = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
-        found.extend((first..last).map(|slot| (self.block(slot) * self.order.block_rows) as i64));
+        found.extend((first..last).map(|slot| self.block(slot) * self.order.block_rows));
         ((window + 1) * self.window_rows()).min(self.in_blocks) - place
     }
 }
@@ -274,7 +290,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn epoch(order: &EpochOrder) -> Vec<i64> {
+    fn epoch(order: &EpochOrder) -> Vec<u64> {
         let mut all = Vec::new();
         for lane in 0..order.lanes {
             let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
@@ -298,7 +314,7 @@ mod tests {
             };
             let mut ids = epoch(&order);
             ids.sort_unstable();
-            prop_assert!(ids.iter().copied().eq(0..i64::try_from(samples).unwrap()));
+            prop_assert!(ids.iter().copied().eq(0..samples));
             let lengths: Vec<u64> = (0..lanes).map(|lane| order.lane_rows(lane)).collect();
             prop_assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
         }
@@ -309,8 +325,8 @@ mod tests {
         ) {
             let lanes = 1 << lanes_log;
             let order = EpochOrder::shuffled(samples, lanes, 1, rows, window, key);
-            let block = i64::try_from(order.block_rows()).unwrap();
-            let tail = i64::try_from(order.tail_start()).unwrap();
+            let block = order.block_rows();
+            let tail = order.tail_start();
             let mut owner = std::collections::HashMap::new();
             for lane in 0..lanes {
                 let count = order.lane_rows(lane);

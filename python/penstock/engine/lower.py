@@ -27,7 +27,7 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.spec import Field, Spans
 from penstock.transform.function import BatchFunction, RowFunction
-from penstock.transform.image import fuse
+from penstock.transform.image import fuse, picture_size
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
 _ITEM_BYTES = 4 << 20
@@ -165,7 +165,7 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
         raise TypeError(node)
     applied = {}
     for name, ops in node.ops:
-        first = _FirstPicture(maker, name)
+        first = _FirstPicture(maker, name, ops)
         if maker.spec is None:
             applied[name] = _Lazy(ops, first)
             continue
@@ -215,19 +215,18 @@ class _Parse:
 class _FirstPicture:
     """Looks at the first record of a column, for chains whose output's size depends on it."""
 
-    def __init__(self, maker: _Maker, column: str) -> None:
-        self._maker, self._column = maker, column
+    def __init__(self, maker: _Maker, column: str, ops: tuple[Any, ...]) -> None:
+        self._maker, self._column, self._ops = maker, column, ops
 
     def size(self) -> tuple[int, int]:
-        """(width, height) of the first sample's picture."""
-        maker = self._maker
-        item = _first_item(maker)
-        with _NamedRows(maker.source, item):
-            column = item.columns[self._column]
-            data = column[0]
-            encoded = data.as_py() if isinstance(data, pa.Scalar) else data
-            width, height, _ = kernels.image_info(encoded)
-        return width, height
+        """(height, width) of the first sample's picture."""
+        item = _first_item(self._maker)
+        data = item.columns[self._column][0]
+        encoded = data.as_py() if isinstance(data, pa.Scalar) else data
+        try:
+            return picture_size(encoded, self._ops)
+        except ValueError as error:
+            raise DataError(f"{self._maker.source.manifest.place(0)}: {error}") from None
 
 
 def _first_item(maker: _Maker) -> Item:

@@ -130,12 +130,14 @@ def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed]
     began_at = time.perf_counter()
     passed: Passed = given if isinstance(given, Failure) else _attempt(stage, given)
     ended_at = time.perf_counter()
-    outbox.put(number, passed)
     if isinstance(passed, Failure):
+        outbox.put(number, passed)
         return
+    rows, size_bytes = len(passed.samples), passed.size_bytes  # once it is put, the item belongs to the next stage
+    outbox.put(number, passed)
     meter.add(
-        rows=len(passed.samples),
-        size_bytes=passed.size_bytes,
+        rows=rows,
+        size_bytes=size_bytes,
         waited_s=began_at - asked_at,
         busy_s=ended_at - began_at,
         blocked_s=time.perf_counter() - ended_at,

@@ -43,7 +43,7 @@ impl EpochOrder {
     fn lane_ids<'py>(&self, py: Python<'py>, lane: u64, first: u64, count: usize) -> NewIds<'py> {
         let mut out = vec![0; count];
         py.detach(|| self.0.lane_ids(lane, first, &mut out));
-        PyArray1::from_vec(py, out)
+        ids(py, out)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -58,18 +58,24 @@ impl EpochOrder {
         let pool = kernel_pool(threads)?;
         let mut out = vec![0; rows];
         py.detach(|| pool.install(|| self.0.step_ids(lanes, step, &mut out)));
-        Ok(PyArray1::from_vec(py, out))
+        Ok(ids(py, out))
     }
 
     fn blocks<'py>(&self, py: Python<'py>, lanes: (u64, u64), first: u64, last: u64) -> NewIds<'py> {
         let found = py.detach(|| {
-            let mut all: Vec<i64> = (lanes.0..lanes.1).flat_map(|lane| self.0.lane_blocks(lane, first, last)).collect();
+            let mut all: Vec<u64> = (lanes.0..lanes.1).flat_map(|lane| self.0.lane_blocks(lane, first, last)).collect();
             all.sort_unstable();
             all.dedup();
             all
         });
-        PyArray1::from_vec(py, found)
+        ids(py, found)
     }
+}
+
+/// Ids as NumPy's int64; they are below 2⁶³, as `check` sees to.
+#[allow(clippy::cast_possible_wrap)]
+fn ids(py: Python<'_>, out: Vec<u64>) -> NewIds<'_> {
+    PyArray1::from_vec(py, out.into_iter().map(|id| id as i64).collect())
 }
 
 fn check(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> PyResult<()> {

@@ -16,6 +16,7 @@ use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::pixels::{Stored, to_rgb};
 use crate::geometry::Rect;
+use crate::jpeg;
 
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
@@ -26,6 +27,7 @@ const KEEP_BYTES: usize = 64 << 20;
 /// A thread's decoding buffers.
 #[derive(Default)]
 pub struct Decoders {
+    jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
 }
@@ -36,12 +38,19 @@ impl Decoders {
     /// # Errors
     /// If the bytes are damaged, cut short, or of a kind that cannot be decoded.
     pub fn rows(&mut self, data: &[u8], header: &Header, region: Rect, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        let (stored, skip) = match header.kind {
-            Kind::Jpeg => (jpeg(data, header, &mut self.whole)?, 0),
-            _ => (other(data, header, &mut self.whole)?, 0),
+        let stored = match header.kind {
+            Kind::Jpeg => {
+                let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
+                if parsed.is_supported() {
+                    let options = jpeg::DecodeOptions { max_pixels: u64::MAX, ..Default::default() };
+                    return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
+                }
+                other_jpeg(data, header, &mut self.whole)?
+            }
+            _ => other(data, header, &mut self.whole)?,
         };
         let line = header.width as usize * stored.size();
-        convert_rows(&self.whole[skip..], line, stored, region, &mut self.row, sink);
+        convert_rows(&self.whole, line, stored, region, &mut self.row, sink);
         if self.whole.capacity() > KEEP_BYTES {
             self.whole = Vec::new();
         }
@@ -69,14 +78,18 @@ pub fn convert_rows(whole: &[u8], line: usize, stored: Stored, region: Rect, row
     }
 }
 
-fn jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
-    let damaged = |error: zune_jpeg::errors::DecodeErrors| Fault::damaged(format!("a damaged JPEG ({error})"));
+fn damaged_jpeg(error: impl std::fmt::Display) -> Fault {
+    Fault::damaged(format!("a damaged JPEG ({error})"))
+}
+
+/// Progressive JPEGs, and those of four components.
+fn other_jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
     let options = DecoderOptions::default()
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
         .set_strict_mode(true);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
-    decoder.decode_headers().map_err(damaged)?;
+    decoder.decode_headers().map_err(damaged_jpeg)?;
     let (space, stored) = match decoder.input_colorspace() {
         Some(ColorSpace::CMYK) => (ColorSpace::CMYK, Stored::Cmyk),
         Some(ColorSpace::YCCK) => (ColorSpace::YCCK, Stored::Ycck),
@@ -88,7 +101,7 @@ fn jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fau
         return Err(Fault::damaged("a JPEG with contradictory headers"));
     }
     whole.resize(header.width as usize * header.height as usize * stored.size(), 0);
-    decoder.decode_into(whole).map_err(damaged)?;
+    decoder.decode_into(whole).map_err(damaged_jpeg)?;
     Ok(stored)
 }
 

@@ -90,6 +90,15 @@ impl Affine {
         Self { scale: [format.scale[channel]; PERIOD], bias: [format.bias[channel]; PERIOD] }
     }
 
+    /// The pattern as it goes on from its number `first`.
+    #[must_use]
+    pub fn rotated(&self, first: usize) -> Self {
+        let mut rotated = *self;
+        rotated.scale.rotate_left(first);
+        rotated.bias.rotate_left(first);
+        rotated
+    }
+
     fn interleaved(format: &Format) -> Self {
         Self {
             scale: std::array::from_fn(|place| format.scale[place % 3]),

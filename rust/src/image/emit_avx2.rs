@@ -21,34 +21,46 @@ const FLOAT32: u8 = 2;
 /// If `out` does not hold as many numbers as there are bytes.
 pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut [u8]) {
     assert_eq!(bytes.len() * dtype.size(), out.len());
-    let whole = bytes.len() / PERIOD * PERIOD;
+    let whole = bytes.len() / 8 * 8;
     let (front, back) = out.split_at_mut(whole * dtype.size());
     // SAFETY: the token proves AVX2 and F16C.
     unsafe {
         match dtype {
             Dtype::Uint8 => front.copy_from_slice(&bytes[..whole]),
-            Dtype::Float16 => whole_periods::<FLOAT16, 16>(&bytes[..whole], affine, front),
-            Dtype::Bfloat16 => whole_periods::<BFLOAT16, 16>(&bytes[..whole], affine, front),
-            Dtype::Float32 => whole_periods::<FLOAT32, 32>(&bytes[..whole], affine, front),
+            Dtype::Float16 => whole_eights::<FLOAT16, 16>(&bytes[..whole], affine, front),
+            Dtype::Bfloat16 => whole_eights::<BFLOAT16, 16>(&bytes[..whole], affine, front),
+            Dtype::Float32 => whole_eights::<FLOAT32, 32>(&bytes[..whole], affine, front),
         }
     }
-    convert_plain(&bytes[whole..], affine, dtype, back);
+    if whole < bytes.len() {
+        convert_plain(&bytes[whole..], &affine.rotated(whole % PERIOD), dtype, back);
+    }
 }
 
 /// `SIZE` is the number of bytes that eight numbers take.
 #[target_feature(enable = "avx2,f16c")]
-fn whole_periods<const KIND: u8, const SIZE: usize>(bytes: &[u8], affine: &Affine, out: &mut [u8]) {
+fn whole_eights<const KIND: u8, const SIZE: usize>(bytes: &[u8], affine: &Affine, out: &mut [u8]) {
     let (scale, bias) = (load_period(&affine.scale), load_period(&affine.bias));
     let (bytes, _) = bytes.as_chunks::<8>();
     let (out, _) = out.as_chunks_mut::<SIZE>();
-    for (bytes, out) in bytes.chunks_exact(3).zip(out.chunks_exact_mut(3)) {
+    let (bytes, last_bytes) = bytes.as_chunks::<3>();
+    let (out, last_out) = out.as_chunks_mut::<3>();
+    for (bytes, out) in bytes.iter().zip(out) {
         for part in 0..3 {
-            // SAFETY: eight bytes are read from an array of eight.
-            let wide = _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(bytes[part].as_ptr().cast()) });
-            let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(wide), scale[part]);
-            put::<KIND, SIZE>(_mm256_add_ps(scaled, bias[part]), &mut out[part]);
+            put::<KIND, SIZE>(scaled(&bytes[part], scale[part], bias[part]), &mut out[part]);
         }
     }
+    for (part, (bytes, out)) in last_bytes.iter().zip(last_out).enumerate() {
+        put::<KIND, SIZE>(scaled(bytes, scale[part], bias[part]), out);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn scaled(bytes: &[u8; 8], scale: __m256, bias: __m256) -> __m256 {
+    // SAFETY: eight bytes are read from an array of eight.
+    let wide = _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(bytes.as_ptr().cast()) });
+    _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(wide), scale), bias)
 }
 
 #[inline]

@@ -2,9 +2,17 @@
 
 use super::emit::{self, Affine, Dtype};
 use super::filter::Axis;
-use super::resample::{self, Planes};
+use super::resample::{self, Planes, Sum};
 #[cfg(target_arch = "x86_64")]
 use super::{emit_avx2, resample_avx2};
+
+#[cfg(target_arch = "x86_64")]
+pub use resample_avx2::Packed;
+
+/// Horizontal weights in the order that SIMD code wants; plain code wants none.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Clone, Debug, Default)]
+pub struct Packed;
 
 /// Proof that this processor has AVX2 and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,32 +58,29 @@ impl Level {
     }
 
     /// Puts the horizontal weights in the order that `horizontal` wants; returns the bytes that it may read of a row.
-    pub fn pack(self, axis: &Axis, packed: &mut Vec<i16>) -> usize {
+    pub fn pack(self, axis: &Axis, packed: &mut Packed) -> usize {
         match self {
-            Self::Scalar => {
-                packed.clear();
-                0
-            }
+            Self::Scalar => 0,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => resample_avx2::pack(axis, packed),
+            Self::Avx2(_) => packed.pack(axis),
         }
     }
 
-    /// The horizontal pass; `row` holds at least the bytes that `pack` returned.
-    pub fn horizontal(self, axis: &Axis, packed: &[i16], row: &[u8], out: &mut [u8], pitch: usize) {
+    /// The horizontal pass; `row` holds at least the bytes that `pack` returned for `axis`.
+    pub fn horizontal(self, axis: &Axis, packed: &Packed, row: &[u8], out: &mut [u8], pitch: usize) {
         match self {
             Self::Scalar => resample::horizontal(axis, row, out, pitch),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(token) => resample_avx2::horizontal(token, axis, packed, row, out, pitch),
+            Self::Avx2(token) => resample_avx2::horizontal(token, packed, row, out, pitch),
         }
     }
 
     /// The vertical pass; `out` holds a whole number of 32 bytes.
-    pub fn vertical(self, ring: &[u8], places: &[u32], weights: &[i16], precision: u32, out: &mut [u8]) {
+    pub fn vertical(self, ring: &[u8], places: &[u32], sum: &Sum<'_>, out: &mut [u8]) {
         match self {
-            Self::Scalar => resample::vertical(ring, places, weights, precision, out),
+            Self::Scalar => resample::vertical(ring, places, sum, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(token) => resample_avx2::vertical(token, ring, places, weights, precision, out),
+            Self::Avx2(token) => resample_avx2::vertical(token, ring, places, sum, out),
         }
     }
 

@@ -1,0 +1,154 @@
+"""What every side of the bench shares: its command line, the clock, the CPU account and the one line of JSON.
+
+A side is a table of feeds: ``main("tf.data", version, {"a": {"antialias": make}, …}, write=…)``. A feed yields batches without end,
+so that the clock runs in the steady state and no side pays for the short epochs of a small data set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from work import BATCH, Data, work_folder
+
+CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+SIZE = 224
+SLICES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feed:
+    """An endless run of batches, how it is set up, and where its first column is."""
+
+    batches: Iterable[Any]
+    column: Callable[[Any], Any]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    note: str = ""
+
+
+Make = Callable[[Data], Feed]
+Table = Mapping[str, Mapping[str, Make]]
+
+
+def endless(make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """One pass after another: endless(lambda: loader)."""
+    return chain.from_iterable(make() for _ in repeat(None))
+
+
+def main(peer: str, version: str, table: Table, *, write: Callable[[Data], None] | None = None) -> None:
+    """A side's command line: --list its feeds, --write its files, or measure one feed and print one line of JSON."""
+    arguments = _arguments(peer)
+    data = Data(arguments.data)
+    if arguments.list:
+        print(json.dumps({workload: list(feeds) for workload, feeds in table.items()}))
+    elif arguments.write:
+        if write is not None:
+            write(data)
+    else:
+        feeds = table[arguments.workload]
+        variant = arguments.variant or next(iter(feeds))
+        head = {"peer": peer, "version": version, "workload": arguments.workload, "variant": variant}
+        figures = measure(lambda: feeds[variant](data), BATCH[arguments.workload], arguments.seconds, arguments.warmup)
+        line = head | figures
+        print(
+            json.dumps(line) if arguments.json else f"{peer} {variant}: {line['samples_per_s']:,.0f} samples/s",
+            flush=True,
+        )
+
+
+def _arguments(peer: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=f"Measure {peer} on one workload of the bench.")
+    parser.add_argument("--workload", choices=sorted(BATCH), default="a")
+    parser.add_argument("--variant", help="which of the workload's feeds (--list names them); the first unless given")
+    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--seconds", type=float, default=8.0, help="how long the clock runs")
+    parser.add_argument("--warmup", type=float, default=6.0, help="how long it runs before the clock starts")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print the workloads and their feeds")
+    parser.add_argument("--write", action="store_true", help="write this peer's own files from the bench data")
+    return parser.parse_args()
+
+
+def measure(make: Callable[[], Feed], batch_size: int, seconds: float, warmup: float) -> dict[str, object]:
+    """Rates of one feed. samples_per_s is the best of three slices, samples_per_s_mean the whole timed part; CPU time is of all of it."""
+    started = time.perf_counter()
+    feed = make()
+    batches = iter(feed.batches)
+    first = feed.column(next(batches))
+    first_batch_s = time.perf_counter() - started
+    shape = tuple(first.shape)
+    if shape[0] != batch_size:
+        raise RuntimeError(f"a batch of {shape[0]} rows, the workload has {batch_size}")
+    run_for(batches, max(0.0, warmup - first_batch_s))
+    cpu_before = cpu_seconds()
+    slices = [run_for(batches, seconds / SLICES) for _ in range(SLICES)]
+    cpu_s = cpu_seconds() - cpu_before
+    samples = batch_size * sum(count for count, _ in slices)
+    elapsed = sum(took for _, took in slices)
+    return {
+        "settings": dict(feed.settings),
+        "batch": f"{shape} {getattr(first.dtype, 'name', str(first.dtype)).removeprefix('torch.')}",
+        "samples": samples,
+        "seconds": round(elapsed, 3),
+        "samples_per_s": round(max(batch_size * count / took for count, took in slices), 1),
+        "samples_per_s_mean": round(samples / elapsed, 1),
+        "cpu_s_per_1000": round(1000 * cpu_s / samples, 6),
+        "first_batch_s": round(first_batch_s, 3),
+        "note": feed.note,
+    }
+
+
+def run_for(batches: Iterator[Any], seconds: float) -> tuple[int, float]:
+    """Take batches for so long; returns how many, and the seconds from the call to the arrival of the last one."""
+    count = 0
+    started = now = time.perf_counter()
+    while now - started < seconds:
+        next(batches)
+        count += 1
+        now = time.perf_counter()
+    return count, now - started
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and of all its descendants, the living included where there is a /proc."""
+    proc = Path("/proc")
+    if not proc.is_dir():
+        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            _account(entry, parents, ticks)
+    family = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
+def _account(entry: Path, parents: dict[int, int], ticks: dict[int, int]) -> None:
+    """One /proc/<pid>/stat: its parent, and user + system ticks, its own and its reaped children's."""
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return
+    parents[int(entry.name)] = int(fields[1])
+    ticks[int(entry.name)] = sum(int(value) for value in fields[11:15])
+
+
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution: version_of("litdata")."""
+    return importlib.metadata.version(distribution)

@@ -1,0 +1,95 @@
+"""PyTorch's DataLoader with torchvision: transforms.v2 on tensors, worker processes that stay, whole batches fetched at once where the data allow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from common import BATCH, CPUS, Feed, endless, main
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
+from torch_photograph import preparation
+from torchvision.io import read_file
+
+from work import TINY_SAMPLES, Data
+
+PASSES = 100
+
+
+class Photographs(Dataset[tuple[torch.Tensor, int]]):
+    """JPEG files in class folders."""
+
+    def __init__(self, files: list[tuple[Path, int]]) -> None:
+        self.files = files
+        self.prepare = preparation()
+
+    def __len__(self) -> int:
+        """One hundred passes make one epoch: the start of an epoch is not what is measured."""
+        return PASSES * len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        path, label = self.files[index % len(self.files)]
+        return self.prepare(read_file(str(path))), label
+
+
+def photographs(data: Data, *, workers: int) -> Feed:
+    """Workload (a)."""
+    if workers:
+        torch.set_num_threads(1)
+    loader = DataLoader(
+        Photographs(data.jpegs()),
+        batch_size=BATCH["a"],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        prefetch_factor=4 if workers else None,
+    )
+    settings = {
+        "format": "JPEG files",
+        "workers": workers,
+        "transforms": "torchvision.transforms.v2 on tensors",
+        "antialias": True,
+    }
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings)
+
+
+def tiny(_: Data, *, workers: int) -> Feed:
+    """Workload (c), sample by sample."""
+    loader = DataLoader(
+        TensorDataset(torch.arange(TINY_SAMPLES)),
+        batch_size=BATCH["c"],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings={"workers": workers})
+
+
+def tiny_by_batch(_: Data) -> Feed:
+    """Workload (c) with the documented "disable automatic batching": a batch's indices go to the data set at once."""
+    numbers = TensorDataset(torch.arange(TINY_SAMPLES))
+    sampler = BatchSampler(RandomSampler(numbers), BATCH["c"], drop_last=True)
+    loader = DataLoader(numbers, sampler=sampler, batch_size=None)
+    settings = {"workers": 0, "batch_size": None, "sampler": "BatchSampler(RandomSampler)"}
+    return Feed(
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[0],
+        settings=settings,
+        note="batches gathered by the data set",
+    )
+
+
+if __name__ == "__main__":
+    feeds = {
+        "a": {
+            f"workers_{CPUS}": lambda data: photographs(data, workers=CPUS),
+            "workers_0": lambda data: photographs(data, workers=0),
+        },
+        "c": {
+            "by_batch": tiny_by_batch,
+            "workers_0": lambda data: tiny(data, workers=0),
+            f"workers_{CPUS}": lambda data: tiny(data, workers=CPUS),
+        },
+    }
+    main("PyTorch DataLoader", torch.__version__, feeds)

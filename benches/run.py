@@ -1,0 +1,298 @@
+"""Runs ours and the peers on the same files, in turn: python benches/run.py [--workload a,b,c] [--rounds 3] [--seconds 8] [--peers tfdata,dali].
+
+What is missing (environments, data) is made first. A round runs every side once, and ours before every third of them, so that a ratio compares neighbours in
+time: machines vary by the minute. Every run is a process of its own. A ratio is taken from each pair of runs; the median of a peer's ratios is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import chart
+import data as bench_data
+import environments
+import table
+from work import HERE, REPOSITORY, TITLES, UNITS, interpreter, work_folder
+
+OURS = "penstock"
+PEERS = ("pytorch", "tfdata", "dali", "ffcv", "spdl", "webdataset", "mosaicml", "litdata", "grain", "huggingface")
+CHART = REPOSITORY / "docs" / "images" / "bench.svg"
+OURS_EVERY = 3
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class Side:
+    """One variant of one peer on one workload; OURS is a peer like the others here."""
+
+    workload: str
+    peer: str
+    variant: str
+
+    def command(self, arguments: argparse.Namespace) -> list[str]:
+        """Its command line."""
+        options = ["--workload", self.workload, "--variant", self.variant, "--data", str(arguments.data)]
+        return [
+            *script(self.peer),
+            *options,
+            "--seconds",
+            str(arguments.seconds),
+            "--warmup",
+            str(arguments.warmup),
+            "--json",
+        ]
+
+
+Lines = dict[Side, list[Line]]
+
+
+def script(peer: str) -> list[str]:
+    """The interpreter and the file of a peer, or of ours."""
+    return (
+        [sys.executable, str(HERE / "ours.py")]
+        if peer == OURS
+        else [str(interpreter(peer)), str(HERE / "peers" / f"feed_{peer}.py")]
+    )
+
+
+class Failed(Exception):
+    """A side that gave no figures; says why in one line."""
+
+
+def call(command: list[str], timeout_s: float) -> Line:
+    """Run a side's command and return its line of JSON; its processes end with it."""
+    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+    process = subprocess.Popen(
+        command,
+        env=quiet,
+        cwd=work_folder(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"gave nothing within {timeout_s:.0f} s") from None
+    finally:
+        end(process)
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if process.returncode or not lines:
+        reason = (err.strip().splitlines() or ["no output"])[-1][:200]
+        raise Failed(f"ended with {process.returncode}: {reason}")
+    line: Line = json.loads(lines[-1])
+    return line
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End what is left of a side's session: workers that outlive their parent would slow the next side down."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def sides(peer: str, workloads: list[str]) -> list[Side]:
+    """A peer's sides, as its script lists them."""
+    listed = call([*script(peer), "--list"], timeout_s=120)
+    return [Side(workload, peer, variant) for workload in workloads for variant in listed.get(workload, [])]
+
+
+def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
+    """Make what is missing; every side that can run. The others go to skipped, with the reason."""
+    ready = []
+    for peer in ["data", *arguments.peers]:
+        if reason := environments.ensure(peer):
+            skipped.append({"peer": peer, "reason": reason})
+        elif peer != "data":
+            ready.append(peer)
+    bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
+    found: list[Side] = []
+    for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
+        try:
+            found += sides(peer, arguments.workload)
+        except Failed as failure:
+            skipped.append({"peer": peer, "reason": str(failure)})
+    return found
+
+
+def schedule(found: list[Side], rounds: int) -> Iterator[Side]:
+    """What runs when: in every round, each workload's sides in turn, ours before every third of the others."""
+    for _ in range(rounds):
+        for workload in sorted({side.workload for side in found}):
+            ours = [side for side in found if side.workload == workload and side.peer == OURS]
+            peers = [side for side in found if side.workload == workload and side.peer != OURS]
+            for at in range(0, max(len(peers), 1), OURS_EVERY):
+                yield from ours
+                yield from peers[at : at + OURS_EVERY]
+
+
+def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line], console: Console) -> Lines:
+    """Run all of it under a progress bar. A peer's line carries "ratio": our last rate on the workload over its own."""
+    turns = list(schedule(found, arguments.rounds))
+    lines: Lines = {side: [] for side in found}
+    ours: dict[str, float] = {}
+    columns = (TextColumn("[bold]{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(turns))
+        failed: set[Side] = set()
+        for side in turns:
+            progress.update(task, description=f"{side.workload}  {side.peer} {side.variant}")
+            if side not in failed:
+                try:
+                    line = call(side.command(arguments), timeout_s=90 + 4 * (arguments.seconds + arguments.warmup))
+                except Failed as failure:
+                    failed.add(side)
+                    skipped.append({"peer": f"{side.peer} {side.variant} ({side.workload})", "reason": str(failure)})
+                else:
+                    account(side, line, ours)
+                    lines[side].append(line)
+            progress.advance(task)
+    return lines
+
+
+def account(side: Side, line: Line, ours: dict[str, float]) -> None:
+    """Remember our rate, or set a peer's line beside it."""
+    if side.peer == OURS:
+        ours[side.workload] = line["samples_per_s"]
+    elif side.workload in ours:
+        line["ratio"] = ours[side.workload] / line["samples_per_s"]
+
+
+def row(side: Side, lines: list[Line]) -> Line:
+    """One side's figures over all rounds."""
+    rates = [line["samples_per_s"] for line in lines]
+    ratios = [line["ratio"] for line in lines if "ratio" in line]
+    kept = {key: lines[0][key] for key in ("peer", "version", "workload", "variant", "settings", "batch", "note")}
+    return kept | {
+        "ours": side.peer == OURS,
+        "median": median(rates),
+        "best": max(rates),
+        "median_of_means": median(line["samples_per_s_mean"] for line in lines),
+        "cpu_s_per_1000": median(line["cpu_s_per_1000"] for line in lines),
+        "first_batch_s": median(line["first_batch_s"] for line in lines),
+        "ratio": median(ratios) if ratios else None,
+        "runs": lines,
+    }
+
+
+def report(arguments: argparse.Namespace, lines: Lines, skipped: list[Line]) -> Line:
+    """Everything there is to know about this run."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    return {
+        "machine": {
+            "cpu": cpu_model(),
+            "cpus": len(os.sched_getaffinity(0)),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        },
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit.stdout.strip(),
+        "command": shlex.join(["python", *sys.argv]),
+        "rounds": arguments.rounds,
+        "seconds": arguments.seconds,
+        "warmup": arguments.warmup,
+        "rows": [row(side, measured) for side, measured in lines.items() if measured],
+        "skipped": skipped,
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+def show(result: Line, console: Console) -> None:
+    """One table a workload."""
+    for workload, rows in table.by_workload(result).items():
+        shown = Table(title=f"({workload}) {TITLES[workload]}", title_justify="left", title_style="bold")
+        for heading in ("", "variant", UNITS[workload], "best", "CPU s / 1,000", "first batch s", "ours / theirs"):
+            shown.add_column(heading, justify="left" if heading in {"", "variant"} else "right")
+        for line in rows:
+            ratio = "" if line["ratio"] is None else f"{line['ratio']:.2f}×"
+            figures = (
+                f"{line['median']:,.0f}",
+                f"{line['best']:,.0f}",
+                f"{line['cpu_s_per_1000']:.3g}",
+                f"{line['first_batch_s']:.2f}",
+                ratio,
+            )
+            shown.add_row(line["peer"], line["variant"], *figures, style="bold cyan" if line["ours"] else "")
+        console.print(shown)
+    for skip in result["skipped"]:
+        console.print(f"[yellow]skipped[/] {skip['peer']}: {skip['reason']}", highlight=False)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Run penstock and its peers on the same files, in turn.")
+    parser.add_argument("--workload", type=lambda text: text.split(","), default=sorted(TITLES), help="a,b,c")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6.0, help="how long a side is timed")
+    parser.add_argument("--warmup", type=float, default=4.0, help="how long it runs before that")
+    parser.add_argument(
+        "--peers",
+        type=lambda text: [name for name in text.split(",") if name],
+        default=list(PEERS),
+        help=",".join(PEERS),
+    )
+    parser.add_argument("--no-ours", action="store_true", help="the peers alone")
+    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--json", type=Path, default=work_folder() / "results.json", help="where the figures go")
+    parser.add_argument(
+        "--chart",
+        nargs="?",
+        type=Path,
+        const=CHART,
+        help=f"draw them as SVG; to {CHART.relative_to(REPOSITORY)} unless named",
+    )
+    arguments = parser.parse_args()
+    if unknown := set(arguments.peers) - set(PEERS):
+        parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    return arguments
+
+
+def main() -> int:
+    """1 if no side gave figures."""
+    arguments, console = parse(), Console()
+    skipped: list[Line] = []
+    found = prepare(arguments, skipped)
+    lines = measure(arguments, found, skipped, console)
+    result = report(arguments, lines, skipped)
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(result, indent=1))
+    show(result, console)
+    console.print(f"Figures: {arguments.json}")
+    if arguments.chart and result["rows"]:
+        arguments.chart.parent.mkdir(parents=True, exist_ok=True)
+        arguments.chart.write_text(chart.draw(result))
+        console.print(f"Chart: {arguments.chart}")
+    return 0 if result["rows"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Where the bench keeps its data and environments, and what the workloads are. Imports the standard library only: every environment reads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent
+
+BATCH = {"a": 256, "b": 1024, "c": 256}
+TITLES = {
+    "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
+    "b": "tf.train.Example: 32 floats, 16 ints, a label",
+    "c": "one int64 a sample",
+}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+
+FLOATS = 32
+INTS = 16
+TINY_SAMPLES = 10_000_000
+TINY_SAMPLES_IN_FILES = 1_000_000
+
+
+def work_folder() -> Path:
+    """$PENSTOCK_BENCH_DIR, or benches/.work."""
+    return Path(os.environ.get("PENSTOCK_BENCH_DIR", HERE / ".work")).resolve()
+
+
+def environment(name: str) -> Path:
+    """The folder of a peer's virtual environment, there or not."""
+    return work_folder() / "env" / name
+
+
+def interpreter(name: str) -> Path:
+    """The Python of a peer's virtual environment, there or not."""
+    return environment(name) / "bin" / "python"
+
+
+@dataclass(frozen=True)
+class Data:
+    """The bench data under one root: the same photographs, records and numbers in every format."""
+
+    root: Path
+
+    @property
+    def photographs(self) -> Path:
+        """JPEG files in class folders: a/photographs/<class>/<number>.jpg."""
+        return self.root / "a" / "photographs"
+
+    @property
+    def rows(self) -> Path:
+        """Workload (b) as plain arrays: the source of every format's copy."""
+        return self.root / "b" / "rows.npz"
+
+    def files(self, workload: str, folder: str, suffix: str) -> list[Path]:
+        """Sorted: files("b", "tfrecord", ".tfrecord") are b/tfrecord/*.tfrecord."""
+        return sorted((self.root / workload / folder).glob(f"*{suffix}"))
+
+    def place(self, workload: str, name: str) -> Path:
+        """A path for one format's copy; its parent exists."""
+        path = self.root / workload / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def jpegs(self) -> list[tuple[Path, int]]:
+        """Every photograph with its label: the place of its class folder in sorted order."""
+        classes = sorted(folder for folder in self.photographs.iterdir() if folder.is_dir())
+        return [(path, label) for label, folder in enumerate(classes) for path in sorted(folder.iterdir())]

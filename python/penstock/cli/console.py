@@ -1,0 +1,63 @@
+"""What all commands print with: figures go to stdout, everything else (progress, complaints) to stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+#: Tells how far a piece of work is: (done, total).
+Report = Callable[[int, int], None]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def complain(error: Exception) -> None:
+    """An error for people, with its notes: "penstock: data/train: no such file or folder; …"."""
+    err.print(f"[bold red]penstock:[/] {escape(str(error))}", soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        err.print(f"  {escape(note.removeprefix('penstock: '))}", soft_wrap=True, style="dim")
+
+
+def print_json(figures: Any) -> None:
+    """Figures for programs, on stdout."""
+    print(json.dumps(figures, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[Report]:
+    """A progress bar on stderr, only on a terminal, that appears with the first report: `report(done, total)`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True)
+    bar.disable = not err.is_terminal
+    with bar:
+        task = bar.add_task(doing, total=None, visible=True)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes for people: size_text(1_234_567) == "1.2 MB"."""
+    if size_bytes < 1000:
+        return f"{size_bytes:,.0f} bytes"
+    power = min(5, int(math.log(size_bytes, 1000)))
+    return f"{size_bytes / 1000**power:,.1f} {' kMGTP'[power]}B"
+
+
+def table(*heads: str, title: str | None = None) -> Table:
+    """An empty table; a head that begins with ">" makes a column of figures."""
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")
+    for head in heads:
+        made.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left")
+    return made

@@ -1,0 +1,180 @@
+"""penstock inspect: what a dataset holds, and what about it will be slow or unfair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.markup import escape
+
+from penstock import kernels
+from penstock.cli.console import out, print_json, size_text, table
+from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset
+from penstock.dataset import Dataset
+
+_SAMPLES_SHOWN = 3
+_CLASSES_SHOWN = 20
+_TEXT_SHOWN = 60
+_VALUES_SHOWN = 4
+
+_MANY_FILES, _TINY_BYTES = 10_000, 64_000
+_UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
+
+
+def inspect(paths: Paths, as_json: Json = False) -> None:
+    """Say what a dataset holds: format, files, sizes, columns, classes, a few samples, and what to look out for.
+
+    Only the index and the first samples are read, so that it is quick on a dataset of any size.
+
+    Examples:
+        penstock inspect data/train
+        penstock inspect 'data/train-*.tfrecord'
+        penstock inspect data/train --json | jq .classes
+    """
+    facts = describe_dataset(open_dataset(paths))
+    if as_json:
+        print_json(facts)
+    else:
+        _show(facts)
+
+
+def describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    """All that the command tells, as plain values."""
+    manifest = dataset.source.manifest
+    sizes = manifest.shards.sizes
+    classes = _count_classes(dataset)
+    rows = first_rows(dataset, _SAMPLES_SHOWN)
+    return {
+        "format": manifest.format,
+        "samples": manifest.samples,
+        "bytes": manifest.size_bytes,
+        "bytes_per_sample": manifest.size_bytes / manifest.samples,
+        "digest": manifest.digest,
+        "shards": {
+            "count": len(sizes),
+            "smallest_bytes": int(sizes.min()),
+            "median_bytes": int(np.median(sizes)),
+            "largest_bytes": int(sizes.max()),
+            "largest": manifest.shards.path(int(sizes.argmax())),
+        },
+        "columns": {
+            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows[name])}
+            for name, field in dataset.spec.items()
+        },
+        "classes": classes,
+        "first_samples": [
+            {name: _show_value(column, row) for name, column in rows.items()}
+            for row in range(min(_SAMPLES_SHOWN, manifest.samples))
+        ],
+        "warnings": _warnings(dataset, classes),
+    }
+
+
+def _count_classes(dataset: Dataset) -> dict[str, int]:
+    labels = getattr(dataset.source, "labels", None)
+    if labels is None:
+        return {}
+    counts = np.bincount(labels, minlength=len(dataset.classes)).tolist()
+    return dict(zip(dataset.classes, counts, strict=True))
+
+
+def _warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
+    manifest = dataset.source.manifest
+    sizes = manifest.shards.sizes
+    found = []
+    if len(sizes) >= _MANY_FILES and np.median(sizes) < _TINY_BYTES:
+        found.append(
+            f"{len(sizes):,} files with a median of {size_text(np.median(sizes))}: opening them costs more than reading "
+            f"them, above all on network storage; larger files of many records are read faster"
+        )
+    if manifest.offset is not None:
+        found += _shard_warnings(dataset)
+    if classes and max(classes.values()) > _UNEVEN_CLASSES * min(classes.values()):
+        most, least = max(classes, key=lambda name: classes[name]), min(classes, key=lambda name: classes[name])
+        found.append(
+            f"classes are uneven: {most!r} has {classes[most]:,} samples, {least!r} has {classes[least]:,}; accuracy "
+            f"alone will hide what happens to the small ones"
+        )
+    return found
+
+
+def _shard_warnings(dataset: Dataset) -> list[str]:
+    shards, first = dataset.source.manifest.shards, dataset.source.manifest.first_sample
+    found = []
+    largest, median = int(shards.sizes.argmax()), float(np.median(shards.sizes))
+    if shards.sizes[largest] > _UNEVEN_SHARDS * max(median, 1):
+        found.append(
+            f"{shards.path(largest)} has {size_text(int(shards.sizes[largest]))}, the median file {size_text(median)}; "
+            f"tools that deal whole files to workers will wait for it (Penstock deals blocks and does not)"
+        )
+    if (empty := np.flatnonzero(np.diff(first) == 0)).size:
+        found.append(f"{empty.size:,} files hold no record, the first of them {shards.path(int(empty[0]))}")
+    return found
+
+
+def _holds(column: Any) -> str:
+    return "pictures" if is_picture(column) else ""
+
+
+def _show_value(column: Any, row: int) -> str:
+    value = column[row].as_py() if isinstance(column, pa.Array) else column[row]
+    if isinstance(value, bytes):
+        return _show_bytes(value)
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_SHOWN else f"…{value[-_TEXT_SHOWN:]}"
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return str(array)
+    flat = array.reshape(-1)
+    start = ", ".join(map(str, flat[:_VALUES_SHOWN].tolist()))
+    more = ", …" if flat.size > _VALUES_SHOWN else ""
+    return f"[{start}{more}] {array.dtype}{array.shape}"
+
+
+def _show_bytes(value: bytes) -> str:
+    if not is_picture(pa.array([value], pa.large_binary())):
+        return f"{value[:16]!r}{'…' if len(value) > 16 else ''} ({size_text(len(value))})"
+    try:
+        width, height, _ = kernels.image_info(value)
+    except ValueError as error:
+        return f"a picture that cannot be read ({error}), {size_text(len(value))}"
+    return f"picture {width} × {height}, {size_text(len(value))}"
+
+
+def _show(facts: Mapping[str, Any]) -> None:
+    shards = facts["shards"]
+    out.print(
+        f"[bold]{facts['format']}[/]: {facts['samples']:,} samples, {size_text(facts['bytes'])} in "
+        f"{shards['count']:,} files; {size_text(facts['bytes_per_sample'])} a sample",
+        soft_wrap=True,
+    )
+    sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
+    out.print(f"files: {sizes}\ndigest: {facts['digest']}\n", soft_wrap=True)
+    columns = table("column", "dtype", "shape", "holds", title="Columns")
+    for name, column in facts["columns"].items():
+        shape = ", ".join("?" if axis is None else str(axis) for axis in column["shape"])
+        columns.add_row(escape(name), column["dtype"], f"({shape})" if shape else "", column["holds"])
+    out.print(columns, "")
+    if facts["classes"]:
+        _show_classes(facts["classes"])
+    samples = table("sample", *map(escape, facts["columns"]), title="First samples")
+    for number, sample in enumerate(facts["first_samples"]):
+        samples.add_row(str(number), *map(escape, sample.values()))
+    out.print(samples)
+    for warning in facts["warnings"]:
+        out.print(f"\n[yellow]Look out:[/] {escape(warning)}", soft_wrap=True)
+
+
+def _show_classes(classes: Mapping[str, int]) -> None:
+    most, total = max(classes.values()), sum(classes.values())
+    shown = table("label", "class", ">samples", ">share", "", title=f"Classes: {len(classes):,}")
+    for label, (name, count) in enumerate(classes.items()):
+        if label == _CLASSES_SHOWN:
+            shown.add_row("…", f"and {len(classes) - label:,} more")
+            break
+        shown.add_row(
+            str(label), escape(name), f"{count:,}", f"{count / total:.1%}", "█" * max(1, round(24 * count / most))
+        )
+    out.print(shown, "")

@@ -1,0 +1,74 @@
+//! CPU milliseconds per picture of the resize and the final store alone, on one thread, from pixels in memory.
+//!
+//! `cargo run --release --no-default-features --example resize_speed`
+
+use penstock_core::image::emit::{Dtype, Format, Layout};
+use penstock_core::image::filter::{Filter, Scaling};
+use penstock_core::image::ops::Op;
+use penstock_core::image::pixels::Stored;
+use penstock_core::image::program::{Picture, Program, Worker};
+use penstock_core::image::simd::Level;
+
+const SIZE: (u32, u32) = (500, 400);
+const PICTURES: usize = 256;
+
+fn main() {
+    // With an argument only the main case, as often as it says: for a profiler.
+    if let Some(times) = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok()) {
+        let (pixels, mut batch) = (vec![7; 500 * 400 * 3], vec![1; 224 * 224 * 3 * 4 * PICTURES]);
+        for _ in 0..times {
+            measure(Level::best(), Filter::Bilinear, Dtype::Float32, Layout::Nchw, &pixels, &mut batch);
+        }
+        return;
+    }
+    let pixels: Vec<u8> = (0..SIZE.0 * SIZE.1 * 3).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut batch = vec![1_u8; 224 * 224 * 3 * 4 * PICTURES];
+    for level in [Level::best(), Level::Scalar] {
+        for filter in [Filter::Nearest, Filter::Bilinear, Filter::Bicubic] {
+            for (dtype, layout) in [
+                (Dtype::Float32, Layout::Nchw),
+                (Dtype::Float16, Layout::Nchw),
+                (Dtype::Float32, Layout::Nhwc),
+                (Dtype::Uint8, Layout::Nhwc),
+                (Dtype::Uint8, Layout::Nchw),
+            ] {
+                let best =
+                    (0..7).map(|_| measure(level, filter, dtype, layout, &pixels, &mut batch)).fold(f64::MAX, f64::min);
+                println!("{level:?} {filter:?} {dtype:?} {layout:?}: {best:.4} ms");
+            }
+        }
+    }
+}
+
+fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &[u8], batch: &mut [u8]) -> f64 {
+    let format = Format {
+        height: 224,
+        width: 224,
+        channels: 3,
+        dtype,
+        layout,
+        scale: [0.017, 0.0175, 0.0174],
+        bias: [-2.1, -2.0, -1.8],
+    };
+    let crop = Op::RandomResizedCrop {
+        size: (224, 224),
+        scale: (0.08, 1.0),
+        ratio: (0.75, 4.0 / 3.0),
+        scaling: Scaling { filter, antialias: true },
+    };
+    let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
+    let program = Program { ops, apply_exif: false, format, pixels_limit: 1 << 28 };
+    let mut worker = Worker::new(level, format);
+    let start = cpu_ms();
+    for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(PICTURES).enumerate() {
+        let picture = Picture::Pixels { bytes: pixels, size: SIZE, stored: Stored::Rgb8 };
+        program.run(&mut worker, picture, 1, sample as i64, out).expect("good pixels");
+    }
+    (cpu_ms() - start) / PICTURES as f64
+}
+
+/// Milliseconds that this thread has run (Linux).
+fn cpu_ms() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    text.split(' ').next().and_then(|field| field.parse::<f64>().ok()).expect("a number of nanoseconds") / 1e6
+}

@@ -1,0 +1,62 @@
+//! What can be wrong with a JPEG file or with a request to decode it.
+
+use thiserror::Error;
+
+/// Why a picture could not be decoded. Offsets are in bytes from the start of the record.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum JpegError {
+    /// The bytes end before the picture does.
+    #[error("byte {offset}: the file ends inside {what}")]
+    Truncated {
+        /// Where the bytes ran out.
+        offset: usize,
+        /// What was being read.
+        what: &'static str,
+    },
+    /// Bytes that no JPEG file may hold at this place.
+    #[error("byte {offset}: {what}, found {found:#x}")]
+    Corrupt {
+        /// Where it was found.
+        offset: usize,
+        /// The rule that is broken.
+        what: &'static str,
+        /// The offending value.
+        found: u32,
+    },
+    /// A valid file of a kind that another decoder has to read.
+    #[error("byte {offset}: {what} ({found:#x}) is outside what this decoder reads")]
+    Unsupported {
+        /// Where it was found.
+        offset: usize,
+        /// The feature.
+        what: &'static str,
+        /// Its value.
+        found: u32,
+    },
+    /// The picture is larger than the caller allows.
+    #[error("the picture has {pixels} pixels, the limit is {limit}")]
+    TooLarge {
+        /// Width times height.
+        pixels: u64,
+        /// `DecodeOptions::max_pixels`.
+        limit: u64,
+    },
+    /// The region or scale is not possible for this picture.
+    #[error("{what}: the picture is {width}x{height} at this scale")]
+    Request {
+        /// What is wrong with the request.
+        what: &'static str,
+        /// Width at the scale asked for.
+        width: u32,
+        /// Height at the scale asked for.
+        height: u32,
+    },
+    /// Entry points that do not fit the picture.
+    #[error("entry points, byte {offset}: {what}")]
+    EntryPoints {
+        /// Byte of the serialised index, or of the picture.
+        offset: usize,
+        /// What does not fit.
+        what: &'static str,
+    },
+}
