@@ -38,7 +38,7 @@ fn record(rng: &mut Rng, top: u64) -> Vec<u8> {
         varint(rng.below(top), &mut integers);
     }
     let mut entries =
-        vec![entry("floats", 2, &floats), entry("ints", 3, &integers), entry("label", 3, &[rng.below(10) as u8])];
+        [entry("floats", 2, &floats), entry("ints", 3, &integers), entry("label", 3, &[rng.below(10) as u8])];
     let turn = rng.below(3) as usize;
     entries.rotate_left(turn);
     let data = block(1, &entries.concat());
