@@ -24,4 +24,4 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks_of(page):
-        exec(compile(block, page, "exec"), names)  # noqa: S102
+        exec(compile(block, page, "exec"), names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import psutil
@@ -13,21 +14,19 @@ from penstock.dataset import Dataset
 from penstock.deliver import find_ranks, open_deliver
 from penstock.engine.lower import Lowered, Where, lower
 from penstock.engine.run import Run
+from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.engine.tune import Depth
 from penstock.engine.workers import usable_cpus
-from penstock.errors import PlanError, ProcessError, StateError
+from penstock.errors import DataError, PlanError, ProcessError, StateError
 from penstock.observe.report import report_text
 from penstock.observe.verdict import judge
 from penstock.order.cursor import Position, Work
-from penstock.plan.nodes import describe, digest
+from penstock.plan.nodes import Read, describe, digest
 from penstock.spec import Ids
 
 _STATE_VERSION = 1
 _SHOWN = 80
-_NO_STATS = {"samples": 0, "verdict": "No batch was made yet.", "bottleneck": "nothing", "stages": []} | dict.fromkeys(
-    ("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0
-)
 
 
 class Loader:
@@ -60,6 +59,8 @@ class Loader:
             raise PlanError(f"cpus={cpus}; at least one thread must work")
         if prefetch is not None and prefetch < 1:
             raise PlanError(f"prefetch={prefetch}; at least one batch must be made ahead")
+        if memory is not None and memory < 1:
+            raise PlanError(f"memory={memory}; batches made ahead take some bytes")
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
@@ -68,8 +69,9 @@ class Loader:
         self._epoch, self._step = 0, 0
         self._chosen = True  # the position was set, not reached by a pass
         self._pass = 0
+        self._one_by_one = False
         self._first_batch_s = 0.0
-        self._last_stats: dict[str, Any] = _NO_STATS
+        self._last_stats = _nothing_yet()
         self._runs: list[tuple[Run, list[Position]]] = []
         weakref.finalize(self, _close_runs, self._runs, self._lowered.slots)
 
@@ -79,36 +81,42 @@ class Loader:
         if not self._chosen and self._step:
             self._epoch, self._step = self._epoch + 1, 0
         self._pass += 1
-        self._chosen = False
+        self._chosen = self._one_by_one = False
         return self._batches(self._pass, len(self))
 
     def _batches(self, this_pass: int, steps: int) -> Iterator[dict[str, Any]]:
         ended = False
         try:
+            self._check_pass(this_pass)
             while self._step < steps:
                 item = self._next_item()
                 columns = list(self._deliver.receive(item.delivered).items())
                 rows = item.rows_per_step
                 for first in range(0, item.steps * rows, rows):
                     self._step += 1
-                    yield (
-                        dict(columns)
-                        if item.steps == 1
-                        else {name: column[first : first + rows] for name, column in columns}
-                    )
-                    if this_pass != self._pass:
-                        raise ProcessError(
-                            "this pass has ended: another pass, set_epoch or load_state_dict came after it"
-                        )
+                    yield {name: column[first : first + rows] for name, column in columns}
+                    self._check_pass(this_pass)
             self._epoch, self._step = self._epoch + 1, 0
             ended = True
         finally:
             if not ended and this_pass == self._pass:
                 self.close()
 
+    def _check_pass(self, this_pass: int) -> None:
+        if this_pass != self._pass:
+            raise ProcessError("this pass has ended: another pass, set_epoch or load_state_dict came after it")
+
     def _next_item(self) -> Item:
         run, position = self._run()
-        item = next(run)
+        try:
+            item = next(run)
+        except DataError:
+            if self._one_by_one or self._lowered.steps_per_item == 1:
+                raise
+            # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
+            self.close()
+            self._one_by_one = True
+            return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - run.started_at
@@ -122,7 +130,8 @@ class Loader:
                 return run, position
             self.close()
         depth = self._depth()
-        run = Run(self._lowered.stages, self._lowered.work_from(self._here), depth)
+        work = self._lowered.work_from(self._here, one_by_one=self._one_by_one)
+        run = Run(self._lowered.stages, work, depth)
         self._first_batch_s = 0.0
         self._runs.append((run, [self._here]))
         return self._runs[0]
@@ -190,8 +199,10 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
         mine = self.state_dict()
-        if state.get("version") != _STATE_VERSION:
-            raise StateError(f"the state has version {state.get('version')!r}; this Penstock reads {_STATE_VERSION}")
+        if missing := sorted(mine.keys() - state.keys()):
+            raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
+        if state["version"] != _STATE_VERSION:
+            raise StateError(f"the state has version {state['version']!r}; this Penstock reads {_STATE_VERSION}")
         if state["data"] != mine["data"]:
             raise StateError(
                 f"the state belongs to other data: {state['samples']:,} samples with digest {state['data']}, here "
@@ -205,7 +216,12 @@ class Loader:
                     f"the state belongs to another plan: verb {number} was {saved!r} and is {here!r}; use the plan that "
                     f"was trained with, or start anew"
                 )
-        self._move_to(self._normal(Position(int(state["epoch"]), int(state["step"]))))
+        position = Position(int(state["epoch"]), int(state["step"]))
+        if position.epoch < 0 or not 0 <= position.step <= len(self):
+            raise StateError(
+                f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
+            )
+        self._move_to(self._normal(position))
 
     def _move_to(self, position: Position) -> None:
         self._pass += 1
@@ -214,12 +230,12 @@ class Loader:
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
-        self._check_step(step)
+        self._check_step(epoch, step)
         return self._lowered.order.ids(epoch, step, 1, self.rank, self.world_size)
 
     def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
-        self._check_step(step)
+        self._check_step(epoch, step)
         lowered = lower(
             self.dataset.source,
             self.dataset.read_ranges,
@@ -232,14 +248,16 @@ class Loader:
             made = stage.work(made)
         return self._deliver.receive(made.delivered)
 
-    def _check_step(self, step: int) -> None:
+    def _check_step(self, epoch: int, step: int) -> None:
+        if epoch < 0:
+            raise PlanError(f"epoch {epoch}: epochs are counted from 0")
         if not 0 <= step < len(self):
             raise PlanError(f"step {step}: an epoch has the steps 0 … {len(self) - 1}")
 
     # Telling
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the pipeline was started, to its end if it was closed: of the whole and, under "stages", of each stage."""
+        """Figures since the running pipeline was started (or of the last that ran): of the whole and, under "stages", of each stage."""
         if not self._runs:
             return self._last_stats
         run = self._runs[0][0]
@@ -265,9 +283,10 @@ class Loader:
 
     def close(self) -> None:
         """Stops all threads and lets memory go; a new pass starts them again."""
-        if self._runs:
-            self._last_stats = self.stats()
+        self._last_stats = self.stats()
         _close_runs(self._runs)
+        for slots in self._lowered.slots:
+            slots.drop()
 
     def __enter__(self) -> Self:
         return self
@@ -276,18 +295,23 @@ class Loader:
         self.close()
 
 
-def _close_runs(runs: list[tuple[Run, list[Position]]], slots: Any = None) -> None:
+def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...] = ()) -> None:
     while runs:
         runs.pop()[0].close()
-    if slots is not None:
-        slots.clear()
+    for ring in slots:
+        ring.clear()
+
+
+def _nothing_yet() -> dict[str, Any]:
+    rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
+    return {"samples": 0, "verdict": "No batch was made yet.", "bottleneck": "nothing", "stages": [], **rates}
 
 
 def _state_of(node: Any) -> str:
-    """A verb as the state holds it: what decides the order in clear, the rest as a digest."""
-    if node.verb in ("shuffle", "batch"):
-        return describe(node)[:_SHOWN]
-    return f"{node.verb} {digest(node)}"
+    """A verb as the state holds it: what decides the order in clear, the rest as a digest; not where the data lies."""
+    if node.verb in ("shuffle", "batch") and len(shown := describe(node)) <= _SHOWN:
+        return shown
+    return f"{node.verb} {digest(replace(node, where='') if isinstance(node, Read) else node)}"
 
 
 def _padded(plan: list[str], other: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -26,6 +27,7 @@ class Channel(Generic[Item]):
         self._next = 0
         self._end: int | None = None
         self._closed = False
+        self._error: BaseException | None = None
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -47,6 +49,8 @@ class Channel(Generic[Item]):
         with self._changed:
             while self._next not in self._items and not self._closed and self._next != self._end:
                 self._changed.wait()
+            if self._error is not None:
+                raise self._error
             if self._closed or self._next == self._end:
                 raise Closed
             number = self._next
@@ -65,6 +69,12 @@ class Channel(Generic[Item]):
         with self._changed:
             self._end = end
             self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Closes the channel; whoever takes from it gets the error."""
+        with self._changed:
+            self._error = error
+        self.close()
 
     def close(self) -> None:
         """Wakes everyone; what was not taken is dropped."""
@@ -114,13 +124,13 @@ class Joined:
     def start(self, name: str, work: Callable[[], None]) -> None:
         """Runs `work` in a thread of its own that does not keep the process alive."""
         thread = threading.Thread(target=work, name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def join(self, timeout_s: float) -> list[str]:
         """Waits for all (but the calling one); the names of those that did not end in time."""
-        mine = threading.current_thread()
-        for thread in self._threads:
-            if thread is not mine:
-                thread.join(timeout_s)
-        return [thread.name for thread in self._threads if thread.is_alive() and thread is not mine]
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        deadline = time.monotonic() + timeout_s
+        for thread in others:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return [thread.name for thread in others if thread.is_alive()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,15 @@ class Lowered:
     stages: tuple[Stage, ...]
     steps_per_item: int
     item_bytes: int
-    slots: Slots
+    slots: tuple[Slots, ...]
 
-    def work_from(self, start: Position) -> Iterator[Work]:
-        """All work from a position on."""
+    def work_from(self, start: Position, *, one_by_one: bool = False) -> Iterator[Work]:
+        """All work from a position on; `one_by_one` makes every step alone."""
         return works(
             start,
             steps_per_epoch=self.order.steps_per_epoch,
             full_steps=self.order.full_steps,
-            steps_per_work=self.steps_per_item,
+            steps_per_work=1 if one_by_one else self.steps_per_item,
         )
 
 
@@ -109,7 +110,7 @@ def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: De
         stages=tuple(maker.stages),
         steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,
-        slots=maker.slots,
+        slots=(maker.slots, maker.record_slots),
     )
 
 
@@ -118,6 +119,7 @@ class _Maker:
 
     def __init__(self, source: Source, read: ReadRanges, order: Order, where: Where, slots: Slots) -> None:
         self.source, self.read, self.order, self.where, self.slots = source, read, order, where, slots
+        self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
         self.stages: list[Stage] = []
         self.spec: dict[str, Field] | None = dict(source.spec)
         self.widest: dict[str, Field] = dict(source.spec)
@@ -144,11 +146,11 @@ def _lower_read(maker: _Maker, _: Node) -> None:
     if maker.source.random_access:
         maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
         return
-    shards, places, slots = maker.source.manifest.stored, Places(maker.source.manifest), Slots()
-
-    def read(shard: Any, offset: Any, length: Any, out: Any, at: Any) -> None:
-        maker.read(shards, shard, offset, length, out, at)
-
+    read, places, slots = (
+        partial(maker.read, maker.source.manifest.stored),
+        Places(maker.source.manifest),
+        maker.record_slots,
+    )
     reading: ReadRecords | ReadBlocks
     if order.block_rows == 1:
         reading = ReadRecords(places, read, slots)
@@ -165,7 +167,7 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
         raise TypeError(node)
     applied = {}
     for name, ops in node.ops:
-        first = _FirstPicture(maker, name, ops)
+        first = _FirstPicture(maker.source, maker.read, name, ops)
         if maker.spec is None:
             applied[name] = _Lazy(ops, first)
             continue
@@ -215,28 +217,21 @@ class _Parse:
 class _FirstPicture:
     """Looks at the first record of a column, for chains whose output's size depends on it."""
 
-    def __init__(self, maker: _Maker, column: str, ops: tuple[Any, ...]) -> None:
-        self._maker, self._column, self._ops = maker, column, ops
+    def __init__(self, source: Source, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
+        self._source, self._read, self._column, self._ops = source, read, column, ops
 
     def size(self) -> tuple[int, int]:
         """(height, width) of the first sample's picture."""
-        item = _first_item(self._maker)
+        item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
+        if not self._source.random_access:
+            read = partial(self._read, self._source.manifest.stored)
+            item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
+        item = _Parse(self._source, Slots(), 1)(item)
         data = item.columns[self._column][0]
-        encoded = data.as_py() if isinstance(data, pa.Scalar) else data
         try:
-            return picture_size(encoded, self._ops)
+            return picture_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
         except ValueError as error:
-            raise DataError(f"{self._maker.source.manifest.place(0)}: {error}") from None
-
-
-def _first_item(maker: _Maker) -> Item:
-    source = maker.source
-    item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
-    if not source.random_access:
-        shards = source.manifest.stored
-        read = ReadRecords(Places(source.manifest), lambda *ranges: maker.read(shards, *ranges), Slots())
-        item = read(item)
-    return _Parse(source, maker.slots, 1)(item)
+            raise DataError(f"{self._source.manifest.place(0)}: {error}") from None
 
 
 class _Lazy:

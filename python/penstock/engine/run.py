@@ -6,7 +6,8 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/con
 2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
    a note that says stage, epoch, step and sample ids, is raised where the batch was asked for. The run is over.
 3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
-   it is working on; nothing is left running. `close` may be called twice and from any thread.
+   it is working on; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
+   meanwhile gets ProcessError.
 4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies.
 5. The process ends with a run going on: it is closed before the interpreter goes.
 6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
@@ -61,10 +62,14 @@ class Run:
         self._channels.append(Channel(depth.out))
         self._threads = Joined()
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
-        for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
-            for number in range(stage.threads):
-                self._threads.start(f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox))
         _running.add(self)
+        try:
+            for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
+                for number in range(stage.threads):
+                    self._threads.start(f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox))
+        except RuntimeError:  # the system has no more threads to give
+            self.close()
+            raise
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -79,7 +84,9 @@ class Run:
         try:
             item = self._take()
         except Closed:
-            raise StopIteration from None
+            if self._channels[-1].end is not None:
+                raise StopIteration from None
+            raise ProcessError("the loader was closed while a batch was awaited; begin a new pass") from None
         waited_s = time.perf_counter() - asked_at
         self.waited_s += waited_s
         self._channels[-1].capacity = self._depth.after_wait(waited_s, len(self._channels[-1]))
@@ -93,17 +100,20 @@ class Run:
             raise
         if isinstance(passed, Failure):
             self.close()
-            raise passed.error
+            try:
+                raise passed.error
+            finally:
+                del passed  # else the error's traceback and this frame would hold each other
         return passed
 
     def close(self) -> None:
         """Stops all threads; see the contract."""
+        if os.getpid() != self._process:
+            return  # a thread of the parent may have held a lock at the fork; here nobody would ever release it
         _running.discard(self)
         self._tickets.close()
         for channel in self._channels:
             channel.close()
-        if os.getpid() != self._process:
-            return
         if left := self._threads.join(_PATIENCE_S):
             warnings.warn(f"penstock: {', '.join(left)} did not stop within {_PATIENCE_S:.0f} s", stacklevel=2)
 
@@ -120,6 +130,8 @@ def _server(
         except Closed:
             if inbox.end is not None:  # the end of the work, and no cancelled run
                 outbox.finish(inbox.end)
+        except BaseException as error:  # none is known that comes here, but a hang would be worse
+            outbox.fail(error)
 
     return serve
 

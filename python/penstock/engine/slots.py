@@ -6,7 +6,9 @@ ring; a user who keeps batches simply owns them, and the ring allocates anew.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +22,8 @@ NewMemory = Callable[[int], Any]
 
 _SMALLEST = 1 << 12
 
+_all: weakref.WeakSet[Slots] = weakref.WeakSet()
+
 
 class Slots:
     """A ring of buffers. Free memory is kept up to `keep_bytes`; `new_memory` may give pinned memory."""
@@ -29,8 +33,9 @@ class Slots:
         self._keep_bytes = keep_bytes
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._free_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection of garbage inside `take` may give memory back in the same thread
         self.made_bytes = 0
+        _all.add(self)
 
     def take(self, size: int) -> Bytes:
         """An uninitialised uint8 array of `size` bytes whose memory returns here when it is dropped."""
@@ -38,9 +43,12 @@ class Slots:
             return np.empty(size, dtype=np.uint8)
         room = _size_class(size)
         with self._lock:
-            found = self._free[room].pop() if self._free[room] else None
-            self._free_bytes -= room if found is not None else 0
-            self.made_bytes += room if found is None else 0
+            free = self._free[room]
+            found = free.pop() if free else None
+            if found is None:
+                self.made_bytes += room
+            else:
+                self._free_bytes -= room
         memory = self._new_memory(room) if found is None else found
         return np.asarray(_Lease(self, memory, room))[:size]
 
@@ -56,12 +64,20 @@ class Slots:
                 self._free[room].append(memory)
                 self._free_bytes += room
 
-    def clear(self) -> None:
-        """Lets go of all free memory, and of what comes back from now on."""
+    def drop(self) -> None:
+        """Lets go of all free memory."""
         with self._lock:
-            self._keep_bytes = 0
             self._free.clear()
             self._free_bytes = 0
+
+    def clear(self) -> None:
+        """Lets go of all free memory, and of what comes back from now on."""
+        self._keep_bytes = 0
+        self.drop()
+
+    def after_fork(self) -> None:
+        """In a child: a thread of the parent may have held the lock, and will never release it here."""
+        self._lock = threading.RLock()
 
 
 def _size_class(size: int) -> int:
@@ -79,3 +95,11 @@ class _Lease:
 
     def __del__(self) -> None:
         self._slots.give_back(self._memory, self._room)
+
+
+def _after_fork() -> None:
+    for slots in list(_all):
+        slots.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -64,21 +64,9 @@ class Order:
         rest = self.samples % self.batch_size and self.last is not Last.DROP
         return self.full_steps + bool(rest)
 
-    @cached_property
-    def _epochs(self) -> object:
-        return lru_cache(maxsize=4)(self._make_epoch)
-
     def epoch(self, epoch: int) -> kernels.EpochOrder:
         """The native order of one epoch."""
-        return self._epochs(epoch)  # type: ignore[operator, no-any-return]
-
-    def _make_epoch(self, epoch: int) -> kernels.EpochOrder:
-        if self.seed is None:
-            return kernels.EpochOrder.natural(self.samples, self.lanes, self.hand, self.block_rows)
-        key = kernels.mix([self.seed, epoch, ORDER_KEY])
-        return kernels.EpochOrder.shuffled(
-            self.samples, self.lanes, self.hand, self.block_rows, self.window_blocks, key
-        )
+        return _epoch_of(self, epoch)
 
     def check_ranks(self, world_size: int) -> None:
         """PlanError if the ranks cannot share the lanes, or the last, short batch leaves one without a row."""
@@ -123,3 +111,11 @@ class Order:
             return np.ones(rows, dtype=bool)
         left = [self.epoch(epoch).lane_rows(lane) - self.full_steps * self.hand for lane in range(*lanes)]
         return (np.arange(self.hand) < np.array(left)[:, None]).reshape(-1)
+
+
+@lru_cache(maxsize=64)
+def _epoch_of(order: Order, epoch: int) -> kernels.EpochOrder:
+    sizes = order.samples, order.lanes, order.hand, order.block_rows
+    if order.seed is None:
+        return kernels.EpochOrder.natural(*sizes)
+    return kernels.EpochOrder.shuffled(*sizes, order.window_blocks, kernels.mix([order.seed, epoch, ORDER_KEY]))

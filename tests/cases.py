@@ -1,0 +1,185 @@
+"""Sources for the contracts: each opens a small dataset whose column "id" (or what `ids_of` says) tells the sample ids."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import penstock as ps
+from conftest import jpeg
+from format import tfrecords
+from penstock.errors import RowError
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate
+from penstock.plan.nodes import Read
+from penstock.shards import Shards
+from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
+
+
+class MemoryStorage:
+    """Files in memory that counts what is read of them: `reads` holds (path, offset, length)."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.reads: list[tuple[str, int, int]] = []
+        self._lock = threading.Lock()
+
+    def list(self, where: str) -> Shards:
+        names = sorted(name for name in self.files if name.startswith(where))
+        sizes = np.array([len(self.files[name]) for name in names], dtype=np.int64)
+        return Shards(pa.array(names, pa.large_string()), sizes, np.zeros(len(names), dtype=np.int64), where)
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        for number, first, size, place in zip(*(a.tolist() for a in (shard, offset, length, at)), strict=True):
+            path = shards.path(number)
+            part = self.files[path][first : first + size]
+            assert len(part) == size, "a range past the end of a file was asked for"
+            out[place : place + size] = np.frombuffer(part, dtype=np.uint8)
+            with self._lock:
+                self.reads.append((path, first, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Numbered:
+    """A small format of blocks: records of varying length that begin with their id as 8 bytes."""
+
+    manifest: Manifest
+    spec: Spec = field(default_factory=lambda: {"id": Field("int64"), "data": Field("bytes")})
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        ids = allocate("id", self.spec["id"], len(samples))
+        for row in range(len(records)):
+            ids[row] = int.from_bytes(records[row][:8], "little", signed=True)
+            if ids[row] != samples[row]:
+                raise RowError(row, f"id {ids[row]} where {samples[row]} belongs", "write the file again")
+        return {"id": ids, "data": records}
+
+
+def numbered_record(number: int) -> bytes:
+    rng = np.random.default_rng(number)
+    return number.to_bytes(8, "little", signed=True) + rng.bytes(int(rng.integers(0, 40)))
+
+
+def numbered(samples: int, shards: int = 3) -> tuple[ps.Dataset, MemoryStorage]:
+    """A dataset of numbered records in files of unequal length, with the storage that counts."""
+    edges = np.sort(np.random.default_rng(samples).integers(0, samples + 1, shards - 1)) if shards > 1 else []
+    edges = [0, *edges, samples]
+    files, lengths, offsets = {}, [], []
+    for shard in range(shards):
+        records = [numbered_record(number) for number in range(edges[shard], edges[shard + 1])]
+        files[f"data/{shard}.rec"] = b"head" + b"".join(records)
+        sizes = np.array([len(record) for record in records], dtype=np.int64)
+        lengths.append(sizes)
+        offsets.append(4 + np.cumsum(sizes) - sizes)
+    storage = MemoryStorage(files)
+    listed = storage.list("data/")
+    manifest = Manifest(
+        "numbered", listed, np.array(edges, dtype=np.int64), np.concatenate(offsets), np.concatenate(lengths)
+    )
+    node = Read(where="data/", format="numbered", columns=(("id", "id"), ("data", "data")))
+    return ps.Dataset(Numbered(manifest), storage.read, (node,)), storage
+
+
+def arrays(samples: int, _: Path | None = None) -> ps.Dataset:
+    """Columns of several kinds in memory."""
+    ids = np.arange(samples)
+    return ps.from_arrays(
+        {
+            "id": ids,
+            "row": np.sqrt(np.arange(samples * 3, dtype=np.float32)).reshape(samples, 3),
+            "text": pa.array([f"text {number}" for number in range(samples)]),
+            "list": pa.array([list(range(number % 4)) for number in range(samples)], pa.large_list(pa.int32())),
+            "none": np.zeros((samples, 0), dtype=np.int16),
+        }
+    )
+
+
+def blocks(samples: int, _: Path | None = None) -> ps.Dataset:
+    return numbered(samples)[0]
+
+
+def folder(samples: int, root: Path | None) -> ps.Dataset:
+    """A folder of small files that look like pictures; their ids stand in their names."""
+    assert root is not None
+    for number in range(samples):
+        path = root / f"class {'ab'[number * 2 // samples]}" / f"{number:04d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff\xd8\xff" + str(number).encode() * (number % 5 + 1))
+    return ps.read(str(root)).map(id_of_path)
+
+
+def id_of_path(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"id": np.array([int(path[-8:-4]) for path in columns["path"].to_pylist()]), **columns}
+
+
+def records(samples: int, root: Path | None) -> ps.Dataset:
+    """tf.train.Example records in files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        messages = [
+            tfrecords.example(
+                id=tfrecords.integers(number),
+                row=tfrecords.floats(number, number / 2),
+                list=tfrecords.integers(*range(number % 4)),
+                text=tfrecords.texts(f"text {number}".encode()),
+            )
+            for number in rows.tolist()
+        ]
+        tfrecords.write(root / f"{shard}.tfrecord", messages)
+    return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
+
+
+RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
+
+SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records}
+
+
+def photographs(samples: int, root: Path) -> ps.Dataset:
+    """A folder of real pictures through a chain of random operations, with their ids from their names."""
+    for number in range(samples):
+        path = root / f"{number:04d}.jpg"
+        path.write_bytes(jpeg(number, 40 + number % 7, 30 + number % 11))
+    chain = [
+        ps.image.Decode(),
+        ps.image.RandomResizedCrop(16),
+        ps.image.RandomHorizontalFlip(),
+        ps.image.Normalize(ps.image.IMAGENET),
+    ]
+    return ps.read(str(root)).shuffle(seed=5).transform(image=chain).map(id_of_path)
+
+
+# Transforms that every source is run through
+
+
+def doubled(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"twice": columns["id"] * 2, **columns}
+
+
+def noisy_row(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    return {"id": row["id"], "noise": rng.random(3), "name": f"row {row['id']}"}
+
+
+TRANSFORMS = {
+    "plain": lambda dataset: dataset,
+    "map": lambda dataset: dataset.map(doubled),
+    "map_rows": lambda dataset: dataset.map_rows(noisy_row),
+}
+
+ORDERS = {
+    "natural": lambda dataset: dataset,
+    "block": lambda dataset: dataset.shuffle(seed=3, block_rows=5),
+    "global": lambda dataset: dataset.shuffle(seed=3, mode="global"),
+}
+
+LAST: dict[str, dict[str, bool]] = {
+    "short": {},
+    "drop": {"drop_last": True},
+    "pad": {"pad": True},
+    "wrap": {"wrap": True},
+}
