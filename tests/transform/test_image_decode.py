@@ -68,7 +68,10 @@ def files() -> dict[str, tuple[bytes, int]]:
         "bmp alpha": (encoded(alpha, "BMP"), 0),
         "gif": (encoded(palette, "GIF"), 0),
         "gif transparent": (encoded(palette, "GIF", transparency=3), 0),
-        "gif animated": (encoded(palette, "GIF", save_all=True, append_images=[picture(*SIZE, seed=4).quantize(90)]), 0),
+        "gif animated": (
+            encoded(palette, "GIF", save_all=True, append_images=[picture(*SIZE, seed=4).quantize(90)]),
+            0,
+        ),
     }
     return found | {f"png 16 {mode}": (sixteen_bit(mode), 0) for mode in ("L", "LA", "RGB", "RGBA")}
 
@@ -142,7 +145,10 @@ def test_damage_anywhere_is_an_error_or_another_picture(name: str) -> None:
         (b"\xff\xd8\xff\xc9\0\x0b\x08\0\x10\0\x10\x01\x01\x11\0", "arithmetic"),
         (b"\xff\xd8\xff\xc0\0\x0b\x0c\0\x10\0\x10\x01\x01\x11\0", "12 bits"),
         (b"\xff\xd8\xff\xc0\0\x0b\x08\0\0\0\0\x01\x01\x11\0", "0 × 0"),
-        (b"\xff\xd8\xff\xc0\0\x0b\x08\xff\xff\xff\xff\x01\x01\x11\0", "65535 × 65535 = 4294836225 pixels, above the limit"),
+        (
+            b"\xff\xd8\xff\xc0\0\x0b\x08\xff\xff\xff\xff\x01\x01\x11\0",
+            "65535 × 65535 = 4294836225 pixels, above the limit",
+        ),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\2\0\0\0", "above the limit"),
         (b"GIF89a\xff\xff\xff\xff\0\0\0", "above the limit"),
         (b"BM" + bytes(12) + struct.pack("<Iii", 40, -5, 5) + bytes(28), "BMP header"),

@@ -79,7 +79,11 @@ class Resize:
         both = _both_sides(self, size)
         _set(self, size=both if isinstance(size, Sequence) else size)
         if self.max_size is not None:
-            _check(self, isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE, "max_size above size, which is one number")
+            _check(
+                self,
+                isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE,
+                "max_size above size, which is one number",
+            )
         _check_interpolation(self, self.interpolation)
 
 
