@@ -138,7 +138,7 @@ class Normalize:
     @property
     def means(self) -> tuple[float, ...]:
         """The mean of each channel."""
-        return tuple(self.mean)
+        return self.mean.mean if isinstance(self.mean, Statistics) else self.mean
 
     @property
     def stds(self) -> tuple[float, ...]:
