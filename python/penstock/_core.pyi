@@ -6,7 +6,27 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-__all__: list[str]
+__all__ = [
+    "EpochOrder",
+    "ExampleParser",
+    "ImageProgram",
+    "WorkProgress",
+    "__version__",
+    "decode_image",
+    "gather_rows",
+    "image_info",
+    "index_tfrecords",
+    "infer_examples",
+    "is_tfrecord",
+    "join_spans",
+    "mix",
+    "read_ranges",
+    "recognise_tfrecord_packing",
+    "stat_files",
+    "unpack_files_once",
+    "walk_files",
+]
+
 __version__: str
 
 _Ids: TypeAlias = npt.NDArray[np.int64]
