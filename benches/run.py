@@ -164,6 +164,11 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
                     skipped.append({"peer": f"{side.peer} {side.variant} ({side.workload})", "reason": str(failure)})
                 else:
                     account(side, line, ours)
+                    if not console.is_terminal:
+                        console.print(
+                            f"{side.workload}  {side.peer} {side.variant}: {line['samples_per_s']:,.0f}",
+                            highlight=False,
+                        )
                     lines[side].append(line)
             progress.advance(task)
     return lines

@@ -67,6 +67,7 @@ def main(peer: str, version: str, table: Table, *, write: Callable[[Data], None]
             json.dumps(line) if arguments.json else f"{peer} {variant}: {line['samples_per_s']:,.0f} samples/s",
             flush=True,
         )
+        os._exit(0)  # an endless feed has threads and workers in mid-batch, and some libraries wait for them
 
 
 def _arguments(peer: str) -> argparse.Namespace:

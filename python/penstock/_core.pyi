@@ -87,7 +87,7 @@ class ExampleParser:
         which: _Ids,
         offset: _Ids,
         length: _Ids,
-        outs: Sequence[_Bytes],
+        outs: Sequence[_Bytes | None],
         threads: int,
     ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
 

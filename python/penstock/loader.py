@@ -27,6 +27,9 @@ from penstock.spec import Ids
 
 _STATE_VERSION = 1
 _SHOWN = 80
+_NO_STATS = {"samples": 0, "verdict": "No batch was made yet.", "bottleneck": "nothing", "stages": []} | dict.fromkeys(
+    ("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0
+)
 
 
 class Loader:

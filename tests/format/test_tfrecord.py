@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from format.tfrecords import (
     GOLDEN,
     block,
@@ -24,7 +25,6 @@ from format.tfrecords import (
     varint,
     write,
 )
-
 from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.protocol import Column
 from penstock.limits import Limits
@@ -56,7 +56,11 @@ PLAIN = ["dense.tfrecord", "ragged.tfrecord", "unpacked.tfrecord", "images.tfrec
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [*((name, name) for name in PLAIN), ("dense_gzip.tfrecord.gz", "dense.tfrecord"), ("dense_zlib.tfrecord", "dense.tfrecord")],
+    [
+        *((name, name) for name in PLAIN),
+        ("dense_gzip.tfrecord.gz", "dense.tfrecord"),
+        ("dense_zlib.tfrecord", "dense.tfrecord"),
+    ],
 )
 def test_values_are_tensorflows(name: str, expected: str, threads: int) -> None:
     wanted = golden(expected + ".json")
@@ -90,7 +94,9 @@ def test_missing_features_take_the_default_or_are_an_error() -> None:
     for key, column in parse(open_files(GOLDEN / "missing.tfrecord", columns=columns)).items():
         assert same(listed(column), wanted[key]), key
     strict = open_files(GOLDEN / "missing.tfrecord", columns={"b": Column(feature="b", shape=())})
-    with pytest.raises(RowError, match=r"feature \"b\": the record lacks it; expected float32; give the column a default") as error:
+    with pytest.raises(
+        RowError, match=r"feature \"b\": the record lacks it; expected float32; give the column a default"
+    ) as error:
         parse(strict)
     assert error.value.row == 0
     empty = parse(open_files(GOLDEN / "missing.tfrecord", columns=["b", "c"]))
@@ -154,7 +160,7 @@ def test_integers_become_other_dtypes_only_exactly(tmp_path: Path, dtype: str, g
 
 def test_a_float_that_becomes_infinite_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [example(x=floats(math.inf)), example(x=floats(1e30))])
-    with pytest.raises(RowError, match="row 1.*does not fit; expected float16"):
+    with pytest.raises(RowError, match=r"row 1.*does not fit; expected float16"):
         parse(open_files(path, columns={"x": Column(feature="x", dtype="float16")}))
 
 
@@ -162,7 +168,9 @@ def test_duplicate_keys_the_last_wins_and_lists_join(tmp_path: Path) -> None:
     twice = block(1, entry("x", integers(1)) + entry("x", integers(2)))
     parts = example(x=integers(1)) + example(x=integers(3))
     joined = example(x=integers(4, 5) + floats(1.0) + integers(6) + integers(7, 300))
-    unknown = varint(9 << 3) + b"\x05" + block(1, block(12, b"zz") + entry("x", integers(8)) + varint(5 << 3 | 5) + b"1234")
+    unknown = (
+        varint(9 << 3) + b"\x05" + block(1, block(12, b"zz") + entry("x", integers(8)) + varint(5 << 3 | 5) + b"1234")
+    )
     groups = varint(7 << 3 | 3) + varint(7 << 3 | 3) + varint(7 << 3 | 4) + varint(7 << 3 | 4) + example(x=integers(9))
     path = write(tmp_path / "a", [twice, parts, joined, unknown, groups])
     got = parse(open_files(path, columns={"x": Column(feature="x", dtype="int64", shape=(None,))}))["x"]
@@ -170,8 +178,12 @@ def test_duplicate_keys_the_last_wins_and_lists_join(tmp_path: Path) -> None:
 
 
 def test_errors_name_feature_expected_and_found(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", [example(x=integers(1), y=floats(1, 2))] * 200 + [example(x=floats(1), y=floats(1, 2, 3))])
-    with pytest.raises(RowError, match='feature "x": found float32, expected int64; give the column the dtype') as error:
+    path = write(
+        tmp_path / "a", [example(x=integers(1), y=floats(1, 2))] * 200 + [example(x=floats(1), y=floats(1, 2, 3))]
+    )
+    with pytest.raises(
+        RowError, match='feature "x": found float32, expected int64; give the column the dtype'
+    ) as error:
         parse(open_files(path, columns=["x"]), threads=2)
     assert error.value.row == 200
     with pytest.raises(RowError, match=r'feature "y": found 3 values, expected float32\(2\)'):
@@ -214,7 +226,9 @@ def test_a_feature_that_only_later_records_have(tmp_path: Path) -> None:
 
 
 def test_shards_and_their_order(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{part}", [example(x=integers(10 * part + row)) for row in range(part)]) for part in range(5)]
+    paths = [
+        write(tmp_path / f"{part}", [example(x=integers(10 * part + row)) for row in range(part)]) for part in range(5)
+    ]
     source = open_files(*paths)
     assert source.manifest.samples == 10
     assert parse(source, [9, 0, 4])["x"].tolist() == [43, 10, 31]
@@ -233,7 +247,7 @@ def test_limits_and_verify(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match="checksum is 0x.*, the file says 0x"):
+    with pytest.raises(DataError, match=r"checksum is 0x.*, the file says 0x"):
         open_files(path)
     assert parse(open_files(path, verify=False))["x"].tolist() == [list(range(100))]
 

@@ -29,9 +29,10 @@ def crc32c(data: bytes) -> int:
 def _table() -> list[int]:
     table = []
     for number in range(256):
+        state = number
         for _ in range(8):
-            number = (number >> 1) ^ (0x82F63B78 if number & 1 else 0)
-        table.append(number)
+            state = (state >> 1) ^ (0x82F63B78 if state & 1 else 0)
+        table.append(state)
     return table
 
 

@@ -62,10 +62,7 @@ def parsed(records, schema):
     columns = tf.io.parse_example(tf.constant(records), schema)
     out = {}
     for name, column in columns.items():
-        if isinstance(column, tf.RaggedTensor):
-            values = column.to_list()
-        else:
-            values = column.numpy().tolist()
+        values = column.to_list() if isinstance(column, tf.RaggedTensor) else column.numpy().tolist()
         out[name] = plain(values)
     return out
 
@@ -141,7 +138,13 @@ def main():
     write("ragged.tfrecord", ragged_rows, schema)
 
     missing = [
-        example(**{"a": integers([row]), **({"b": floats([row / 2])} if row % 3 else {}), **({"c": texts([b"c"])} if row % 4 else {})})
+        example(
+            **{
+                "a": integers([row]),
+                **({"b": floats([row / 2])} if row % 3 else {}),
+                **({"c": texts([b"c"])} if row % 4 else {}),
+            }
+        )
         for row in range(24)
     ]
     missing.append(example(a=integers([99]), b=tf.train.Feature(), c=texts([b"last"])))
@@ -150,7 +153,8 @@ def main():
 
     unpacked = [unpacked_example(RNG.standard_normal(5).astype(np.float32), wide[row : row + 3]) for row in range(12)]
     packed = [
-        example(x=floats(RNG.standard_normal(5).astype(np.float32)), y=integers(wide[row : row + 3])) for row in range(12)
+        example(x=floats(RNG.standard_normal(5).astype(np.float32)), y=integers(wide[row : row + 3]))
+        for row in range(12)
     ]
     schema = {"x": fixed(tf.float32, (5,)), "y": fixed(tf.int64, (3,))}
     mixed = [record for pair in zip(unpacked, packed, strict=True) for record in pair]

@@ -133,7 +133,7 @@ def _show(figures: dict[str, Any]) -> None:
     )
     shown = table("", ">")
     shown.add_row("encoded bytes", f"{size_text(figures['bytes_per_s'])}/s")
-    shown.add_row("CPU time for 1,000 samples", f"{figures['cpu_s_per_1000']:.2f} s")
+    shown.add_row("CPU time for 1,000 samples", f"{1000 * figures['cpu_s_per_1000']:.3g} ms")
     shown.add_row("first batch after", f"{figures['first_batch_s']:.3f} s")
     shown.add_row("peak memory of the process", size_text(figures["peak_memory_bytes"]))
     shown.show_header = False

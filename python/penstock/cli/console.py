@@ -59,5 +59,5 @@ def table(*heads: str, title: str | None = None) -> Table:
     """An empty table; a head that begins with ">" makes a column of figures."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")
     for head in heads:
-        made.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left")
+        made.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
     return made

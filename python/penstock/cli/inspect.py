@@ -19,6 +19,8 @@ _CLASSES_SHOWN = 20
 _TEXT_SHOWN = 60
 _VALUES_SHOWN = 4
 
+_LISTS = (pa.ListScalar, pa.LargeListScalar)
+
 _MANY_FILES, _TINY_BYTES = 10_000, 64_000
 _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
 
@@ -119,7 +121,9 @@ def _holds(column: Any) -> str:
 
 
 def _show_value(column: Any, row: int) -> str:
-    value = column[row].as_py() if isinstance(column, pa.Array) else column[row]
+    value = column[row]
+    if isinstance(value, pa.Scalar):
+        value = value.values.to_numpy(zero_copy_only=False) if isinstance(value, _LISTS) else value.as_py()
     if isinstance(value, bytes):
         return _show_bytes(value)
     if isinstance(value, str):
@@ -128,7 +132,7 @@ def _show_value(column: Any, row: int) -> str:
     if array.ndim == 0:
         return str(array)
     flat = array.reshape(-1)
-    start = ", ".join(map(str, flat[:_VALUES_SHOWN].tolist()))
+    start = ", ".join(f"{number:.6g}" if array.dtype.kind == "f" else str(number) for number in flat[:_VALUES_SHOWN])
     more = ", …" if flat.size > _VALUES_SHOWN else ""
     return f"[{start}{more}] {array.dtype}{array.shape}"
 
@@ -159,9 +163,9 @@ def _show(facts: Mapping[str, Any]) -> None:
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])
-    samples = table("sample", *map(escape, facts["columns"]), title="First samples")
-    for number, sample in enumerate(facts["first_samples"]):
-        samples.add_row(str(number), *map(escape, sample.values()))
+    samples = table("column", *map(str, range(len(facts["first_samples"]))), title="First samples")
+    for name in facts["columns"]:
+        samples.add_row(*(escape(text) for text in (name, *(sample[name] for sample in facts["first_samples"]))))
     out.print(samples)
     for warning in facts["warnings"]:
         out.print(f"\n[yellow]Look out:[/] {escape(warning)}", soft_wrap=True)

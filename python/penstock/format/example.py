@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from penstock.errors import DataError, PlanError
 from penstock.format.protocol import Column, Options
-from penstock.spec import Field, Spans
 from penstock.spec import Column as Values
+from penstock.spec import Field, Spans
 
 #: What the numbers of an int64 feature can become; those of a float32 feature only the last four.
 _NUMBERS = (
@@ -76,8 +76,8 @@ class ExampleColumn:
         if self.form == "ragged":
             return _finish_ragged(part, self.field)
         data, ends, offsets = part
-        kind = pa.LargeStringArray if self.field.dtype == "string" else pa.LargeBinaryArray
-        values = kind.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(data))
+        kind = pa.large_string() if self.field.dtype == "string" else pa.large_binary()
+        values = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
         return pa.LargeListArray.from_arrays(pa.array(offsets), values) if self.field.shape else values
 
 
@@ -110,7 +110,9 @@ def choose_columns(features: Mapping[str, Feature], options: Options, where: str
             name: Column(feature=name) for name, feature in features.items() if feature.kind != "nothing"
         }
         if not wanted:
-            raise PlanError(f"{where}: no feature with values in the first records; name the columns with dtype and shape")
+            raise PlanError(
+                f"{where}: no feature with values in the first records; name the columns with dtype and shape"
+            )
     else:
         names = [asked] if isinstance(asked, str) else asked
         pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]

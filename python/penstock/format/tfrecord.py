@@ -49,11 +49,8 @@ class TFRecordSource:
             for column in self.columns
             if column.form == "fixed"
         }
-        nothing = np.empty(0, dtype=np.uint8)
-        outs = [_bytes_of(arrays.get(column.name, nothing.copy())) for column in self.columns]  # native code borrows each
-        filled = self.parser.parse(
-            list(records.buffers), records.which, records.offset, records.length, outs, threads
-        )
+        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
+        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
         return {
             column.name: arrays[column.name] if column.name in arrays else column.finish(part, records)
             for column, part in zip(self.columns, filled, strict=True)
@@ -95,8 +92,8 @@ def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[st
     first = 0
     shard = int(manifest.shard_of(np.array([first], dtype=np.int64))[0])
     last = min(int(manifest.first_sample[shard + 1]), first + INFER_RECORDS)
-    assert manifest.offset is not None  # noqa: S101
-    assert manifest.length is not None  # noqa: S101
+    assert manifest.offset is not None
+    assert manifest.length is not None
     ends = manifest.offset[first:last] + manifest.length[first:last]
     records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
     numbers = np.zeros(records, dtype=np.int64)

@@ -116,7 +116,9 @@ def _unpack(shards: Shards, packing: Ids, keys: list[str], options: Options) -> 
     """Unpacks shards into the cache: (path, size) of each."""
     folder = cache_folder("unpacked")
     if folder is None:
-        raise SourceError(f"{shards.path(0)}: a packed file is unpacked to the cache first, and there is no cache to use")
+        raise SourceError(
+            f"{shards.path(0)}: a packed file is unpacked to the cache first, and there is no cache to use"
+        )
     targets = [os.path.join(folder, key) for key in keys]
     scratch = [f"{target}.{uuid.uuid4().hex}.tmp" for target in targets]
     room = max(0, shutil.disk_usage(folder).free - RESERVE_BYTES)

@@ -1,6 +1,7 @@
 """Pictures: a chain of operations fused into one native call per batch, which writes straight into the batch.
 
-fuse([Decode(), RandomResizedCrop(224), Normalize(IMAGENET)], Field("bytes"), …).field == Field("float32", (3, 224, 224))
+With ops = [Decode(), RandomResizedCrop(224), Normalize(IMAGENET)],
+fuse(ops, Field("bytes"), …).field == Field("float32", (3, 224, 224)).
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What a byte has become: byte × scale + bias by channel, as dtype. `one` is the number that white has, if still known."""
+    """What a byte has become: byte × scale + bias by channel, as dtype.
+
+    one: the number that 255 has become; None once the channels differ.
+    """
 
     dtype: str = "uint8"
     scale: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -118,14 +122,10 @@ class ImageKernel:
         Raises RowError about the lowest row that is damaged, too large, or of another size than the batch.
         """
         rows = len(samples)
-        if (
-            out.shape != (rows, *self.field.shape)
-            or out.itemsize != self.field.numpy_dtype.itemsize
-            or len(column) != rows
-        ):
-            raise ValueError(
-                f"{len(column)} rows and {rows} samples into {out.dtype}{out.shape}, not {self.field} a row"
-            )
+        fits = out.shape == (rows, *self.field.shape) and out.itemsize == self.field.numpy_dtype.itemsize
+        if not fits or len(column) != rows:
+            found = f"{len(column)} rows and {rows} samples into {out.dtype}{out.shape}"
+            raise ValueError(f"{found}: give an array of {self.field} a row")
         if not out.flags.c_contiguous:
             raise ValueError("an array that is not contiguous")
         if rows == 0:
@@ -136,8 +136,16 @@ class ImageKernel:
             self._program.run_dense(np.ascontiguousarray(column), samples, key, out, threads)
             return
         spans = column if isinstance(column, Spans) else _spans(column)
-        places = (np.ascontiguousarray(part, dtype=np.int64) for part in (spans.which, spans.offset, spans.length))
-        self._program.run(list(spans.buffers), *places, samples, key, out, threads)
+        self._program.run(
+            list(spans.buffers),
+            np.ascontiguousarray(spans.which, dtype=np.int64),
+            np.ascontiguousarray(spans.offset, dtype=np.int64),
+            np.ascontiguousarray(spans.length, dtype=np.int64),
+            samples,
+            key,
+            out,
+            threads,
+        )
 
 
 def fuse(
@@ -149,8 +157,8 @@ def fuse(
 ) -> ImageKernel:
     """One kernel for a chain of operations on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
 
-    size_of_first: the (height, width) of the first picture as `picture_size` gives it; called only where no operation
-    fixes the size. Raises PlanError if the chain cannot work.
+    size_of_first: gives the (height, width) of the first picture, as `picture_size` does; called only where no
+    operation fixes the size. Raises PlanError if the chain cannot work.
     """
     chain = _checked(ops, source)
     probe = chain.program(1, 1, limits)

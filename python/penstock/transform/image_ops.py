@@ -1,4 +1,4 @@
-"""The operations on pictures, described: frozen, checked when made, plain values only (so that they can be written as JSON).
+"""The operations on pictures, described: frozen, checked when made, plain values only (they can be written as JSON).
 
 Names, defaults and the order of arguments are torchvision v2's. Sizes are (height, width).
 """
@@ -56,7 +56,8 @@ class RandomResizedCrop:
     antialias: bool = True
 
     def __post_init__(self) -> None:
-        _set(self, size=_both_sides(self, self.size), scale=_range(self, self.scale), ratio=_range(self, self.ratio))
+        _set(self, size=_both_sides(self, self.size))
+        _set(self, scale=_range(self, self.scale), ratio=_range(self, self.ratio))
         _check(self, self.scale[0] > 0 and self.ratio[0] > 0, "scale and ratio above 0")
         _check_interpolation(self, self.interpolation)
 
@@ -74,14 +75,11 @@ class Resize:
     antialias: bool = True
 
     def __post_init__(self) -> None:
-        size = self.size
-        if not isinstance(size, int):
-            size = _both_sides(self, size[0]) if len(size) == 1 else _both_sides(self, size)
-            size = size[0] if len(self.size) == 1 else size  # type: ignore[arg-type]
-        _set(self, size=size)
-        _check(self, _is_side(size) if isinstance(size, int) else True, "a size from 1 to 65,536")
+        size = self.size[0] if isinstance(self.size, Sequence) and len(self.size) == 1 else self.size
+        both = _both_sides(self, size)
+        _set(self, size=both if isinstance(size, Sequence) else size)
         if self.max_size is not None:
-            _check(self, isinstance(size, int) and size < self.max_size, "max_size above size, which is one number")
+            _check(self, isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE, "max_size above size, which is one number")
         _check_interpolation(self, self.interpolation)
 
 
@@ -136,7 +134,7 @@ class Normalize:
     @property
     def means(self) -> tuple[float, ...]:
         """The mean of each channel."""
-        return self.mean
+        return tuple(self.mean)
 
     @property
     def stds(self) -> tuple[float, ...]:
@@ -202,8 +200,9 @@ def _is_side(size: object) -> bool:
 
 
 def _both_sides(op: object, size: int | Sequence[int]) -> Pair:
-    sides = (size, size) if isinstance(size, int) else tuple(size)
-    _check(op, len(sides) == 2 and all(_is_side(side) for side in sides), "a size from 1 to 65,536, or (height, width)")
+    sides = tuple(size) if isinstance(size, Sequence) else (size, size)
+    is_size = len(sides) == 2 and all(_is_side(side) for side in sides)
+    _check(op, is_size, "a size from 1 to 65,536, or (height, width)")
     return sides[0], sides[1]
 
 
@@ -222,6 +221,6 @@ def _dtype_name(dtype: Any) -> str:
     if name in _DTYPES:
         return name
     try:
-        return np.dtype(dtype).name
+        return str(np.dtype(dtype).name)
     except TypeError:
         return name

@@ -160,7 +160,10 @@ fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()> {
     Err(misuse("which, offset and length must be equally long"))
 }
 
-/// The features of records, sorted by name: (name, kind, mixed kinds, records that have it, fewest values, most values).
+/// Name, kind, mixed kinds, records that have it, fewest values, most values.
+type FeatureRow = (String, &'static str, bool, usize, usize, usize);
+
+/// The features of records, sorted by name.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 fn infer_examples(
@@ -170,7 +173,7 @@ fn infer_examples(
     offset: Ids<'_>,
     length: Ids<'_>,
     verify: bool,
-) -> PyResult<Vec<(String, &'static str, bool, usize, usize, usize)>> {
+) -> PyResult<Vec<FeatureRow>> {
     let buffers = slices(&buffers)?;
     let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
     check_spans(which, offset, length)?;
@@ -221,7 +224,7 @@ impl ExampleParser {
         Ok(Self(Parser::new(features, columns, verify, values_limit)))
     }
 
-    /// Parses records. `outs`: the bytes of each fixed column's array, empty arrays for the others. For each column:
+    /// Parses records. `outs`: the bytes of each fixed column's array, None for the others. For each column:
     /// None for fixed, (which, offset, length) for spans, (values' bytes, offsets) for ragged, (bytes, ends, offsets) for texts.
     #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn parse<'py>(
@@ -231,13 +234,17 @@ impl ExampleParser {
         which: Ids<'py>,
         offset: Ids<'py>,
         length: Ids<'py>,
-        mut outs: Vec<Out<'py>>,
+        mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
         let buffers = slices(&buffers)?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         check_spans(which, offset, length)?;
-        let outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
+        let outs = outs.iter_mut().map(|out| match out {
+            Some(out) => out.as_slice_mut(),
+            None => Ok(&mut [][..]),
+        });
+        let outs = outs.collect::<Result<Vec<_>, _>>()?;
         self.check_outs(which.len(), &outs)?;
         let records = Records { buffers: &buffers, which, offset, length };
         let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };

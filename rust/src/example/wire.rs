@@ -104,6 +104,17 @@ impl<'a> Cursor<'a> {
                     self.at = next;
                     return Ok(join_sevens(word & (u64::MAX >> (64 - bits))));
                 }
+            } else if let Some(&[ninth, tenth]) =
+                self.bytes.get(self.at + 8..self.at + 10).and_then(<[u8]>::first_chunk)
+                && (ninth < 0x80 || tenth < 0x80)
+            {
+                let next = self.at + if ninth < 0x80 { 9 } else { 10 };
+                if next <= self.end {
+                    self.at = next;
+                    let high = u64::from(ninth & 0x7F) << 56;
+                    let top = if ninth < 0x80 { 0 } else { u64::from(tenth) << 63 };
+                    return Ok(join_sevens(word) | high | top);
+                }
             }
         }
         self.slow_varint()
@@ -113,6 +124,7 @@ impl<'a> Cursor<'a> {
     fn slow_varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0;
         for (place, &byte) in self.bytes[self.at.min(self.end)..self.end].iter().take(10).enumerate() {
+            // Of the tenth byte only the lowest bit counts, as in every reader of protocol buffers.
             value |= u64::from(byte & 0x7F) << (7 * place);
             if byte < 0x80 {
                 self.at += place + 1;

@@ -1,8 +1,8 @@
 //! Which source pixels make an output pixel, and with what weights.
 //!
 //! The supports and weights are those of Pillow's `ImagingResample` (Pillow, `src/libImaging/Resample.c`): the filter is
-//! widened by the scale when the picture shrinks. Weights are rounded to 16-bit fixed point and sum to one exactly, so
-//! that a flat picture stays flat.
+//! widened by the scale when the picture shrinks. A bilinear weight is one 16-bit number, which keeps the result within
+//! one level of Pillow's; a bicubic weight is two, which together are Pillow's own 22 bits.
 
 /// The shape of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,9 @@ pub struct Scaling {
     /// Whether the filter is widened by the scale, as Pillow always does; without, as `torch.nn.functional.interpolate`.
     pub antialias: bool,
 }
+
+/// Pillow's `PRECISION_BITS`.
+const PILLOW_BITS: u32 = 22;
 
 /// How one axis of a picture is resized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +51,13 @@ pub struct Axis {
     pub first: Vec<u32>,
     /// Number of weights kept for each output pixel, the largest number that one needs.
     pub taps: usize,
-    /// Weights, `taps` for each output pixel, zero where one needs fewer.
+    /// Weights, `taps` for each output pixel, zero where one needs fewer; in units of `1 << fine_bits`.
     pub weights: Vec<i16>,
-    /// One is `1 << precision`.
+    /// What is to be added to each weight, in units of one; empty if there is nothing.
+    pub fine: Vec<i16>,
+    /// Bits of the fine weights; 0 without them.
+    pub fine_bits: u32,
+    /// A sum of products is shifted by this; one is `1 << precision`.
     pub precision: u32,
     lengths: Vec<u32>,
     raw: Vec<f64>,
@@ -76,9 +83,12 @@ impl Axis {
     pub fn compute(&mut self, task: &AxisTask, scaling: Scaling) {
         let scale = f64::from(task.source) / f64::from(task.target);
         let widening = if scaling.antialias { scale.max(1.0) } else { 1.0 };
-        // No weight exceeds 2 / widening (the filter cut in half at an edge), so this precision fits 16 bits; it follows
-        // from the scale alone, so that a window has the same bits as the whole.
-        self.precision = 14 + ((widening / 2.0).max(1.0).log2() as u32).min(8);
+        // No weight exceeds 1 (bicubic: 2), nor 2 / widening (the filter cut in half at an edge), so this fits 16 bits; it
+        // follows from the scale alone, so that a window has the same bits as the whole.
+        let coarse =
+            15 + ((widening / 2.0).max(1.0).log2() as u32).min(7) - u32::from(scaling.filter == Filter::Bicubic);
+        self.fine_bits = if scaling.filter == Filter::Bicubic { PILLOW_BITS - coarse } else { 0 };
+        self.precision = coarse + self.fine_bits;
         match scaling.filter {
             Filter::Nearest => self.nearest(task, scale),
             Filter::Bilinear if task.source == task.target => self.nearest(task, scale),
@@ -123,10 +133,16 @@ impl Axis {
     /// Keeps all `taps` of every output pixel below `size`, by moving the first to the left, with zero weights before.
     pub fn keep_inside(&mut self, size: u32) {
         let room = size.saturating_sub(self.taps as u32);
-        for (first, weights) in self.first.iter_mut().zip(self.weights.chunks_exact_mut(self.taps)) {
+        for (index, first) in self.first.iter_mut().enumerate() {
             let back = first.saturating_sub(room);
-            weights.rotate_right(back as usize);
-            *first -= back;
+            if back > 0 {
+                let part = index * self.taps..(index + 1) * self.taps;
+                self.weights[part.clone()].rotate_right(back as usize);
+                if let Some(fine) = self.fine.get_mut(part) {
+                    fine.rotate_right(back as usize);
+                }
+                *first -= back;
+            }
         }
     }
 
@@ -135,11 +151,12 @@ impl Axis {
         self.first.clear();
         self.lengths.clear();
         self.weights.clear();
+        self.fine.clear();
     }
 
     fn nearest(&mut self, task: &AxisTask, scale: f64) {
         self.clear(1);
-        self.precision = 14;
+        (self.precision, self.fine_bits) = (14, 0);
         // Pillow adds up the steps (ImagingScaleAffine), which decides where a centre falls between two pixels.
         self.raw.clear();
         let mut centre = scale * 0.5;
@@ -195,25 +212,54 @@ impl Axis {
 
     fn quantise(&mut self, mirrored: bool, room: usize) {
         self.taps = self.lengths.iter().copied().max().unwrap_or(1) as usize;
-        self.weights.resize(self.taps * self.first.len(), 0);
-        let rows = self.weights.chunks_exact_mut(self.taps).zip(self.raw.chunks_exact(room)).zip(&self.lengths);
-        for ((weights, raw), &length) in rows {
-            let length = length as usize;
-            let (mut left, mut largest) = (1_i32 << self.precision, 0);
-            for tap in 0..length {
-                // Half away from zero, as Pillow does.
-                let value = (raw[tap] + 0.5_f64.copysign(raw[tap])) as i32;
-                left -= value;
-                weights[tap] = value as i16;
-                if weights[tap] > weights[largest] {
-                    largest = tap;
+        let size = self.taps * self.first.len();
+        self.weights.resize(size, 0);
+        self.fine.resize(if self.fine_bits > 0 { size } else { 0 }, 0);
+        for (index, (raw, &length)) in self.raw.chunks_exact(room).zip(&self.lengths).enumerate() {
+            let raw = &raw[..length as usize];
+            let part = index * self.taps..index * self.taps + raw.len();
+            let weights = &mut self.weights[part.clone()];
+            if self.fine_bits > 0 {
+                split(raw, self.fine_bits, weights, &mut self.fine[part.clone()]);
+            } else {
+                round(raw, 1 << self.precision, weights);
+            }
+            if mirrored {
+                weights.reverse();
+                if let Some(fine) = self.fine.get_mut(part) {
+                    fine.reverse();
                 }
             }
-            weights[largest] += left as i16;
-            if mirrored {
-                weights[..length].reverse();
-            }
         }
+    }
+}
+
+/// Half away from zero, as Pillow does.
+fn nearest_integer(value: f64) -> i32 {
+    (value + 0.5_f64.copysign(value)) as i32
+}
+
+/// Rounds to weights whose sum is `one`, so that a flat picture stays flat (one that stands alone may lack the last bit).
+fn round(raw: &[f64], one: i32, weights: &mut [i16]) {
+    let (mut left, mut largest) = (one, 0);
+    for (tap, &raw) in raw.iter().enumerate() {
+        let value = nearest_integer(raw).min(i32::from(i16::MAX));
+        left -= value;
+        weights[tap] = value as i16;
+        if weights[tap] > weights[largest] {
+            largest = tap;
+        }
+    }
+    weights[largest] = (i32::from(weights[largest]) + left).min(i32::from(i16::MAX)) as i16;
+}
+
+/// Splits Pillow's integer weights into an upper part and a signed lower part of `bits` bits.
+fn split(raw: &[f64], bits: u32, upper: &mut [i16], lower: &mut [i16]) {
+    for (tap, &raw) in raw.iter().enumerate() {
+        let value = nearest_integer(raw);
+        let high = (value + (1 << (bits - 1))) >> bits;
+        upper[tap] = high as i16;
+        lower[tap] = (value - (high << bits)) as i16;
     }
 }
 

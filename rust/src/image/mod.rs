@@ -16,3 +16,5 @@ pub mod resample;
 mod resample_avx2;
 pub mod simd;
 pub mod single;
+#[cfg(test)]
+mod tests;

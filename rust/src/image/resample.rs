@@ -178,13 +178,45 @@ impl Resampler {
         let (taps, row_pitch) = (self.vertical.taps, 3 * self.pitch);
         self.places.clear();
         self.places.extend((first..first + length).map(|row| (row % taps * row_pitch) as u32));
-        let weights = &self.vertical.weights[self.next * taps..][..length];
         if length == 1 {
             // The one weight is one.
             self.output.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
         } else {
-            self.level.vertical(&self.ring, &self.places, weights, self.vertical.precision, &mut self.output);
+            let sum = Sum::new(&self.vertical, self.next, length);
+            self.level.vertical(&self.ring, &self.places, &sum, &mut self.output);
         }
+    }
+}
+
+/// The weights of one output row, and how a sum is rounded.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum<'a> {
+    /// One for each source row.
+    pub weights: &'a [i16],
+    /// One for each source row, or none.
+    pub fine: &'a [i16],
+    /// See [`Axis::fine_bits`].
+    pub fine_bits: u32,
+    /// See [`Axis::precision`].
+    pub precision: u32,
+}
+
+impl<'a> Sum<'a> {
+    /// The first `length` weights of output row or column `index`.
+    #[must_use]
+    pub fn new(axis: &'a Axis, index: usize, length: usize) -> Self {
+        let part = index * axis.taps..index * axis.taps + length;
+        let fine = axis.fine.get(part.clone()).unwrap_or_default();
+        Self { weights: &axis.weights[part], fine, fine_bits: axis.fine_bits, precision: axis.precision }
+    }
+
+    fn weight(&self, tap: usize) -> i32 {
+        let fine = self.fine.get(tap).copied().unwrap_or(0);
+        (i32::from(self.weights[tap]) << self.fine_bits) + i32::from(fine)
+    }
+
+    fn round(&self, sum: i32) -> u8 {
+        ((sum + (1 << (self.precision - 1))) >> self.precision).clamp(0, 255) as u8
     }
 }
 
@@ -192,28 +224,24 @@ impl Resampler {
 pub fn horizontal(axis: &Axis, row: &[u8], out: &mut [u8], pitch: usize) {
     let (red, rest) = out.split_at_mut(pitch);
     let (green, blue) = rest.split_at_mut(pitch);
-    let half = 1_i32 << (axis.precision - 1);
-    for (index, (&first, weights)) in axis.first.iter().zip(axis.weights.chunks_exact(axis.taps)).enumerate() {
-        let pixels = row[first as usize * 3..].chunks_exact(3);
-        let mut sums = [half; 3];
-        for (&weight, pixel) in weights.iter().zip(pixels) {
+    for (index, &first) in axis.first.iter().enumerate() {
+        let sum = Sum::new(axis, index, axis.taps);
+        let mut sums = [0; 3];
+        for (tap, pixel) in row[first as usize * 3..].as_chunks::<3>().0.iter().take(axis.taps).enumerate() {
+            let weight = sum.weight(tap);
             for (sum, &value) in sums.iter_mut().zip(pixel) {
-                *sum += i32::from(weight) * i32::from(value);
+                *sum += weight * i32::from(value);
             }
         }
-        let [r, g, b] = sums.map(|sum| (sum >> axis.precision).clamp(0, 255) as u8);
-        (red[index], green[index], blue[index]) = (r, g, b);
+        [red[index], green[index], blue[index]] = sums.map(|value| sum.round(value));
     }
 }
 
 /// The vertical pass in plain code: the weighted sum of the ring's rows that begin at `places`.
-pub fn vertical(ring: &[u8], places: &[u32], weights: &[i16], precision: u32, out: &mut [u8]) {
+pub fn vertical(ring: &[u8], places: &[u32], sum: &Sum<'_>, out: &mut [u8]) {
     for (column, value) in out.iter_mut().enumerate() {
-        let sum: i32 = places
-            .iter()
-            .zip(weights)
-            .map(|(&place, &weight)| i32::from(ring[place as usize + column]) * i32::from(weight))
-            .sum();
-        *value = ((sum + (1 << (precision - 1))) >> precision).clamp(0, 255) as u8;
+        let products =
+            places.iter().enumerate().map(|(tap, &place)| i32::from(ring[place as usize + column]) * sum.weight(tap));
+        *value = sum.round(products.sum());
     }
 }

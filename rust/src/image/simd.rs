@@ -2,7 +2,7 @@
 
 use super::emit::{self, Affine, Dtype};
 use super::filter::Axis;
-use super::resample::{self, Planes};
+use super::resample::{self, Planes, Sum};
 #[cfg(target_arch = "x86_64")]
 use super::{emit_avx2, resample_avx2};
 
@@ -76,11 +76,11 @@ impl Level {
     }
 
     /// The vertical pass; `out` holds a whole number of 32 bytes.
-    pub fn vertical(self, ring: &[u8], places: &[u32], weights: &[i16], precision: u32, out: &mut [u8]) {
+    pub fn vertical(self, ring: &[u8], places: &[u32], sum: &Sum<'_>, out: &mut [u8]) {
         match self {
-            Self::Scalar => resample::vertical(ring, places, weights, precision, out),
+            Self::Scalar => resample::vertical(ring, places, sum, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(token) => resample_avx2::vertical(token, ring, places, weights, precision, out),
+            Self::Avx2(token) => resample_avx2::vertical(token, ring, places, sum, out),
         }
     }
 

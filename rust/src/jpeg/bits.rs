@@ -1,4 +1,5 @@
 //! Bits of entropy-coded data (ITU T.81, F.2.2.5): 64 at a time, byte stuffing removed on the way.
+#![allow(unsafe_code)] // One load of 8 bytes, in the innermost loop, whose place is checked by one comparison.
 
 /// Reads bits of one scan, most significant first. Small and copied freely: the decoding loops keep it in registers.
 ///
@@ -9,10 +10,12 @@ pub(super) struct Bits<'a> {
     data: &'a [u8],
     /// Next byte to load.
     pos: usize,
+    /// Below this place 8 bytes can be loaded at once.
+    fast_end: usize,
     /// Unread bits, left-aligned; below the `count` highest there may be bits that will be loaded again.
     pub buffer: u64,
-    /// Number of unread bits, at most 63.
-    pub count: u32,
+    /// Number of unread bits in the lowest 6 bits; above them there is rubbish (saves a mask per symbol).
+    count: u32,
     /// Zero bits appended so far.
     padding: u32,
 }
@@ -20,7 +23,7 @@ pub(super) struct Bits<'a> {
 impl<'a> Bits<'a> {
     /// Starts at a byte of `data`, after its first `bit` bits.
     pub fn new(data: &'a [u8], pos: usize, bit: u32) -> Self {
-        let mut bits = Self { data, pos, buffer: 0, count: 0, padding: 0 };
+        let mut bits = Self { data, pos, fast_end: data.len().saturating_sub(7), buffer: 0, count: 0, padding: 0 };
         bits.refill();
         bits.consume(bit);
         bits
@@ -29,65 +32,38 @@ impl<'a> Bits<'a> {
     /// Makes at least 56 bits available.
     #[inline(always)]
     pub fn refill(&mut self) {
-        if let Some(next) = self.data.get(self.pos..).and_then(|rest| rest.first_chunk::<8>()) {
-            let next = u64::from_be_bytes(*next);
+        if self.pos < self.fast_end {
+            // SAFETY: `fast_end` is at most `data.len() - 7`, so 8 bytes from `pos` on are inside `data`.
+            let next = unsafe { self.data.as_ptr().add(self.pos).cast::<[u8; 8]>().read() };
+            let next = u64::from_be_bytes(next);
             // The highest bit of every byte that is 0xFF (a byte 0xFE before one may be marked too: harmless).
             let stuffed = next & !next.wrapping_add(0x0101_0101_0101_0101) & 0x8080_8080_8080_8080;
-            if stuffed >> (self.count | 7) == 0 {
-                self.buffer |= next >> self.count;
-                self.pos += ((63 - self.count) >> 3) as usize;
-                self.count |= 56;
+            if stuffed.wrapping_shr(self.count | 7) == 0 {
+                self.buffer |= next.wrapping_shr(self.count);
+                self.pos += ((self.count >> 3 & 7) ^ 7) as usize;
+                self.count = self.count & 7 | 56;
                 return;
             }
         }
-        *self = self.refill_slowly();
+        // Numbers in and out, so that a `Bits` on the stack never has to be in memory.
+        let (buffer, state) = refill_slowly(self.data, self.pos, self.buffer, self.count & 63);
+        self.buffer = buffer;
+        self.count = (state & 63) as u32;
+        self.padding += (state >> 8 & 0xFF) as u32;
+        self.pos = (state >> 16) as usize;
     }
 
-    #[cold]
-    #[inline(never)]
-    fn refill_slowly(mut self) -> Self {
-        if self.count == 0 {
-            self.buffer = 0;
-        } else {
-            self.buffer &= u64::MAX << (64 - self.count);
-        }
-        while self.count < 56 {
-            let byte = match self.data.get(self.pos) {
-                Some(&byte) if byte != 0xFF => {
-                    self.pos += 1;
-                    byte
-                }
-                Some(_) if self.data.get(self.pos + 1) == Some(&0) => {
-                    self.pos += 2;
-                    0xFF
-                }
-                // Fill bytes before a stuffed zero: libjpeg reads the run as one 0xFF.
-                Some(_) if self.data.get(self.pos + 1) == Some(&0xFF) => {
-                    self.pos += 1;
-                    continue;
-                }
-                _ => {
-                    self.padding += 8;
-                    0
-                }
-            };
-            self.buffer |= u64::from(byte) << (56 - self.count);
-            self.count += 8;
-        }
-        self
-    }
-
-    /// Drops `len` bits, which must be available (`len` is taken modulo 64).
+    /// Drops `len` bits, which must be available. Only the lowest 6 bits of `len` count.
     #[inline(always)]
     pub fn consume(&mut self, len: u32) {
         self.buffer = self.buffer.wrapping_shl(len);
-        self.count = self.count.wrapping_sub(len & 63);
+        self.count = self.count.wrapping_sub(len);
     }
 
     /// Whether bits were consumed that the data does not have.
     #[inline(always)]
     pub fn exhausted(&self) -> bool {
-        self.padding > self.count
+        self.padding > self.count & 63
     }
 
     /// Whether the data ended, rather than a marker having been met.
@@ -103,7 +79,7 @@ impl<'a> Bits<'a> {
     /// Place of the next unread bit: byte in the data and bit in that byte (0 is the highest). `start` is the first
     /// byte of the segment. `None` if fill bytes inside the data make the way back ambiguous.
     pub fn place(&self, start: usize) -> Option<(usize, u32)> {
-        let unread = self.count.checked_sub(self.padding)?;
+        let unread = (self.count & 63).checked_sub(self.padding)?;
         let mut pos = self.pos;
         for _ in 0..unread.div_ceil(8) {
             pos = pos.checked_sub(1).filter(|&pos| pos >= start)?;
@@ -135,4 +111,37 @@ impl<'a> Bits<'a> {
             }
         }
     }
+}
+
+/// Loads byte by byte until at least 56 bits are there. Returns the buffer, and in one number the next place (from bit
+/// 16), the zero bits appended (from bit 8) and the number of bits.
+#[cold]
+#[inline(never)]
+fn refill_slowly(data: &[u8], mut pos: usize, mut buffer: u64, mut count: u32) -> (u64, u64) {
+    let mut padding = 0;
+    buffer &= !(u64::MAX >> count);
+    while count < 56 {
+        let byte = match data.get(pos) {
+            Some(&byte) if byte != 0xFF => {
+                pos += 1;
+                byte
+            }
+            Some(_) if data.get(pos + 1) == Some(&0) => {
+                pos += 2;
+                0xFF
+            }
+            // Fill bytes before a stuffed zero: libjpeg reads the run as one 0xFF.
+            Some(_) if data.get(pos + 1) == Some(&0xFF) => {
+                pos += 1;
+                continue;
+            }
+            _ => {
+                padding += 8;
+                0
+            }
+        };
+        buffer |= u64::from(byte) << (56 - count);
+        count += 8;
+    }
+    (buffer, (pos as u64) << 16 | padding << 8 | u64::from(count))
 }

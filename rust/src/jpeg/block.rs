@@ -25,14 +25,14 @@ fn lookup(table: &HuffmanTable, bits: &Bits) -> u32 {
     table.lookup[(bits.buffer >> (64 - LOOKUP_BITS)) as usize]
 }
 
-/// The signed value behind the code of `entry` (T.81, figure F.12), without a branch; 0 for size 0.
+/// The signed value (T.81, figure F.12) behind the code of `entry`, which must have a size of at least 1.
 #[inline(always)]
-fn value(buffer: u64, entry: u32) -> i32 {
-    let size = entry >> 16;
+fn value(buffer: u64, entry: u32) -> i64 {
     let rest = buffer.wrapping_shl(entry >> 8);
-    let magnitude = (rest >> 1).wrapping_shr(63u32.wrapping_sub(size)) as i64;
+    // A leading 0 means a negative number: minus the complement of its bits.
     let is_negative = !((rest as i64) >> 63);
-    (magnitude + (is_negative & (1 - 1i64.wrapping_shl(size)))) as i32
+    let magnitude = (rest ^ is_negative as u64).wrapping_shr(entry >> 16) as i64;
+    (magnitude ^ is_negative) - is_negative
 }
 
 /// The difference to the DC prediction. Uses at most 31 of the bits that must be there.
@@ -42,45 +42,60 @@ fn difference(bits: &mut Bits, table: &HuffmanTable) -> Result<i32, BadCode> {
     if entry & SPECIAL != 0 {
         entry = table.long_entry((bits.buffer >> 48) as u32).filter(|e| e & SPECIAL == 0).ok_or(BadCode)?;
     }
-    let difference = value(bits.buffer, entry);
+    let has_value = entry >> 16 != 0;
+    let difference = if has_value { value(bits.buffer, entry) as i32 } else { 0 };
     bits.consume(entry);
     Ok(difference)
 }
 
-/// What one AC symbol did.
-enum Step {
-    More,
-    End,
-}
-
-/// Handles one AC symbol; `k` is the position of the last coefficient. With `block` the value is stored.
+/// Handles an AC symbol that is not in the first table or has no value; whether the block goes on.
 #[inline(always)]
-fn step(bits: &mut Bits, table: &HuffmanTable, k: &mut u32, block: Option<&mut Block>) -> Result<Step, BadCode> {
-    let mut entry = lookup(table, bits);
-    if entry & SPECIAL != 0 {
-        if entry & 63 == 0 {
-            bits.refill();
-            entry = table.long_entry((bits.buffer >> 48) as u32).ok_or(BadCode)?;
-        }
+fn special<const STORE: bool>(
+    bits: &mut Bits,
+    table: &HuffmanTable,
+    mut entry: u32,
+    k: &mut u32,
+    block: &mut Block,
+) -> Result<bool, BadCode> {
+    if entry & END_OF_BLOCK != 0 {
+        bits.consume(entry);
+        return Ok(false);
+    }
+    if entry & 63 == 0 {
+        bits.refill();
+        entry = table.long_entry((bits.buffer >> 48) as u32).ok_or(BadCode)?;
         if entry & END_OF_BLOCK != 0 {
             bits.consume(entry);
-            return Ok(Step::End);
+            return Ok(false);
         }
     }
     *k += (entry >> 24) & 31;
-    if let Some(block) = block {
-        let natural = NATURAL[(*k & 127) as usize] & 63;
-        // 16 zeros have size 0 and store the value 0.
-        block.0[usize::from(natural)] = value(bits.buffer, entry) as i16;
+    if STORE && entry & SPECIAL == 0 {
+        block.0[usize::from(NATURAL[(*k & 127) as usize] & 63)] = value(bits.buffer, entry) as i16;
     }
     bits.consume(entry);
-    if *k >= 63 {
-        return Ok(Step::End);
+    bits.refill();
+    Ok(*k < 63)
+}
+
+/// Handles one AC symbol; `k` is the position of the last coefficient. Whether the block goes on.
+#[inline(always)]
+fn step<const STORE: bool>(
+    bits: &mut Bits,
+    table: &HuffmanTable,
+    k: &mut u32,
+    block: &mut Block,
+) -> Result<bool, BadCode> {
+    let entry = lookup(table, bits);
+    if entry & SPECIAL != 0 {
+        return special::<STORE>(bits, table, entry, k, block);
     }
-    if entry & SPECIAL != 0 || (entry >> 8) & 63 > LOOKUP_BITS {
-        bits.refill();
+    *k += entry >> 24;
+    if STORE {
+        block.0[usize::from(NATURAL[(*k & 127) as usize] & 63)] = value(bits.buffer, entry) as i16;
     }
-    Ok(Step::More)
+    bits.consume(entry);
+    Ok(*k < 63)
 }
 
 /// Decodes a block; returns whether it has a DC coefficient only.
@@ -99,32 +114,30 @@ pub(super) fn decode_block(
     let mut k = 0;
     loop {
         bits.refill();
-        if let Step::End = step(bits, ac, &mut k, Some(block))? {
+        if !step::<true>(bits, ac, &mut k, block)? {
             return Ok(k == 0);
         }
-        if let Step::End = step(bits, ac, &mut k, Some(block))? {
+        if !step::<true>(bits, ac, &mut k, block)? {
             return Ok(false);
         }
     }
 }
 
-/// Passes over a block, keeping its DC prediction only.
+/// Passes over a block, keeping its DC prediction only. `unused` is not touched.
 #[inline(always)]
 pub(super) fn skip_block(
     bits: &mut Bits,
     dc: &HuffmanTable,
     ac: &HuffmanTable,
     prediction: &mut i32,
+    unused: &mut Block,
 ) -> Result<(), BadCode> {
     bits.refill();
     *prediction = prediction.wrapping_add(difference(bits, dc)?);
     let mut k = 0;
     loop {
         bits.refill();
-        if let Step::End = step(bits, ac, &mut k, None)? {
-            return Ok(());
-        }
-        if let Step::End = step(bits, ac, &mut k, None)? {
+        if !step::<false>(bits, ac, &mut k, unused)? || !step::<false>(bits, ac, &mut k, unused)? {
             return Ok(());
         }
     }

@@ -48,15 +48,6 @@ impl Emitter {
         }
     }
 
-    /// Black rows for what is missing.
-    pub fn finish_black(&mut self, layout: &Layout, sink: &mut dyn FnMut(u32, &[u8])) {
-        let top = layout.region.y as usize;
-        self.out.fill(0);
-        for row in self.next - top..layout.region.height as usize {
-            sink(row as u32, &self.out[..layout.region.width as usize * 3]);
-        }
-    }
-
     #[inline(always)]
     fn row<K: Kernels>(&mut self, layout: &Layout, planes: &mut [u8]) {
         let width = padded(layout.region.width as usize);

@@ -56,22 +56,23 @@ impl EntryPoints {
         let mut cache = TableCache::default();
         cache.update(&header.scan, &header.tables);
         let quantisation = header.components.map(|part| part.quantisation);
-        let plan = ScanPlan::new(&header.scan, &header.tables, &cache, &layout, &quantisation)
+        let plan = ScanPlan::new(&header.scan, &header.tables, &cache, &layout, &quantisation, false)
             .ok_or_else(|| unfit("a table of the scan is missing"))?;
         let every = every_mcus as usize;
         let (columns, rows) = plan.mcus;
         let per_row = columns.div_ceil(every);
         let mut entries = Vec::new();
         let mut cursor = plan.cursor(data);
-        for column in (0..rows).flat_map(|_| 0..columns) {
-            if column % every == 0 {
+        for row in 0..rows {
+            for column in (0..columns).step_by(every) {
                 let (offset, bit, dc) = plan.entry(&mut cursor).map_err(|f| fault_error(f, &cursor))?;
                 let [Ok(y), Ok(cb), Ok(cr)] = [dc[0], dc[1], dc[2]].map(i16::try_from) else {
                     return Err(JpegError::EntryPoints { offset, what: "DC coefficients beyond 16 bits" });
                 };
                 entries.push(Entry { offset: offset as u32, bit: bit as u8, dc: [y, cb, cr] });
+                let next = row * columns + (column + every).min(columns);
+                plan.skip_to(&mut cursor, next).map_err(|f| fault_error(f, &cursor))?;
             }
-            plan.skip_mcu(&mut cursor).map_err(|f| fault_error(f, &cursor))?;
         }
         Ok(Self { every, columns, rows, components: header.component_count, per_row, entries })
     }

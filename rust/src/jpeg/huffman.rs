@@ -21,8 +21,8 @@ pub struct HuffmanSpec {
 }
 
 /// A table ready for decoding. An entry of `lookup`, by the next `LOOKUP_BITS` bits:
-/// bits 0..6 length of code and value together, 8..14 length of the code, 16..22 size of the value, 24..30
-/// coefficients that the symbol advances (run + 1; DC: unused). Zero-length entries are long or invalid codes.
+/// bits 0..6 length of code and value together, 8..14 length of the code, 16..22 64 minus the size of the value (modulo
+/// 64), 24..29 coefficients that the symbol advances (run + 1; DC: unused). Zero-length entries are long or invalid codes.
 #[derive(Clone)]
 pub(super) struct HuffmanTable {
     pub lookup: Box<[u32; 1 << LOOKUP_BITS]>,
@@ -102,7 +102,7 @@ impl HuffmanTable {
 
 fn entry(symbol: u8, length: u32, ac: bool) -> u32 {
     let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
-    let base = (length + size) | length << 8 | size << 16;
+    let base = (length + size) | length << 8 | (64 - size) % 64 << 16;
     match (ac, run, size) {
         // A DC size above 15 would be 16-bit lossless data; libjpeg refuses those tables, here they are invalid codes.
         (false, 1.., _) => SPECIAL,

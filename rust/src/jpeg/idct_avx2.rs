@@ -117,3 +117,38 @@ pub(super) fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mu
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jpeg::idct::idct_8x8;
+
+    #[test]
+    fn equal_to_scalar_for_any_coefficients() {
+        if !crate::jpeg::kernels::has_avx2() {
+            return;
+        }
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as i32
+        };
+        for round in 0..20_000 {
+            // From small values to all 16 bits, from sparse to dense, with steps of 8 and of 16 bits.
+            let reach = 1 << (1 + round % 16);
+            let mut blocks = [Block([0; 64]); 2];
+            for value in blocks.iter_mut().flat_map(|block| &mut block.0) {
+                *value = if random() % 3 <= round % 4 { (random() % (2 * reach) - reach) as i16 } else { 0 };
+            }
+            let steps: [u16; 64] = std::array::from_fn(|_| (random() % if round % 5 == 0 { 65536 } else { 64 }) as u16);
+            let to = [Target { offset: 3, stride: 24 }, Target { offset: 11, stride: 24 }];
+            let (mut expected, mut found) = ([0u8; 200], [0u8; 200]);
+            for i in 0..2 {
+                idct_8x8(&blocks[i], &steps, &mut expected, to[i]);
+            }
+            // SAFETY: the CPU has AVX2.
+            unsafe { idct_pair([&blocks[0], &blocks[1]], [&steps, &steps], &mut found, to) };
+            assert_eq!(found, expected, "round {round}");
+        }
+    }
+}

@@ -50,7 +50,7 @@ pub struct DecodeOptions<'a> {
     pub entry_points: Option<&'a EntryPoints>,
     /// Triangle filter for chroma (libjpeg's default) instead of repeated samples.
     pub fancy_upsampling: bool,
-    /// Black rows where the data ends too early, as Pillow with `LOAD_TRUNCATED_IMAGES`, instead of an error.
+    /// Grey blocks where the data ends too early, as Pillow with `LOAD_TRUNCATED_IMAGES`, instead of an error.
     pub allow_truncated: bool,
     /// Largest width times height that the header may claim.
     pub max_pixels: u64,
@@ -174,19 +174,14 @@ impl Decoder {
     ) -> Result<(), JpegError> {
         self.tables.update(&header.scan, &header.tables);
         let quantisation = header.components.map(|part| part.quantisation);
-        let plan = ScanPlan::new(&header.scan, &header.tables, &self.tables, layout, &quantisation)
-            .ok_or_else(|| missing_table(header.scan.start))?;
+        let plan =
+            ScanPlan::new(&header.scan, &header.tables, &self.tables, layout, &quantisation, options.allow_truncated)
+                .ok_or_else(|| missing_table(header.scan.start))?;
         let mut cursor = plan.cursor(data);
         for row in plan.rows.clone() {
-            let result = decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes);
-            match result {
-                Ok(()) => self.emitter.emit::<K>(layout, &mut self.planes, row + 1, sink),
-                Err(_) if options.allow_truncated && cursor.bits.at_end() => {
-                    self.emitter.finish_black(layout, sink);
-                    break;
-                }
-                Err(fault) => return Err(fault_error(fault, &cursor)),
-            }
+            decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes)
+                .map_err(|fault| fault_error(fault, &cursor))?;
+            self.emitter.emit::<K>(layout, &mut self.planes, row + 1, sink);
         }
         Ok(())
     }
@@ -213,16 +208,12 @@ impl Decoder {
                 }
             }
             self.tables.update(&scan, &tables);
-            let plan = ScanPlan::new(&scan, &tables, &self.tables, layout, &quantisation)
+            let plan = ScanPlan::new(&scan, &tables, &self.tables, layout, &quantisation, options.allow_truncated)
                 .ok_or_else(|| missing_table(scan.start))?;
             let mut cursor = plan.cursor(data);
             for row in plan.rows.clone() {
-                let result = decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes);
-                match result {
-                    Ok(()) => {}
-                    Err(_) if options.allow_truncated && cursor.bits.at_end() => break,
-                    Err(fault) => return Err(fault_error(fault, &cursor)),
-                }
+                decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes)
+                    .map_err(|fault| fault_error(fault, &cursor))?;
             }
             if seen.iter().filter(|&&seen| seen).count() == header.component_count {
                 break;
@@ -241,8 +232,7 @@ impl Decoder {
     }
 }
 
-/// Goes to the needed part of an MCU row and decodes it. With `allow_truncated`, a marker that comes too early leaves
-/// the blocks grey until the next restart marker.
+/// Goes to the needed part of an MCU row and decodes it.
 #[inline(always)]
 fn decode_row<'a, K: Kernels>(
     plan: &ScanPlan<'a>,

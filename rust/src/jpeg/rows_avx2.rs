@@ -126,3 +126,26 @@ unsafe fn store_interleaved(red: __m256i, green: __m256i, blue: __m256i, out: *m
         _mm256_storeu_si256(out.add(64).cast(), _mm256_permute2x128_si256::<0x31>(middle, last));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_equal_scalar_for_all_values() {
+        if !crate::jpeg::kernels::has_avx2() {
+            return;
+        }
+        let y: Vec<u8> = (0..=255).collect();
+        for cb in 0..=255 {
+            for cr in (0..=255).step_by(3) {
+                let (cb, cr) = ([cb; 256], [cr; 256]);
+                let (mut expected, mut found) = ([0; 768], [0; 768]);
+                colour::ycc_row(&y, &cb, &cr, &mut expected);
+                // SAFETY: the CPU has AVX2.
+                unsafe { ycc_row(&y, &cb, &cr, &mut found) };
+                assert_eq!(found, expected);
+            }
+        }
+    }
+}

@@ -61,6 +61,8 @@ pub(super) struct ScanPlan<'a> {
     pub rows: Range<usize>,
     restart_interval: usize,
     start: usize,
+    /// Missing data is no fault: the MCU in which it ends reads zeros, those behind it are grey, as in libjpeg.
+    lenient: bool,
 }
 
 /// Where decoding is.
@@ -73,8 +75,8 @@ pub(super) struct Cursor<'a> {
     pub mcu: usize,
     /// MCUs until a restart marker is due.
     restart_in: usize,
-    /// Data ended at a marker; blocks are grey until the next restart (only when that is allowed).
-    pub starved: bool,
+    /// The data of this restart interval has ended; only in lenient scans.
+    starved: bool,
 }
 
 /// Blocks between entropy decoding and inverse DCT.
@@ -119,6 +121,7 @@ impl<'a> ScanPlan<'a> {
         cache: &'a TableCache,
         layout: &'a Layout,
         quantisation: &[u8; 4],
+        lenient: bool,
     ) -> Option<Self> {
         let single = scan.len == 1;
         let (dc, ac) = (cache.dc(scan)?, cache.ac(scan)?);
@@ -144,7 +147,21 @@ impl<'a> ScanPlan<'a> {
         }
         let restart_interval = tables.restart_interval as usize;
         let start = scan.start;
-        Some(Self { slots, slot_count, dc, ac, steps, layout, single, mcus, columns, rows, restart_interval, start })
+        Some(Self {
+            slots,
+            slot_count,
+            dc,
+            ac,
+            steps,
+            layout,
+            single,
+            mcus,
+            columns,
+            rows,
+            restart_interval,
+            start,
+            lenient,
+        })
     }
 
     /// At the scan's first MCU.
@@ -159,36 +176,26 @@ impl<'a> ScanPlan<'a> {
         }
     }
 
-    /// Does what is due before an MCU: reads the restart marker.
-    #[inline(always)]
-    fn before_mcu(&self, cursor: &mut Cursor) -> Result<(), Fault> {
-        if self.restart_interval > 0 {
-            if cursor.restart_in == 0 {
-                self.restart(cursor)?;
-            }
-            cursor.restart_in -= 1;
-        }
-        cursor.mcu += 1;
-        Ok(())
-    }
-
     #[cold]
     #[inline(never)]
-    fn restart(&self, cursor: &mut Cursor) -> Result<(), Fault> {
+    fn restart(&self, cursor: &mut Cursor<'a>) -> Result<(), Fault> {
         let number = cursor.mcu / self.restart_interval - 1;
-        if cursor.bits.restart() != Some((number & 7) as u8) {
-            return Err(Fault::Restart);
-        }
         cursor.predictions = [0; 4];
         cursor.restart_in = self.restart_interval;
-        cursor.starved = false;
+        if cursor.bits.restart() == Some((number & 7) as u8) {
+            cursor.starved = false;
+        } else if self.lenient && cursor.bits.at_end() {
+            cursor.bits = Bits::new(cursor.data, cursor.data.len(), 0);
+        } else {
+            return Err(Fault::Restart);
+        }
         Ok(())
     }
 
     /// Passes over MCUs until `mcu` is next; by the shortest way: from an entry point, from restart marker to restart
     /// marker, or block by block.
     #[inline(always)]
-    pub fn go_to(&self, cursor: &mut Cursor, mcu: usize, entries: Option<&EntryPoints>) -> Result<(), Fault> {
+    pub fn go_to(&self, cursor: &mut Cursor<'a>, mcu: usize, entries: Option<&EntryPoints>) -> Result<(), Fault> {
         if let Some(entries) = entries {
             let (number, entry) = entries.before(mcu);
             if number > cursor.mcu {
@@ -204,31 +211,59 @@ impl<'a> ScanPlan<'a> {
             cursor.mcu += cursor.restart_in;
             self.restart(cursor)?;
         }
+        self.skip_to(cursor, mcu)
+    }
+
+    /// Passes over MCUs block by block until `mcu` is next.
+    #[inline(always)]
+    pub fn skip_to(&self, cursor: &mut Cursor<'a>, mcu: usize) -> Result<(), Fault> {
+        let mut bits = cursor.bits; // A copy that lives in registers.
+        let mut unused = Block([0; 64]);
         while cursor.mcu < mcu {
-            self.skip_mcu(cursor)?;
+            self.before_mcu(cursor, &mut bits)?;
+            if cursor.starved {
+                continue;
+            }
+            for slot in &self.slots[..self.slot_count] {
+                let part = slot.part & 3;
+                let prediction = &mut cursor.predictions[part];
+                if let Err(fault) = skip_block(&mut bits, self.dc[part], self.ac[part], prediction, &mut unused) {
+                    cursor.bits = bits;
+                    return Err(fault.into());
+                }
+            }
+            if bits.exhausted() {
+                cursor.starved = self.lenient;
+                if !self.lenient {
+                    cursor.bits = bits;
+                    return Err(Fault::Exhausted);
+                }
+            }
         }
+        cursor.bits = bits;
         Ok(())
     }
 
-    /// Passes over one MCU.
+    /// Does what is due before an MCU: reads the restart marker. `bits` replaces the cursor's own.
     #[inline(always)]
-    pub fn skip_mcu(&self, cursor: &mut Cursor) -> Result<(), Fault> {
-        self.before_mcu(cursor)?;
-        if cursor.starved {
-            return Ok(());
+    fn before_mcu(&self, cursor: &mut Cursor<'a>, bits: &mut Bits<'a>) -> Result<(), Fault> {
+        if self.restart_interval > 0 {
+            if cursor.restart_in == 0 {
+                cursor.bits = *bits;
+                self.restart(cursor)?;
+                *bits = cursor.bits;
+            }
+            cursor.restart_in -= 1;
         }
-        for slot in &self.slots[..self.slot_count] {
-            let part = slot.part & 3;
-            skip_block(&mut cursor.bits, self.dc[part], self.ac[part], &mut cursor.predictions[part])?;
-        }
-        if cursor.bits.exhausted() { Err(Fault::Exhausted) } else { Ok(()) }
+        cursor.mcu += 1;
+        Ok(())
     }
 
     /// Decodes the needed MCUs of one MCU row into the planes. `cursor` must be at the row's first needed MCU.
     #[inline(always)]
     pub fn decode_row<K: Kernels>(
         &self,
-        cursor: &mut Cursor,
+        cursor: &mut Cursor<'a>,
         row: usize,
         queue: &mut Queue,
         planes: &mut [u8],
@@ -242,10 +277,7 @@ impl<'a> ScanPlan<'a> {
             *target = (Target { offset, stride: plane.stride }, h * plane.size, plane.size);
         }
         queue.len = 0;
-        // Copies that live in registers during the loop.
-        let mut at = *cursor;
-        let result = self.decode_mcus::<K>(&mut at, &mut targets, queue, planes);
-        *cursor = at;
+        let result = self.decode_mcus::<K>(cursor, &mut targets, queue, planes);
         queue.flush::<K>(&self.steps, planes, true);
         result
     }
@@ -253,13 +285,15 @@ impl<'a> ScanPlan<'a> {
     #[inline(always)]
     fn decode_mcus<K: Kernels>(
         &self,
-        cursor: &mut Cursor,
+        cursor: &mut Cursor<'a>,
         targets: &mut [(Target, usize, usize); 10],
         queue: &mut Queue,
         planes: &mut [u8],
     ) -> Result<(), Fault> {
-        for _ in self.columns.clone() {
-            self.before_mcu(cursor)?;
+        let mut bits = cursor.bits; // A copy that lives in registers.
+        let mut result = Ok(());
+        'row: for _ in self.columns.clone() {
+            self.before_mcu(cursor, &mut bits)?;
             for (slot, (target, advance, size)) in self.slots[..self.slot_count].iter().zip(targets.iter_mut()) {
                 let to = *target;
                 target.offset += *advance;
@@ -270,7 +304,13 @@ impl<'a> ScanPlan<'a> {
                 let (part, at) = (slot.part & 3, queue.len & (QUEUE - 1));
                 let block = &mut queue.blocks[at];
                 let prediction = &mut cursor.predictions[part];
-                let is_flat = decode_block(&mut cursor.bits, self.dc[part], self.ac[part], prediction, block)?;
+                let is_flat = match decode_block(&mut bits, self.dc[part], self.ac[part], prediction, block) {
+                    Ok(is_flat) => is_flat,
+                    Err(fault) => {
+                        result = Err(fault.into());
+                        break 'row;
+                    }
+                };
                 let steps = self.steps[slot.component & 3];
                 match *size {
                     _ if is_flat => idct::fill(idct::flat_sample(block.0[0], steps[0]), *size, planes, to),
@@ -287,15 +327,20 @@ impl<'a> ScanPlan<'a> {
             if queue.len >= 6 {
                 queue.flush::<K>(&self.steps, planes, false);
             }
-            if cursor.bits.exhausted() {
-                return Err(Fault::Exhausted);
+            if bits.exhausted() {
+                cursor.starved = self.lenient;
+                if !self.lenient {
+                    result = Err(Fault::Exhausted);
+                    break;
+                }
             }
         }
-        Ok(())
+        cursor.bits = bits;
+        result
     }
 
     /// Place of the next MCU, behind the restart marker that may be due, and the predictions there.
-    pub fn entry(&self, cursor: &mut Cursor) -> Result<(usize, u32, [i32; 4]), Fault> {
+    pub fn entry(&self, cursor: &mut Cursor<'a>) -> Result<(usize, u32, [i32; 4]), Fault> {
         if self.restart_interval > 0 && cursor.restart_in == 0 {
             self.restart(cursor)?;
         }

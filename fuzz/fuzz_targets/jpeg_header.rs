@@ -1,0 +1,13 @@
+//! Segments: any bytes give a header or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use penstock_core::jpeg::Header;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(header) = Header::parse(data) {
+        assert!(header.scan.start <= data.len());
+        assert!((1..=8).contains(&header.orientation));
+        let _ = header.is_supported();
+    }
+});
