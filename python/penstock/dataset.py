@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,10 @@ class Dataset:
 
     def _then(self, node: Node) -> Dataset:
         check_verb(self.nodes, node, self.source.spec)
-        return replace(self, nodes=(*self.nodes, node))
+        made = replace(self, nodes=(*self.nodes, node))
+        if isinstance(node, Batch):
+            order_of(made.source, made.nodes)  # says if no batch can be made of so few samples
+        return made
 
     def __len__(self) -> int:
         """Samples in the dataset."""
@@ -128,7 +132,7 @@ class Dataset:
 
 
 def read(
-    where: str | Sequence[str],
+    where: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     format: str | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
@@ -143,7 +147,7 @@ def read(
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
-    places = [where] if isinstance(where, str) else list(where)
+    places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
     if not places:
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
     opened = [(storage, place) if storage is not None else open_storage(place) for place in places]
@@ -151,6 +155,10 @@ def read(
         raise SourceError("read: the paths lie in different storages; read them apart")
     store = opened[0][0]
     shards = _join([store.list(path) for _, path in opened])
+    if len(shards) == 0:
+        raise SourceError(f"{', '.join(places)}: no regular file there")
+    if isinstance(columns, str):
+        raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
     options = Options(columns=columns, verify=verify, limits=limits, progress=progress)
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:

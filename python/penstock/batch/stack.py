@@ -57,26 +57,37 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
     if isinstance(values[0], (str, bytes)):
         return pa.array(values, pa.large_string() if isinstance(values[0], str) else pa.large_binary())
     arrays = [np.asarray(value) for value in values]
+    if arrays[0].dtype.kind not in "biufcV" or arrays[0].dtype.fields is not None:
+        found = f"{type(values[0]).__name__} of dtype {arrays[0].dtype}"
+        raise PlanError(f"map_rows({function}): column {name!r} is {found}; return numbers, arrays of numbers, or text")
     for number, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             raise PlanError(
                 f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
                 f"row 0; rows of a batch must have one shape"
             )
-    return np.stack(arrays)
+    stacked = np.stack(arrays)
+    return stacked if stacked.dtype.isnative else stacked.astype(stacked.dtype.newbyteorder("="))
 
 
 def _as_column(name: str, value: Any, function: str) -> Column:
-    if isinstance(value, (pa.Array, Spans)):
+    if isinstance(value, pa.ChunkedArray):
+        value = value.combine_chunks()
+    if isinstance(value, pa.Array):
+        kind = value.type
+        plain = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        return value.to_numpy(zero_copy_only=False) if plain and not value.null_count else value
+    if isinstance(value, Spans):
         return value
     if isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
         return pa.array(value, pa.large_string() if isinstance(value[0], str) else pa.large_binary())
     array = np.asarray(value)
-    if array.ndim == 0 or array.dtype.kind not in "biufcV":
-        raise PlanError(
-            f"map({function}): column {name!r} is {type(value).__name__}; return arrays with one entry a row"
-        )
-    return array
+    if array.ndim == 1 and array.dtype.kind in "US":
+        return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
+    if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
+        found = f"an array of dtype {array.dtype} and shape {array.shape}" if array.ndim else type(value).__name__
+        raise PlanError(f"map({function}): column {name!r} is {found}; return numbers, or text, with one entry a row")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def field_of(column: Column) -> Field:

@@ -43,11 +43,16 @@ class ToTorch:
         """One column of an item as a tensor on the host, sharing its memory."""
         if isinstance(column, pa.Array) or not isinstance(column, np.ndarray):
             return column
+        if not column.flags.writeable or any(stride < 0 for stride in column.strides):
+            column = column.copy()  # torch has neither
         if field.dtype == "bfloat16":
             return torch.from_numpy(column.view(np.int16)).view(torch.bfloat16)
         if column.dtype in (np.uint16, np.uint32, np.uint64) and not hasattr(torch, column.dtype.name):
             raise PlanError(f"this PyTorch has no {column.dtype}; cast the column to a signed dtype first")
-        return torch.from_numpy(column if column.flags.writeable else column.copy())
+        try:
+            return torch.from_numpy(column)
+        except TypeError:
+            raise PlanError(f"PyTorch has no dtype like NumPy's {column.dtype}; convert the column in a map") from None
 
     def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item on the device."""

@@ -95,7 +95,10 @@ def order_of(source: Source, nodes: tuple[Node, ...]) -> Order:
 def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
     """Stages for one rank."""
     order = order_of(source, nodes)
+    lanes_of_rank(order.lanes, where.rank, where.world_size)
     order.check_ranks(where.world_size)
+    if order.last is Last.PAD and VALID in source.spec:
+        raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
     maker = _Maker(source, read, order, where, Slots(new_memory=deliver.new_memory))
     for node in optimize(nodes):
         if type(node) in LOWER:
@@ -183,7 +186,9 @@ def _lower_function(maker: _Maker, node: Node) -> None:
     if not isinstance(node, (Map, MapRows)):
         raise TypeError(node)
     call = BatchFunction(node.function) if isinstance(node, Map) else RowFunction(node.function)
-    maker.add(f"{node.verb} {call.name}", "python", _Call(call, maker.order.seed or 0), threads=maker.where.cpus)
+    number = sum(stage.kind == "python" for stage in maker.stages)
+    work = _Call(call, maker.order.seed or 0, number)
+    maker.add(f"{node.verb} {call.name}", "python", work, threads=maker.where.cpus)
     maker.spec = None
 
 
@@ -276,11 +281,11 @@ class _Apply:
 class _Call:
     """Calls a user's function."""
 
-    def __init__(self, function: BatchFunction, seed: int) -> None:
-        self._function, self._seed = function, seed
+    def __init__(self, function: BatchFunction, seed: int, number: int) -> None:
+        self._function, self._seed, self._number = function, seed, number
 
     def __call__(self, item: Item) -> Item:
-        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY])
+        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
         made = self._function(materialize(item.columns), item.samples, key)
         name = self._function.name
         if isinstance(self._function, RowFunction):
@@ -299,6 +304,8 @@ class _Hand:
 
     def __call__(self, item: Item) -> Item:
         if self._order.last is Last.PAD:
+            if VALID in item.columns:
+                raise PlanError(f"pad=True adds a column {VALID!r}, and there is one already; rename it")
             item.columns[VALID] = self._valid(item)
             item.spec = {**item.spec, VALID: Field("bool")}
         converted = {

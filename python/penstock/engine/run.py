@@ -143,7 +143,10 @@ def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed]
     passed: Passed = given if isinstance(given, Failure) else _attempt(stage, given)
     ended_at = time.perf_counter()
     if isinstance(passed, Failure):
-        outbox.put(number, passed)
+        try:
+            outbox.put(number, passed)
+        finally:
+            del given, passed  # the error's traceback leads to this frame, which must not lead back
         return
     rows, size_bytes = len(passed.samples), passed.size_bytes  # once it is put, the item belongs to the next stage
     outbox.put(number, passed)

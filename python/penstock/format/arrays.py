@@ -89,41 +89,73 @@ def from_arrays(columns: Mapping[str, Any]) -> Arrays:
 
 def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        column = _joined(column)
     if isinstance(column, pa.Array):
         return _hold_arrow(name, column)
-    array = np.asarray(column)
+    try:
+        array = np.asarray(column)
+        if array.dtype.kind in "OUS" and array.ndim == 1:
+            return _hold_arrow(name, pa.array(array.tolist()))
+    except (
+        ValueError,
+        TypeError,
+        RuntimeError,
+        pa.ArrowInvalid,
+    ) as error:  # ragged lists, tensors elsewhere or with gradients, mixed types
+        raise PlanError(f"from_arrays: column {name!r} cannot be held as an array: {error}; convert it first") from None
     if array.ndim == 0:
         raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
-    if array.dtype.kind in "OUS":
-        return _hold_arrow(name, pa.array(array.tolist()))
     if array.dtype.kind not in "biufc":
         raise PlanError(f"from_arrays: column {name!r} has dtype {array.dtype}; convert it to numbers first")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    """One array of all chunks; text with large offsets, since together the chunks may be larger than 2 GiB."""
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_binary(column.type):
+        column = column.cast(pa.large_binary())
+    return column.combine_chunks()
 
 
 def _hold_arrow(name: str, column: pa.Array) -> npt.NDArray[Any] | pa.Array:
-    if column.null_count:
-        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
+    _refuse_nulls(name, column)
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.large_string())
+        return _own(column.cast(pa.large_string()))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return column.cast(pa.large_binary())
-    if pa.types.is_fixed_size_list(kind):
-        flat = column.flatten().to_numpy(zero_copy_only=False)
-        return np.ascontiguousarray(flat.reshape(len(column), kind.list_size))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return column.cast(pa.large_list(kind.value_type))
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
+        return _own(column.cast(pa.large_binary()))
+    inner = kind.value_type if pa.types.is_nested(kind) and hasattr(kind, "value_type") else kind
+    if pa.types.is_boolean(inner) or pa.types.is_integer(inner) or pa.types.is_floating(inner):
+        if pa.types.is_fixed_size_list(kind):
+            _refuse_nulls(name, column.flatten())
+            flat = column.flatten().to_numpy(zero_copy_only=False)
+            return np.ascontiguousarray(flat.reshape(len(column), kind.list_size))
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            _refuse_nulls(name, column.flatten())
+            return _own(column.cast(pa.large_list(inner)))
+        if inner is kind:
+            return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
     raise PlanError(f"from_arrays: column {name!r} has Arrow type {kind}, which no batch can hold; cast it first")
+
+
+def _refuse_nulls(name: str, column: pa.Array) -> None:
+    if column.null_count:
+        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
+
+
+def _own(column: pa.Array) -> pa.Array:
+    """The same values in buffers that hold nothing else, so that a part of a longer array has a digest of its own."""
+    if column.nbytes == column.get_total_buffer_size():
+        return column
+    return pa.concat_arrays([column, column.slice(0, 0)])
 
 
 def _field(column: npt.NDArray[Any] | pa.Array) -> Field:
     if isinstance(column, pa.Array):
         if pa.types.is_large_list(column.type):
-            return Field(str(column.type.value_type.to_pandas_dtype().__name__), (None,))
+            return Field(np.dtype(column.type.value_type.to_pandas_dtype()).name, (None,))
         return Field("string" if pa.types.is_large_string(column.type) else "bytes")
     return Field(column.dtype.name, column.shape[1:])
 

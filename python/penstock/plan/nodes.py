@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from penstock.errors import PlanError
@@ -34,8 +35,8 @@ class Shuffle:
     def __post_init__(self) -> None:
         if self.mode not in ("block", "global"):
             raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
-        if not 0 <= self.seed < 2**64:
-            raise PlanError(f"shuffle: seed={self.seed}; a seed is a number from 0 to 2**64 - 1")
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**64:
+            raise PlanError(f"shuffle: seed={self.seed!r}; a seed is a number from 0 to 2**64 - 1")
         for name in ("block_rows", "window_blocks"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -78,8 +79,8 @@ class Batch:
     verb: str = "batch"
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise PlanError(f"batch: size={self.size}; a batch has at least one row")
+        if not _is_whole(self.size) or self.size < 1:
+            raise PlanError(f"batch: size={self.size!r}; a batch has at least one row, and a whole number of them")
         if self.drop_last + self.pad + self.wrap > 1:
             raise PlanError("batch: choose one of drop_last, pad and wrap")
         if self.lanes is not None and (self.lanes < 1 or self.size % self.lanes):
@@ -101,6 +102,10 @@ def digest(node: Node) -> str:
     """8 hex digits of all that the node says; functions count by their qualified name."""
     text = json.dumps(_plain(node), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral)  # NumPy's as well
 
 
 def _named(name: str, value: Any, default: Any) -> str:

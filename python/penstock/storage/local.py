@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ from penstock.spec import Bytes, Ids
 
 #: Threads that wait for files; reading from the page cache needs few, a disk's queue wants some.
 IO_THREADS = 8
+
+#: Paths as the buffers of an Arrow array (offsets, names), sizes, modification times.
+_Found = tuple[Ids, Bytes, Ids, Ids]
 
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -35,7 +39,7 @@ class LocalStorage:
             if len(shards) == 0:
                 raise SourceError(f"{where}: the folder holds no files")
             return shards
-        return _listing(kernels.stat_files([path]), root=os.path.dirname(path).rstrip("/") + "/")
+        return _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """Reads ranges in native threads; see `format.protocol.ReadRanges`."""
@@ -47,12 +51,18 @@ class LocalStorage:
             raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
 
 
-def _walk(root: str) -> tuple[Ids, Bytes, Ids, Ids]:
+def _walk(root: str) -> _Found:
+    return _looked_up(lambda: kernels.walk_files(root, IO_THREADS))
+
+
+def _looked_up(look: Callable[[], _Found]) -> _Found:
     try:
-        return kernels.walk_files(root, IO_THREADS)
+        return look()
     except OSError as error:
         path, found = error.args
         raise SourceError(f"{path}: {found}") from None
+    except UnicodeEncodeError as error:
+        raise SourceError(f"{error.object!r}: the name is not UTF-8; rename the file") from None
 
 
 def _list_glob(where: str, path: str) -> Shards:
@@ -82,7 +92,7 @@ def _regex_of_part(part: str, known: dict[str, str]) -> str:
     return re.escape(part)
 
 
-def _listing(found: tuple[Ids, Bytes, Ids, Ids], root: str) -> Shards:
+def _listing(found: _Found, root: str) -> Shards:
     offsets, names, sizes, times = found
     paths = pa.LargeStringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(names))
     return Shards(paths, sizes, times, root)

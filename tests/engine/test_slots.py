@@ -1,0 +1,166 @@
+"""Slots: memory is used again, but never while someone looks into it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine import slots as slots_module
+from penstock.engine.slots import Slots
+from penstock.spec import Field
+
+SIZE = 100_000
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_is_used_again_once_it_is_free() -> None:
+    slots = Slots()
+    first = slots.take(SIZE)
+    place = address(first)
+    del first
+    for size in (SIZE, SIZE - 1, SIZE + 100):
+        again = slots.take(size)
+        assert address(again) == place
+        assert again.shape == (size,)
+        del again
+    assert slots.made_bytes < 2 * SIZE
+
+
+@pytest.mark.parametrize(
+    "look", [lambda a: a, lambda a: a[5:7], lambda a: a.view(np.int16).reshape(-1, 5)[3:4], memoryview]
+)
+def test_whoever_looks_into_memory_keeps_it(look) -> None:
+    slots = Slots()
+    array = slots.take(SIZE)
+    array[:] = 7
+    kept = look(array)
+    copy = bytes(np.asarray(kept).tobytes())
+    place = address(array)
+    del array
+    other = slots.take(SIZE)
+    assert address(other) != place
+    other[:] = 9
+    assert np.asarray(kept).tobytes() == copy
+    del kept
+    assert address(slots.take(SIZE)) == place
+
+
+def test_arrays_are_writable_aligned_and_of_their_field() -> None:
+    slots = Slots()
+    for field, shape in {
+        Field("float32", (3, 5)): (700, 3, 5),
+        Field("bfloat16", (2,)): (700, 2),
+        Field("bool"): (700,),
+        Field("int64", (4, 0)): (700, 4, 0),
+        Field("complex128", (9,)): (700, 9),
+    }.items():
+        array = slots.array(field, 700)
+        assert array.shape == shape
+        assert array.dtype == field.numpy_dtype
+        assert array.flags.writeable
+        assert array.flags.c_contiguous
+        assert array.flags.aligned
+    assert slots.array(Field("int8"), 0).shape == (0,)
+
+
+def test_a_steady_user_makes_memory_once() -> None:
+    slots = Slots()
+    held: list[np.ndarray] = []
+    for _ in range(200):
+        held.append(slots.take(SIZE))
+        if len(held) > 3:
+            held.pop(0)
+    assert slots.made_bytes <= 5 * slots_module._size_class(SIZE)
+
+
+def test_free_memory_is_bounded() -> None:
+    slots = Slots(keep_bytes=3 * slots_module._size_class(SIZE))
+    held = [slots.take(SIZE) for _ in range(10)]
+    held.clear()
+    assert slots._free_bytes <= 3 * slots_module._size_class(SIZE)
+    slots.drop()
+    assert slots._free_bytes == 0
+    kept = slots.take(SIZE)
+    slots.clear()
+    del kept
+    assert slots._free_bytes == 0
+
+
+def test_batches_outlive_their_slots() -> None:
+    slots = Slots()
+    kept = slots.take(SIZE)
+    kept[:] = 3
+    slots.clear()
+    del slots
+    gc.collect()
+    assert (kept == 3).all()
+
+
+def test_garbage_collected_inside_take_does_not_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch in a reference cycle may be given back at any allocation, also while this thread holds the lock."""
+    slots = Slots()
+    slots.take(SIZE)
+
+    class Free(dict):
+        collecting = False
+
+        def __getitem__(self, room: int):
+            if not self.collecting:
+                self.collecting = True
+                slots.give_back(np.empty(room, dtype=np.uint8), room)
+            return self.setdefault(room, [])
+
+    slots._free = Free()  # type: ignore[assignment]
+    done = threading.Thread(target=lambda: slots.take(SIZE), daemon=True)
+    done.start()
+    done.join(5)
+    assert not done.is_alive()
+
+
+def test_many_threads() -> None:
+    slots = Slots()
+    bad: list[int] = []
+
+    def work(mark: int) -> None:
+        for turn in range(300):
+            array = slots.take(4096 + 1000 * (turn % 3))
+            array[:] = mark
+            if not (array == mark).all():
+                bad.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert bad == []
+    assert slots._free_bytes == sum(room * len(free) for room, free in slots._free.items()) == slots.made_bytes
+
+
+def test_memory_of_the_users_choice() -> None:
+    made: list[int] = []
+
+    def new_memory(size: int) -> np.ndarray:
+        made.append(size)
+        return np.zeros(size, dtype=np.uint8)
+
+    slots = Slots(new_memory=new_memory)
+    assert len(slots.take(SIZE)) == SIZE
+    assert len(made) == 1
+    assert made[0] >= SIZE
+
+
+@given(st.integers(1, 2**40))
+def test_size_classes_waste_little(size: int) -> None:
+    room = slots_module._size_class(size)
+    assert size <= room
+    assert room <= max(slots_module._SMALLEST * 2, size * 1.25 + slots_module._SMALLEST)
+    assert slots_module._size_class(room) == room
