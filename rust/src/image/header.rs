@@ -246,7 +246,8 @@ mod tests {
                 prop_assert!(header.width > 0 && header.height > 0);
                 prop_assert!(u64::from(header.width) * u64::from(header.height) <= limit);
             }
-            crate::image::exif::orientation(&data, sniff(&data).unwrap_or(Kind::Jpeg));
+            let orientation = crate::image::exif::orientation(&data, sniff(&data).unwrap_or(Kind::Jpeg));
+            prop_assert!((1..=8).contains(&orientation));
         }
     }
 
