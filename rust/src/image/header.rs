@@ -81,7 +81,7 @@ fn unknown(data: &[u8]) -> Fault {
     let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
     Fault::new(
         format!("no picture: it begins with {} ({seems})", start.join(" ")),
-        "give JPEG, PNG, WebP, BMP or GIF data (convert others first), or pass on_error='substitute'",
+        "give JPEG, PNG, WebP, BMP or GIF data (convert others first)",
     )
 }
 
@@ -174,13 +174,13 @@ fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
         };
         return Err(Fault::new(
             format!("a {process} JPEG (frame marker 0xff{marker:02x})"),
-            "store it as a baseline or progressive JPEG, or pass on_error='substitute'",
+            "store it as a baseline or progressive JPEG",
         ));
     }
     if contents.first().is_some_and(|&bits| bits != 8) {
         return Err(Fault::new(
             format!("a JPEG of {} bits a sample", contents[0]),
-            "store it with 8 bits, or pass on_error='substitute'",
+            "store it with 8 bits",
         ));
     }
     Ok(big_u16(contents, 3).zip(big_u16(contents, 1)))
