@@ -38,7 +38,7 @@ impl<'a> Index<'a> {
 
 type Built<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>);
 
-/// Builds the entry points of pictures, one every `every_mcus` MCUs of a row: their bytes joined, the length of each (0: no
+/// Builds the entry points of pictures, one every `every_pixels` pixels of an MCU row: their bytes joined, the length of each (0: no
 /// baseline JPEG, or a damaged one), and the CRC-32C of each record.
 #[pyfunction]
 fn jpeg_entry_points<'py>(
@@ -47,7 +47,7 @@ fn jpeg_entry_points<'py>(
     which: Ids<'_>,
     offset: Ids<'_>,
     length: Ids<'_>,
-    every_mcus: u32,
+    every_pixels: u32,
     threads: usize,
 ) -> PyResult<Built<'py>> {
     let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
@@ -57,7 +57,10 @@ fn jpeg_entry_points<'py>(
     let build = |row: usize| -> (Vec<u8>, u32) {
         let Some(data) = gather::span(&buffers, which[row], offset[row], length[row]) else { return (Vec::new(), 0) };
         let header = Header::parse(data).ok().filter(Header::is_supported);
-        let found = header.and_then(|header| EntryPoints::build(data, &header, every_mcus).ok());
+        let found = header.and_then(|header| {
+            let every_mcus = (every_pixels / header.mcu_size().0.max(1)).max(1);
+            EntryPoints::build(data, &header, every_mcus).ok()
+        });
         (found.map(|found| found.to_bytes()).unwrap_or_default(), crc32c::sum(data))
     };
     let built: Vec<(Vec<u8>, u32)> = py.detach(|| pool.install(|| (0..rows).into_par_iter().map(build).collect()));
