@@ -116,9 +116,9 @@ fn skips(lookup: &[u32; 1 << LOOKUP_BITS]) -> Box<[u16; 1 << LOOKUP_BITS]> {
         *skip = (bits | advance << 8) as u16;
         if bits < LOOKUP_BITS {
             // What follows the first symbol, as far as the index shows it.
-            let second = lookup[index << bits & ((1 << LOOKUP_BITS) - 1)];
+            let second = lookup[(index << bits) & ((1 << LOOKUP_BITS) - 1)];
             if second & SPECIAL == 0 && bits + (second & 63) <= LOOKUP_BITS {
-                *skip = (bits + (second & 63) | (advance + (second >> 24)) << 8) as u16;
+                *skip = ((bits + (second & 63)) | (advance + (second >> 24)) << 8) as u16;
             }
         }
     }
@@ -127,7 +127,7 @@ fn skips(lookup: &[u32; 1 << LOOKUP_BITS]) -> Box<[u16; 1 << LOOKUP_BITS]> {
 
 fn entry(symbol: u8, length: u32, ac: bool) -> u32 {
     let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
-    let base = (length + size) | length << 8 | (64 - size) % 64 << 16;
+    let base = (length + size) | length << 8 | ((64 - size) % 64) << 16;
     match (ac, run, size) {
         // A DC size above 15 would be 16-bit lossless data; libjpeg refuses those tables, here they are invalid codes.
         (false, 1.., _) => SPECIAL,
