@@ -272,6 +272,7 @@ class Loader:
             "waited": verdict.waited,
             "verdict": verdict.text,
             "bottleneck": verdict.bottleneck,
+            "decoders": dict(self._lowered.pictures()),
             "stages": [meter.snapshot(elapsed_s) for meter in run.meters],
         }
 
@@ -304,7 +305,14 @@ def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...]
 
 def _nothing_yet() -> dict[str, Any]:
     rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
-    return {"samples": 0, "verdict": "No batch was made yet.", "bottleneck": "nothing", "stages": [], **rates}
+    return {
+        "samples": 0,
+        "verdict": "No batch was made yet.",
+        "bottleneck": "nothing",
+        "decoders": {},
+        "stages": [],
+        **rates,
+    }
 
 
 def _state_of(node: Any) -> str:

@@ -153,7 +153,7 @@ def golden(directory: Path) -> None:
             continue
         (directory / name).write_bytes(data)
         for scale in (1, 2, 4, 8) if min(Image.open(io.BytesIO(data)).size) >= 16 else (1,):
-            lines.append(f"{zlib.crc32(pillow_rgb(data, scale)):08x} {scale} {name}\n")
+            lines += [f"{zlib.crc32(pillow_rgb(data, scale)):08x} {scale} {name}\n"]
     (directory / "digests.txt").write_text("".join(lines))
     # Cut files as Pillow reads them with LOAD_TRUNCATED_IMAGES: "crc32 bytes name".
     ImageFile.LOAD_TRUNCATED_IMAGES = True

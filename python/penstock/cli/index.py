@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
+from typing import Annotated
 
-from penstock.cli.console import out, print_json, size_text
-from penstock.cli.opening import Json, Paths, open_dataset
+import typer
+
+from penstock.cli.console import out, print_json, progress, size_text
+from penstock.cli.opening import Json, Paths, open_dataset, picture_column
+from penstock.dataset import Dataset
+from penstock.engine.entry_points import Built, build_entry_points
+from penstock.engine.workers import usable_cpus
+from penstock.errors import PlanError
+
+Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also note where decoding can start inside JPEGs.")]
+Column = Annotated[str | None, typer.Option(help="With --jpeg: the column of pictures, if not the first one.")]
 
 
-def index(paths: Paths, as_json: Json = False) -> None:
+def index(paths: Paths, jpeg: Jpeg = False, column: Column = None, as_json: Json = False) -> None:
     """Build a dataset's index ahead, so that training starts at once.
 
     The index (shards, sizes, where each record lies) is kept in the user's cache and built anew when a file changes. The
     digest identifies the data: a training resumes only on data with the same digest. Prints samples, bytes, digest and
     the time it took.
 
+    With --jpeg it also walks once over every JPEG and notes places at which decoding can start. A random crop is then
+    decoded without what lies before and beside it. The files stay as they are; an interrupted run goes on where it stopped.
+
     Examples:
         penstock index 'data/train-*.tfrecord'
+        penstock index photos --jpeg
+        penstock index 'data/train-*.tfrecord' --jpeg --column image/encoded
         penstock index data/train --json
     """
     began_at = time.perf_counter()
@@ -32,9 +48,24 @@ def index(paths: Paths, as_json: Json = False) -> None:
         "digest": digest,
         "seconds": time.perf_counter() - began_at,
     }
+    built = _entry_points(dataset, column) if jpeg else None
+    if built is not None:
+        figures["jpeg"] = asdict(built) | {"seconds": time.perf_counter() - began_at - float(str(figures["seconds"]))}
     if as_json:
         print_json(figures)
         return
     what = f"{manifest.samples:,} samples in {len(manifest.shards):,} files, {size_text(manifest.size_bytes)}"
     out.print(f"{what}, indexed in {figures['seconds']:.2f} s", soft_wrap=True)
     out.print(f"digest {digest}")
+    if built is not None:
+        share = built.size_bytes / max(1, built.record_bytes)
+        what = f"{built.indexed:,} of {built.samples:,} pictures have entry points"
+        out.print(f"{what}: {size_text(built.size_bytes)}, {share:.2%} of the records", soft_wrap=True)
+
+
+def _entry_points(dataset: Dataset, column: str | None) -> Built:
+    column = column or picture_column(dataset)
+    if column is None:
+        raise PlanError(f"--jpeg: no column holds pictures; the columns are {', '.join(dataset.spec)}")
+    with progress("JPEG index") as report:
+        return build_entry_points(dataset.source, dataset.read_ranges, column, threads=usable_cpus(), progress=report)

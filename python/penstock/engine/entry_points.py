@@ -14,9 +14,9 @@ from penstock.engine.read import Places, ReadRecords
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import PlanError
-from penstock.format.entry_points import EVERY_PIXELS, PART_SAMPLES, index_path, load, store
+from penstock.format.entry_points import EVERY_PIXELS, PART_SAMPLES, Checksums, index_path, load, store
 from penstock.format.protocol import ReadRanges, Source
-from penstock.spec import EntryPoints, Field, Spans
+from penstock.spec import Bytes, EntryPoints, Field, Ids, Spans
 
 #: Records that are read together while building.
 _ROWS = 256
@@ -37,7 +37,9 @@ def build_entry_points(
 ) -> Built:
     """Makes the index of a column of pictures, or finishes one that was interrupted; PlanError if it is no such column."""
     if column not in source.spec or source.spec[column].dtype != "bytes":
-        raise PlanError(f"the JPEG index needs a column of bytes that comes from files; {column!r} is none of {list(source.spec)}")
+        raise PlanError(
+            f"the JPEG index needs a column of bytes that comes from files; {column!r} is none of {list(source.spec)}"
+        )
     digest, samples = source.manifest.digest, source.manifest.samples
     path = index_path(digest, column)
     if path is None:
@@ -72,7 +74,9 @@ def describe(source: Source, index: EntryPoints | None) -> Built:
     return Built(source.manifest.samples, indexed, size, source.manifest.size_bytes)
 
 
-def _build_part(source: Source, reader: ReadRecords, column: str, samples: range, path: str | None, threads: int) -> None:
+def _build_part(
+    source: Source, reader: ReadRecords, column: str, samples: range, path: str | None, threads: int
+) -> None:
     made = []
     for first in range(samples.start, samples.stop, _ROWS):
         ids = np.arange(first, min(first + _ROWS, samples.stop), dtype=np.int64)
@@ -85,8 +89,8 @@ def _build_part(source: Source, reader: ReadRecords, column: str, samples: range
     store(path, length, checksum, data)
 
 
-def entry_points_of(column: object, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Bytes, lengths and checksums of the entry points of a column of pictures."""
+def entry_points_of(column: object, threads: int) -> tuple[Bytes, Ids, Checksums]:
+    """Bytes, lengths (0: none) and checksums of the entry points of a column of pictures."""
     if not isinstance(column, Spans):
         raise PlanError(f"the JPEG index needs pictures as bytes, not {type(column).__name__}")
     return kernels.jpeg_entry_points(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -57,6 +58,7 @@ class Lowered:
     stages: tuple[Stage, ...]
     steps_per_item: int
     item_bytes: int
+    pictures: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
 
     def work_from(self, start: Position, *, one_by_one: bool = False) -> Iterator[Work]:
@@ -115,6 +117,7 @@ def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: De
         stages=tuple(maker.stages),
         steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,
+        pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),
     )
 
@@ -138,6 +141,11 @@ class _Maker:
     def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
+
+    def pictures(self) -> Mapping[str, int]:
+        """Pictures so far, by the decoder that did them (see `transform.image.DECODERS`)."""
+        works = [stage.work for stage in self.stages]
+        return sum((work.pictures() for work in works if isinstance(work, _Apply)), Counter())
 
     def end(self, deliver: Deliver) -> None:
         """Appends the stage that hands over."""
@@ -270,6 +278,11 @@ class _Lazy:
         self._entry_points = entry_points
         self._lock = threading.Lock()
 
+    @property
+    def pictures(self) -> Counter[str]:
+        """Pictures so far, by decoder."""
+        return Counter() if self._kernel is None else self._kernel.pictures
+
     def kernel(self, column: Any) -> Any:
         """The kernel for a column like this one."""
         with self._lock:
@@ -284,7 +297,8 @@ class _Lazy:
             return growing
         rows = growing.missing(samples)
         if len(rows):
-            growing.add(samples[rows], *entry_points_of(column.take(rows), threads))
+            data, length, checksum = entry_points_of(column.take(rows), threads)
+            growing.add(samples[rows], length, checksum, data)
         return growing.view()
 
 
@@ -295,6 +309,10 @@ class _Apply:
         self._source, self._slots, self._threads = maker.source, maker.slots, maker.where.cpus
         self._seed, self._number = maker.order.seed or 0, number
         self._kernels = kernels_by_column
+
+    def pictures(self) -> Counter[str]:
+        """Pictures so far, by decoder."""
+        return sum((lazy.pictures for lazy in self._kernels.values()), Counter())
 
     def __call__(self, item: Item) -> Item:
         for place, (name, lazy) in enumerate(self._kernels.items()):
@@ -307,9 +325,11 @@ class _Apply:
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
             with _NamedRows(self._source, item):
                 column = item.columns[name]
-                given = {} if isinstance(column, np.ndarray) else {
-                    "entry_points": lazy.entry_points(column, item.samples, self._threads)
-                }
+                given = (
+                    {}
+                    if isinstance(column, np.ndarray)
+                    else {"entry_points": lazy.entry_points(column, item.samples, self._threads)}
+                )
                 kernel(column, item.samples, key=key, out=out, threads=self._threads, **given)
             item.columns[name] = out
             item.spec = {**item.spec, name: kernel.field}

@@ -12,6 +12,7 @@ import os
 import struct
 import tempfile
 import threading
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +44,19 @@ def index_path(digest: str, column: str, part: int | None = None) -> str | None:
 
 def load(path: str | None) -> EntryPoints | None:
     """The index in a file; None if there is none that is whole."""
-    if path is None or not os.path.exists(path):
+    try:
+        found = os.stat(path) if path is not None else None
+    except OSError:
         return None
-    content = np.memmap(path, dtype=np.uint8, mode="r")
-    if len(content) < _HEADER.size:
+    if path is None or found is None or found.st_size < _HEADER.size:
         return None
+    return _load_checked(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _load_checked(path: str, size: int, _: int) -> EntryPoints | None:
+    """As `load`, once for every version of a file."""
+    content = np.memmap(path, dtype=np.uint8, mode="r", shape=(size,))
     magic, digest, samples, _ = _HEADER.unpack_from(content[: _HEADER.size].tobytes())
     first = _HEADER.size + 8 * samples
     if magic != _MAGIC or samples < 0 or len(content) < first or digest != _digest(content[_CHECKED_FROM:]):
@@ -64,7 +73,7 @@ def store(path: str | None, length: Ids, checksum: Checksums, data: Bytes) -> bo
     if path is None:
         return False
     header = _HEADER.pack(_MAGIC, b"", len(length), EVERY_PIXELS)
-    rest = [header[_CHECKED_FROM:], length.astype("<u4").tobytes(), checksum.astype("<u4").tobytes(), data.data]
+    rest = [header[_CHECKED_FROM:], length.astype("<u4").tobytes(), checksum.astype("<u4").tobytes(), data.tobytes()]
     state = hashlib.blake2b(digest_size=16)
     for piece in rest:
         state.update(piece)
