@@ -280,9 +280,13 @@ def test_close_while_another_thread_waits_for_a_batch() -> None:
     consumer = threading.Thread(target=consume)
     consumer.start()
     entered.wait(10)
+    while not loader._runs:
+        time.sleep(0.01)
+    run = loader._runs[0][0]
     closer = threading.Thread(target=loader.close)
     closer.start()
-    time.sleep(0.1)
+    while not run._channels[-1]._closed:
+        time.sleep(0.01)
     release.set()
     closer.join(10)
     consumer.join(10)
