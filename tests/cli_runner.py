@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner
 
 from penstock.cli import app
+
+#: 8 records with JPEGs, class labels and boxes, written by TensorFlow.
+GOLDEN_PICTURES = Path(__file__).parent / "golden" / "tfrecord" / "images.tfrecord"
 
 
 def invoke(*arguments: str) -> Any:

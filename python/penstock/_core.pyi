@@ -6,7 +6,28 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-__all__: list[str]
+__all__ = [
+    "EpochOrder",
+    "ExampleParser",
+    "ImageProgram",
+    "WorkProgress",
+    "__version__",
+    "decode_image",
+    "gather_rows",
+    "image_info",
+    "index_tfrecords",
+    "infer_examples",
+    "is_tfrecord",
+    "join_spans",
+    "jpeg_entry_points",
+    "mix",
+    "read_ranges",
+    "recognise_tfrecord_packing",
+    "stat_files",
+    "unpack_files_once",
+    "walk_files",
+]
+
 __version__: str
 
 _Ids: TypeAlias = npt.NDArray[np.int64]
@@ -37,6 +58,12 @@ def mix(words: Sequence[int]) -> int: ...
 
 def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
 def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
+
+# entry points
+
+def jpeg_entry_points(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, every_pixels: int, threads: int
+) -> tuple[_Bytes, _Ids, npt.NDArray[np.uint32]]: ...
 
 # files
 
@@ -141,8 +168,9 @@ class ImageProgram:
         key: int,
         out: npt.NDArray[np.uint8],
         threads: int,
-    ) -> None:
-        """Decodes and transforms encoded pictures into `out`, one result after the other.
+        entry_points: tuple[_Ids, _Ids, npt.NDArray[np.uint32], _Bytes] | None = None,
+    ) -> tuple[int, int, int, int]:
+        """Decodes and transforms encoded pictures into `out`, one result after the other; pictures by decoder.
 
         Raises RowError about the lowest row that cannot be done.
         """

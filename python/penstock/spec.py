@@ -78,10 +78,28 @@ class Spans:
         start = int(self.offset[row])
         return self.buffers[int(self.which[row])][start : start + int(self.length[row])].tobytes()
 
-    def slice(self, first: int, last: int) -> Spans:
-        """Rows first … last-1, without a copy of their bytes."""
-        part = slice(first, last)
-        return Spans(self.buffers, self.which[part], self.offset[part], self.length[part], self.owners)
+    def take(self, rows: Ids) -> Spans:
+        """The rows of the given numbers, without a copy of their bytes."""
+        return Spans(self.buffers, self.which[rows], self.offset[rows], self.length[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class EntryPoints:
+    """Places inside JPEGs at which decoding can start, by sample id.
+
+    offset, length: int64, a sample's bytes in `data` (length 0: none); checksum: uint32, CRC-32C of the record that they were
+    made from, so that they are never used for another; data: uint8.
+    """
+
+    offset: Ids
+    length: Ids
+    checksum: npt.NDArray[np.uint32]
+    data: Bytes
+
+    @property
+    def arrays(self) -> tuple[Ids, Ids, npt.NDArray[np.uint32], Bytes]:
+        """As the kernels take them."""
+        return self.offset, self.length, self.checksum, self.data
 
 
 Column: TypeAlias = "npt.NDArray[Any] | Spans | pa.Array"

@@ -71,14 +71,14 @@ fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>
         let data = std::fs::read(name)?;
         let header = Header::parse(&data)?;
         let start = Instant::now();
-        let entries = EntryPoints::build(&data, &header, 8)?;
+        let entries = EntryPoints::build(&data, &header, 128 / header.mcu_size().0)?;
         build_time += start.elapsed();
         file_bytes += data.len();
         index_bytes += entries.to_bytes().len();
         files.push((data, header, entries));
     }
     println!(
-        "{} files, {} bytes each, index every 8 MCUs {:.2} % of them, built {:.0} files/s",
+        "{} files, {} bytes each, index every 128 pixels {:.2} % of them, built {:.0} files/s",
         files.len(),
         file_bytes / files.len().max(1),
         100.0 * index_bytes as f64 / file_bytes as f64,
@@ -88,6 +88,7 @@ fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>
     for (label, is_region, with_entries, scale) in [
         ("whole", false, false, 1),
         ("whole 1/2", false, false, 2),
+        ("whole 1/4", false, false, 4),
         ("whole 1/8", false, false, 8),
         ("region", true, false, 1),
         ("region, entry points", true, true, 1),

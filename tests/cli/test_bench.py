@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runner import invoke
+from cli_runner import GOLDEN_PICTURES, invoke
 
 KEYS = {
     "samples_per_s",
@@ -51,3 +51,18 @@ def test_to_torch(photos: Path) -> None:
         invoke("bench", str(photos), "--to", "torch", "--seconds", "0.2", "--batch", "8", "--json").stdout
     )
     assert figures["run"]["to"] == "torch"
+
+
+def test_records_of_pictures() -> None:
+    figures = json.loads(invoke("bench", str(GOLDEN_PICTURES), "--seconds", "0.2", "--batch", "4", "--json").stdout)
+    assert figures["run"]["format"] == "tfrecord"
+    assert figures["run"]["ops"] == "rrc224"
+
+
+def test_records_without_pictures() -> None:
+    numbers = GOLDEN_PICTURES.with_name("dense.tfrecord")
+    figures = json.loads(invoke("bench", str(numbers), "--seconds", "0.2", "--json").stdout)
+    assert figures["run"]["ops"] == "none"
+    result = invoke("bench", str(numbers), "--ops", "rrc224")
+    assert result.exit_code == 1
+    assert "no column holds pictures (columns: label, x, y)" in result.stderr

@@ -153,6 +153,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_demo
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_demo_as_users_run_it(tmp_path: Path) -> None:
     result = invoke("demo", "--dir", str(tmp_path / "pictures"), "--epochs", "2", "--json")
     figures = json.loads(result.stdout)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cli_runner import invoke
+from cli_runner import GOLDEN_PICTURES, invoke
 from penstock.cli.inspect import _show_value
 
 
@@ -62,3 +62,20 @@ def test_names_with_brackets_are_printed_as_they_are(photos: Path, tmp_path: Pat
 )
 def test_values_of_all_kinds_are_shown(column: Any, shown: str) -> None:
     assert _show_value(column, 0).startswith(shown)
+
+
+def test_records_of_pictures() -> None:
+    facts = json.loads(invoke("inspect", str(GOLDEN_PICTURES), "--json").stdout)
+    assert facts["format"] == "tfrecord"
+    assert facts["columns"]["image/encoded"]["holds"] == "pictures"
+    assert facts["columns"]["image/object/bbox/xmin"] == {"dtype": "float32", "shape": [None], "holds": ""}
+    assert facts["first_samples"][0]["image/encoded"].startswith("picture 40 × 30")
+
+
+def test_a_file_far_larger_than_the_others_is_told(tmp_path: Path) -> None:
+    records = GOLDEN_PICTURES.read_bytes()
+    for number, times in enumerate((1, 1, 9)):
+        (tmp_path / f"{number}.tfrecord").write_bytes(records * times)
+    facts = json.loads(invoke("inspect", str(tmp_path), "--json").stdout)
+    assert facts["samples"] == 88
+    assert "2.tfrecord has" in facts["warnings"][0]

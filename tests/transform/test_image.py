@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from PIL import Image
-from pictures import as_pillow, encoded, picture, spans
 
 from penstock.errors import PlanError, RowError
 from penstock.limits import Limits
@@ -32,6 +31,7 @@ from penstock.transform.image import (
     ToDtype,
     ToLayout,
 )
+from transform.pictures import as_pillow, encoded, picture, spans
 
 BYTES = Field("bytes")
 NHWC = ToLayout("NHWC")
@@ -277,7 +277,14 @@ class TestNumbers:
 
 class TestPlan:
     def test_ops_are_plain_values(self) -> None:
-        ops = [Decode(), RandomResizedCrop(224), Resize([1, 2]), CenterCrop(3), Normalize(IMAGENET), ToDtype(np.float16)]
+        ops = [
+            Decode(),
+            RandomResizedCrop(224),
+            Resize([1, 2]),
+            CenterCrop(3),
+            Normalize(IMAGENET),
+            ToDtype(np.float16),
+        ]
         described = json.loads(json.dumps([dataclasses.asdict(op) for op in ops]))
         assert described[1]["size"] == [224, 224] and described[5]["dtype"] == "float16"  # noqa: PT018
         assert Normalize(IMAGENET) == Normalize(IMAGENET.mean, IMAGENET.std)
@@ -330,7 +337,9 @@ class TestPlan:
         data, other = encoded(picture(50, 40), "PNG"), encoded(picture(40, 50), "PNG")
         kernel = image.fuse([Decode(), Resize(20)], BYTES, lambda: image.picture_size(data, []))
         assert kernel.field == Field("uint8", (3, 20, 25))
-        with pytest.raises(RowError, match=r"40 × 50 pixels.*becomes 20 × 25.*batch of 25 × 20.*RandomResizedCrop") as caught:
+        with pytest.raises(
+            RowError, match=r"40 × 50 pixels.*becomes 20 × 25.*batch of 25 × 20.*RandomResizedCrop"
+        ) as caught:
             run(kernel, spans(data, data, other), 3)
         assert caught.value.row == 2
 

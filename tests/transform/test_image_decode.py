@@ -9,9 +9,9 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from pictures import as_pillow, encoded, picture
 
 from penstock import kernels
+from transform.pictures import as_pillow, encoded, picture
 
 SIZE = (37, 29)
 
@@ -68,7 +68,10 @@ def files() -> dict[str, tuple[bytes, int]]:
         "bmp alpha": (encoded(alpha, "BMP"), 0),
         "gif": (encoded(palette, "GIF"), 0),
         "gif transparent": (encoded(palette, "GIF", transparency=3), 0),
-        "gif animated": (encoded(palette, "GIF", save_all=True, append_images=[picture(*SIZE, seed=4).quantize(90)]), 0),
+        "gif animated": (
+            encoded(palette, "GIF", save_all=True, append_images=[picture(*SIZE, seed=4).quantize(90)]),
+            0,
+        ),
     }
     return found | {f"png 16 {mode}": (sixteen_bit(mode), 0) for mode in ("L", "LA", "RGB", "RGBA")}
 
@@ -86,7 +89,7 @@ def test_equals_pillow(name: str) -> None:
 def test_header_is_read(name: str) -> None:
     width, height, kind = kernels.image_info(FILES[name][0])
     assert (width, height) == SIZE
-    assert kind.lower() == name.split()[0]
+    assert kind.lower() == name.split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -142,7 +145,10 @@ def test_damage_anywhere_is_an_error_or_another_picture(name: str) -> None:
         (b"\xff\xd8\xff\xc9\0\x0b\x08\0\x10\0\x10\x01\x01\x11\0", "arithmetic"),
         (b"\xff\xd8\xff\xc0\0\x0b\x0c\0\x10\0\x10\x01\x01\x11\0", "12 bits"),
         (b"\xff\xd8\xff\xc0\0\x0b\x08\0\0\0\0\x01\x01\x11\0", "0 × 0"),
-        (b"\xff\xd8\xff\xc0\0\x0b\x08\xff\xff\xff\xff\x01\x01\x11\0", "65535 × 65535 = 4294836225 pixels, above the limit"),
+        (
+            b"\xff\xd8\xff\xc0\0\x0b\x08\xff\xff\xff\xff\x01\x01\x11\0",
+            "65535 × 65535 = 4294836225 pixels, above the limit",
+        ),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\2\0\0\0", "above the limit"),
         (b"GIF89a\xff\xff\xff\xff\0\0\0", "above the limit"),
         (b"BM" + bytes(12) + struct.pack("<Iii", 40, -5, 5) + bytes(28), "BMP header"),

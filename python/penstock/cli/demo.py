@@ -133,7 +133,7 @@ def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> 
     with second:
         stats, report = second.stats(), second.report()
     proofs = _prove(folder, second.dataset, training, stop_at)
-    _tell(proofs, report, console)
+    _tell(figures, proofs, report, console)
     return {
         "samples": len(second.dataset),
         "classes": classes,
@@ -184,7 +184,9 @@ def _prove(folder: Path, dataset: Dataset, training: Training, stop_at: int) -> 
     ]
 
 
-def _tell(proofs: list[Proof], report: str, console: Console) -> None:
+def _tell(figures: Figures, proofs: list[Proof], report: str, console: Console) -> None:
+    if len(figures.held_out) < figures.epochs:
+        console.print("No further epoch is begun: the training time is over (see --seconds).")
     console.print("\n[bold]Proofs[/]")
     for proof in proofs:
         mark = "[green]holds[/]" if proof.holds else "[bold red]FAILS[/]"

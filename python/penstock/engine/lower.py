@@ -14,10 +14,12 @@ import pyarrow as pa
 from penstock import kernels
 from penstock.batch.stack import check_batch, field_of, materialize, spans_to_arrow, stack_rows
 from penstock.deliver import Deliver
+from penstock.engine.entry_points import entry_points_of
 from penstock.engine.read import Cursor, Places, ReadBlocks, ReadRecords
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import DataError, PlanError, RowError
+from penstock.format.entry_points import Growing, index_path, load
 from penstock.format.protocol import ReadRanges, Source
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
@@ -26,7 +28,7 @@ from penstock.order.lanes import default_lanes, lanes_of_rank
 from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
 from penstock.plan.optimize import optimize
-from penstock.spec import Field, Spans
+from penstock.spec import EntryPoints, Field, Ids, Spans
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
@@ -126,6 +128,7 @@ class _Maker:
         self.stages: list[Stage] = []
         self.spec: dict[str, Field] | None = dict(source.spec)
         self.widest: dict[str, Field] = dict(source.spec)
+        self.feature_of: dict[str, str] = {}
 
     @property
     def together(self) -> int:
@@ -142,7 +145,10 @@ class _Maker:
         self.add("deliver", kind, _Hand(deliver, self.order, self.where), threads=1 if kind == "cpu" else 2)
 
 
-def _lower_read(maker: _Maker, _: Node) -> None:
+def _lower_read(maker: _Maker, node: Node) -> None:
+    if not isinstance(node, Read):
+        raise TypeError(node)
+    maker.feature_of = dict(node.columns)
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     parse = _Parse(maker.source, maker.slots, where.cpus)
@@ -175,11 +181,22 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
             applied[name] = _Lazy(ops, first)
             continue
         kernel = fuse(ops, maker.spec[name], first.size)
-        applied[name] = _Lazy(ops, first, kernel)
+        applied[name] = _Lazy(ops, first, kernel, _entry_points(maker, name, ops))
         maker.spec[name] = maker.widest[name] = kernel.field
     number = sum(stage.name.startswith("transform") for stage in maker.stages)
     name = "transform" if number == 0 else f"transform {number + 1}"
     maker.add(name, "cpu", _Apply(maker, applied, number), threads=maker.together)
+
+
+def _entry_points(maker: _Maker, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
+    """The JPEG index for a column that comes from files, as its Decode asks for it."""
+    wish = getattr(ops[0], "entry_points", "off") if ops else "off"
+    if wish == "off" or maker.source.random_access or name not in maker.source.spec:
+        return None
+    manifest = maker.source.manifest
+    path = index_path(manifest.digest, maker.feature_of.get(name, name))
+    found = load(path)
+    return found if found is not None or wish == "auto" else Growing(manifest.samples, path)
 
 
 def _lower_function(maker: _Maker, node: Node) -> None:
@@ -242,8 +259,15 @@ class _FirstPicture:
 class _Lazy:
     """A column's kernel, made when the column's field is known: at once, or with the first batch after a user's function."""
 
-    def __init__(self, ops: tuple[Any, ...], first: _FirstPicture, kernel: Any = None) -> None:
+    def __init__(
+        self,
+        ops: tuple[Any, ...],
+        first: _FirstPicture,
+        kernel: Any = None,
+        entry_points: EntryPoints | Growing | None = None,
+    ) -> None:
         self._ops, self._first, self._kernel = ops, first, kernel
+        self._entry_points = entry_points
         self._lock = threading.Lock()
 
     def kernel(self, column: Any) -> Any:
@@ -252,6 +276,16 @@ class _Lazy:
             if self._kernel is None:
                 self._kernel = fuse(self._ops, field_of(column), self._first.size)
             return self._kernel
+
+    def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
+        """Entry points for the column's pictures; those that are still missing are made first, where that is wanted."""
+        growing = self._entry_points
+        if not isinstance(growing, Growing):
+            return growing
+        rows = growing.missing(samples)
+        if len(rows):
+            growing.add(samples[rows], *entry_points_of(column.take(rows), threads))
+        return growing.view()
 
 
 class _Apply:
@@ -272,7 +306,11 @@ class _Apply:
             out = self._slots.array(kernel.field, len(item.samples))
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
             with _NamedRows(self._source, item):
-                kernel(item.columns[name], item.samples, key=key, out=out, threads=self._threads)
+                column = item.columns[name]
+                given = {} if isinstance(column, np.ndarray) else {
+                    "entry_points": lazy.entry_points(column, item.samples, self._threads)
+                }
+                kernel(column, item.samples, key=key, out=out, threads=self._threads, **given)
             item.columns[name] = out
             item.spec = {**item.spec, name: kernel.field}
         return item

@@ -120,7 +120,8 @@ def _named(name: str, value: Any, default: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        told = [field.name for field in fields(value) if field.metadata.get("affects_result", True)]
+        inner = {name: _plain(getattr(value, name)) for name in told}
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]

@@ -6,6 +6,7 @@ fuse(ops, Field("bytes"), …).field == Field("float32", (3, 224, 224)).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 from penstock.errors import PlanError, RowError
 from penstock.kernels import ImageProgram, image_info
 from penstock.limits import DEFAULT_LIMITS, Limits
-from penstock.spec import Column, Field, Ids, Spans
+from penstock.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.transform.image_ops import (
     GEOMETRY,
     IMAGENET,
@@ -51,6 +52,10 @@ __all__ = [
     "fuse",
     "picture_size",
 ]
+
+
+#: Who decodes: our baseline JPEG decoder, the same from entry points, the decoder of other JPEGs, those of other formats.
+DECODERS = ("jpeg", "jpeg_entry_points", "jpeg_other", "other")
 
 
 @dataclass(frozen=True)
@@ -106,16 +111,26 @@ class _Chain:
 class ImageKernel:
     """A fused chain: called with a column of a batch, it fills the batch's array.
 
-    field: dtype and full shape of one row of the result.
+    field: dtype and full shape of one row of the result. pictures: how many each decoder did.
     """
 
     def __init__(self, chain: _Chain, height: int, width: int, limits: Limits) -> None:
         self._program = chain.program(height, width, limits)
+        self.pictures: Counter[str] = Counter()
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
 
-    def __call__(self, column: Column, samples: Ids, *, key: int, out: npt.NDArray[Any], threads: int) -> None:
+    def __call__(
+        self,
+        column: Column,
+        samples: Ids,
+        *,
+        key: int,
+        out: npt.NDArray[Any],
+        threads: int,
+        entry_points: EntryPoints | None = None,
+    ) -> None:
         """Fills `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
 
         key: of the epoch's random choices; together with a row's sample id it decides them, whatever the threads.
@@ -136,7 +151,7 @@ class ImageKernel:
             self._program.run_dense(np.ascontiguousarray(column), samples, key, out, threads)
             return
         spans = column if isinstance(column, Spans) else _spans(column)
-        self._program.run(
+        done = self._program.run(
             list(spans.buffers),
             np.ascontiguousarray(spans.which, dtype=np.int64),
             np.ascontiguousarray(spans.offset, dtype=np.int64),
@@ -145,7 +160,9 @@ class ImageKernel:
             key,
             out,
             threads,
+            None if entry_points is None else entry_points.arrays,
         )
+        self.pictures.update(dict(zip(DECODERS, done, strict=True)))
 
 
 def fuse(
@@ -187,7 +204,8 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
     fixes_size, apply_exif = False, False
     for number, op in enumerate(ops):
         match op:
-            case Decode(apply_exif):
+            case Decode():
+                apply_exif = op.apply_exif
                 if number > 0 or source.dtype != "bytes":
                     raise PlanError(f"Decode() as operation {number} on {source}: it comes first, and only for bytes")
             case Normalize():

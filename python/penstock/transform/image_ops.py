@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,10 +36,16 @@ IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 class Decode:
     """Bytes of a JPEG, PNG, WebP, BMP or GIF (first frame) file to RGB pixels, as Pillow's `convert("RGB")`.
 
-    apply_exif: turn the picture as its EXIF orientation says, as `PIL.ImageOps.exif_transpose`.
+    apply_exif: turn the picture as its EXIF orientation says, as `PIL.ImageOps.exif_transpose`. entry_points: "auto" uses the JPEG
+    index of the data if there is one (`penstock index --jpeg` makes it), "build" makes it while the first epoch decodes, "off"
+    uses none; the pixels are the same.
     """
 
     apply_exif: bool = False
+    entry_points: Literal["auto", "build", "off"] = field(default="auto", metadata={"affects_result": False})
+
+    def __post_init__(self) -> None:
+        _check(self, self.entry_points in ("auto", "build", "off"), "entry_points 'auto', 'build' or 'off'")
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,11 @@ class Resize:
         both = _both_sides(self, size)
         _set(self, size=both if isinstance(size, Sequence) else size)
         if self.max_size is not None:
-            _check(self, isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE, "max_size above size, which is one number")
+            _check(
+                self,
+                isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE,
+                "max_size above size, which is one number",
+            )
         _check_interpolation(self, self.interpolation)
 
 
@@ -134,7 +144,7 @@ class Normalize:
     @property
     def means(self) -> tuple[float, ...]:
         """The mean of each channel."""
-        return tuple(self.mean)
+        return self.mean.mean if isinstance(self.mean, Statistics) else self.mean
 
     @property
     def stds(self) -> tuple[float, ...]:

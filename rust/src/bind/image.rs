@@ -5,8 +5,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::entry_points::{Columns, Index};
 use super::{Bytes, Ids};
+use crate::gather;
 use crate::image::batch::{self, RowFault};
+use crate::image::decode::Counts;
 use crate::image::emit::{Dtype, Format, Layout};
 use crate::image::fault::Fault;
 use crate::image::filter::{Filter, Scaling};
@@ -133,6 +136,7 @@ impl ImageProgram {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
+    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -144,7 +148,8 @@ impl ImageProgram {
         key: u64,
         mut out: PyReadwriteArray1<'_, u8>,
         threads: usize,
-    ) -> PyResult<()> {
+        entry_points: Option<Columns<'_>>,
+    ) -> PyResult<Counts> {
         let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
@@ -153,10 +158,13 @@ impl ImageProgram {
             return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
         }
         self.check_out(rows, out.len())?;
+        let index = entry_points.as_ref().map(Index::new).transpose()?;
         let picture = |row: usize| {
-            span(&buffers, which[row], offset[row], length[row])
-                .map(Picture::Encoded)
-                .ok_or_else(|| Fault::new("a span that lies outside of its buffer", "report this to the maintainers"))
+            let data = gather::span(&buffers, which[row], offset[row], length[row]).ok_or_else(|| {
+                Fault::new("a span that lies outside of its buffer", "report this to the maintainers")
+            })?;
+            let entry_points = index.as_ref().and_then(|index| index.of(samples[row], data));
+            Ok(Picture::Encoded { data, entry_points })
         };
         py.detach(|| batch::run(&self.0, picture, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
     }
@@ -186,7 +194,8 @@ impl ImageProgram {
         let row_bytes = shape[1] * shape[2] * shape[3];
         let picture =
             |row: usize| Ok(Picture::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
-        py.detach(|| batch::run(&self.0, picture, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
+        let done = py.detach(|| batch::run(&self.0, picture, samples, key, out, threads));
+        done.map(drop).map_err(|fault| row_error(py, &fault))
     }
 }
 
@@ -198,11 +207,6 @@ impl ImageProgram {
         }
         Err(PyValueError::new_err(format!("out holds {bytes} bytes, {rows} pictures take {needed}")))
     }
-}
-
-fn span<'a>(buffers: &[&'a [u8]], which: i64, offset: i64, length: i64) -> Option<&'a [u8]> {
-    let buffer = buffers.get(usize::try_from(which).ok()?)?;
-    buffer.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(length).ok()?)
 }
 
 /// The (width, height, format) that a picture's header states.

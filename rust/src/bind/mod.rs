@@ -5,6 +5,7 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod entry_points;
 mod files;
 mod gather;
 mod image;
@@ -31,6 +32,7 @@ pub fn kernel_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    entry_points::register(module)?;
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;

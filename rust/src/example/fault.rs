@@ -86,7 +86,7 @@ impl Fault {
             ),
             Self::Checksum { found, stated } => (
                 format!("the data's checksum is {found:#010x}, the file says {stated:#010x}"),
-                "the file is damaged: write it again, or pass on_error=\"substitute\"",
+                "the file is damaged: write it again",
             ),
             Self::Wire { at, what } => (
                 format!("not a tf.train.Example: byte {} of the record: {what}", at.saturating_sub(start)),

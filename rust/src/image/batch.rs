@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use super::decode::Counts;
 use super::fault::Fault;
 use super::program::{Picture, Program, Worker};
 use super::simd::Level;
@@ -38,7 +39,7 @@ pub fn run<'a>(
     key: u64,
     out: &mut [u8],
     threads: usize,
-) -> Result<(), RowFault> {
+) -> Result<Counts, RowFault> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one picture a sample");
     let pool = pool::shared(threads).map_err(|error| RowFault {
@@ -46,29 +47,38 @@ pub fn run<'a>(
         fault: Fault::new(format!("no {threads} threads ({error})"), "ask for fewer threads"),
     })?;
     let lowest = AtomicUsize::new(usize::MAX);
+    let tally: [AtomicU64; 4] = Default::default();
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
         if row > lowest.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = picture(row).and_then(|picture| guarded(program, picture, key, samples[row], out)).err()?;
+        let fault = picture(row).and_then(|picture| guarded(program, picture, key, samples[row], out, &tally)).err()?;
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
     };
     let rows = out.par_chunks_exact_mut(size.max(1)).enumerate().with_max_len(1);
     match pool.install(|| rows.filter_map(one).min_by_key(|fault| fault.row)) {
         Some(fault) => Err(fault),
-        None => Ok(()),
+        None => Ok(tally.map(AtomicU64::into_inner)),
     }
 }
 
 /// One picture with this thread's worker; a decoder that panics makes a complaint.
-fn guarded(program: &Program, picture: Picture<'_>, key: u64, sample: i64, out: &mut [u8]) -> Result<(), Fault> {
+fn guarded(
+    program: &Program,
+    picture: Picture<'_>,
+    key: u64,
+    sample: i64,
+    out: &mut [u8],
+    tally: &[AtomicU64; 4],
+) -> Result<(), Fault> {
     WORKER.with_borrow_mut(|slot| {
-        if slot.as_ref().is_none_or(|worker| *worker.format() != program.format) {
-            *slot = Some(Worker::new(Level::best(), program.format));
-        }
-        let Some(worker) = slot.as_mut() else { return Ok(()) };
+        let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
+        worker.set_format(program.format);
         let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, picture, key, sample, out)));
+        for (sum, count) in tally.iter().zip(worker.take_counts()) {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
         result.unwrap_or_else(|panic| {
             *slot = None;
             Err(panicked(&*panic))

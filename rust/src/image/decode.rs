@@ -16,17 +16,22 @@ use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::pixels::{Stored, to_rgb};
 use crate::geometry::Rect;
-use crate::jpeg;
+use crate::jpeg::{self, EntryPoints};
 
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
 /// Buffers larger than this are given back after each picture.
-const KEEP_BYTES: usize = 64 << 20;
+pub const KEEP_BYTES: usize = 64 << 20;
+
+/// Pictures by how they were decoded: by our baseline JPEG decoder from the start of the scan, by it from entry points,
+/// by the decoder for other JPEGs, by those for other formats.
+pub type Counts = [u64; 4];
 
 /// A thread's decoding buffers.
 #[derive(Default)]
 pub struct Decoders {
+    pub(super) counts: Counts,
     jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
@@ -37,17 +42,31 @@ impl Decoders {
     ///
     /// # Errors
     /// If the bytes are damaged, cut short, or of a kind that cannot be decoded.
-    pub fn rows(&mut self, data: &[u8], header: &Header, region: Rect, sink: &mut Sink<'_>) -> Result<(), Fault> {
+    pub fn rows(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        entry_points: Option<&[u8]>,
+        region: Rect,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Fault> {
         let stored = match header.kind {
             Kind::Jpeg => {
                 let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
                 if parsed.is_supported() {
-                    let options = jpeg::DecodeOptions { max_pixels: u64::MAX, ..Default::default() };
+                    let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
+                    let entry_points = found.as_ref();
+                    let options = jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, ..Default::default() };
+                    self.counts[usize::from(entry_points.is_some())] += 1;
                     return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
                 }
+                self.counts[2] += 1;
                 other_jpeg(data, header, &mut self.whole)?
             }
-            _ => other(data, header, &mut self.whole)?,
+            _ => {
+                self.counts[3] += 1;
+                other(data, header, &mut self.whole)?
+            }
         };
         let line = header.width as usize * stored.size();
         convert_rows(&self.whole, line, stored, region, &mut self.row, sink);

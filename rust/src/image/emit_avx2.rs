@@ -114,14 +114,14 @@ pub fn interleave(_: Token, planes: Planes<'_>, out: &mut [u8]) {
     }
 }
 
-/// For each 16 bytes of the result, which of 16 pixels' bytes of one channel stand where; -1 leaves a zero.
-const fn spread(channel: usize) -> [[i8; 16]; 3] {
+/// For one third of 16 pixels' bytes, which pixel's byte of each channel stands where; -1 leaves a zero.
+const fn spread(part: usize) -> [[i8; 16]; 3] {
     let mut masks = [[-1; 16]; 3];
-    let mut pixel = 0;
-    while pixel < 16 {
-        let place = pixel * 3 + channel;
-        masks[place / 16][place % 16] = pixel as i8;
-        pixel += 1;
+    let mut place = 0;
+    while place < 16 {
+        let byte = part * 16 + place;
+        masks[byte % 3][place] = (byte / 3) as i8;
+        place += 1;
     }
     masks
 }
@@ -130,19 +130,18 @@ const fn spread(channel: usize) -> [[i8; 16]; 3] {
 fn whole_sixteens(planes: Planes<'_>, out: &mut [u8]) {
     const MASKS: [[[i8; 16]; 3]; 3] = [spread(0), spread(1), spread(2)];
     let channels = [0, 1, 2].map(|channel| planes.plane(channel).as_chunks::<16>().0);
-    let (out, _) = out.as_chunks_mut::<48>();
-    for (index, out) in out.iter_mut().enumerate() {
-        // SAFETY: sixteen bytes are read from arrays of sixteen, and 3 × 16 are written to one of 48.
-        unsafe {
-            let pixels = channels.map(|plane| _mm_loadu_si128(plane[index].as_ptr().cast()));
-            for part in 0..3 {
-                let mut bytes = _mm_setzero_si128();
-                for (channel, &pixels) in pixels.iter().enumerate() {
-                    let mask = _mm_loadu_si128(MASKS[channel][part].as_ptr().cast());
-                    bytes = _mm_or_si128(bytes, _mm_shuffle_epi8(pixels, mask));
-                }
-                _mm_storeu_si128(out.as_mut_ptr().add(part * 16).cast(), bytes);
+    for (index, out) in out.as_chunks_mut::<48>().0.iter_mut().enumerate() {
+        // SAFETY: sixteen bytes are read from an array of sixteen.
+        let pixels = channels.map(|plane| unsafe { _mm_loadu_si128(plane[index].as_ptr().cast()) });
+        for (out, masks) in out.as_chunks_mut::<16>().0.iter_mut().zip(&MASKS) {
+            let mut bytes = _mm_setzero_si128();
+            for (&pixels, mask) in pixels.iter().zip(masks) {
+                // SAFETY: sixteen bytes are read from an array of sixteen.
+                let mask = unsafe { _mm_loadu_si128(mask.as_ptr().cast()) };
+                bytes = _mm_or_si128(bytes, _mm_shuffle_epi8(pixels, mask));
             }
+            // SAFETY: sixteen bytes are written to an array of sixteen.
+            unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) };
         }
     }
 }

@@ -90,7 +90,7 @@ pub fn turned(
     out.resize(width * height * 3, 0);
     let line = size.0 as usize;
     let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
-    decoders.rows(data, header, region, &mut |first, rows| {
+    decoders.rows(data, header, None, region, &mut |first, rows| {
         for (y, row) in (first as usize..).zip(rows.chunks_exact(width * 3)) {
             for (x, pixel) in row.as_chunks::<3>().0.iter().enumerate() {
                 let (right, bottom) = (width - 1 - x, height - 1 - y);

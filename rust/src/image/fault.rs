@@ -13,7 +13,7 @@ pub struct Fault {
 impl Fault {
     /// A complaint about a picture that cannot be decoded.
     pub fn damaged(found: impl Into<String>) -> Self {
-        Self::new(found, "replace the file, or pass on_error='substitute' to leave such pictures out")
+        Self::new(found, "replace the file")
     }
 
     /// A complaint with its remedy.

@@ -81,7 +81,7 @@ fn unknown(data: &[u8]) -> Fault {
     let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
     Fault::new(
         format!("no picture: it begins with {} ({seems})", start.join(" ")),
-        "give JPEG, PNG, WebP, BMP or GIF data (convert others first), or pass on_error='substitute'",
+        "give JPEG, PNG, WebP, BMP or GIF data (convert others first)",
     )
 }
 
@@ -174,13 +174,13 @@ fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
         };
         return Err(Fault::new(
             format!("a {process} JPEG (frame marker 0xff{marker:02x})"),
-            "store it as a baseline or progressive JPEG, or pass on_error='substitute'",
+            "store it as a baseline or progressive JPEG",
         ));
     }
     if contents.first().is_some_and(|&bits| bits != 8) {
         return Err(Fault::new(
             format!("a JPEG of {} bits a sample", contents[0]),
-            "store it with 8 bits, or pass on_error='substitute'",
+            "store it with 8 bits",
         ));
     }
     Ok(big_u16(contents, 3).zip(big_u16(contents, 1)))
@@ -215,5 +215,46 @@ fn webp_size(data: &[u8]) -> Option<(u32, u32)> {
             Some((little_u16(data, 26)? & 0x3FFF, little_u16(data, 28)? & 0x3FFF))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STARTS: [&[u8]; 7] = [
+        b"\xff\xd8\xff",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+        b"RIFF\0\0\0\0WEBPVP8X",
+        b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f",
+        b"RIFF\0\0\0\0WEBPVP8 ",
+        b"BM",
+        b"GIF89a",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_header_within_the_limit_or_a_fault(
+            start in 0..STARTS.len(),
+            rest in prop::collection::vec(any::<u8>(), 0..60),
+            limit in 1_u64..1 << 32,
+        ) {
+            let data = [STARTS[start], &rest].concat();
+            if let Ok(header) = read(&data, limit) {
+                prop_assert!(header.width > 0 && header.height > 0);
+                prop_assert!(u64::from(header.width) * u64::from(header.height) <= limit);
+            }
+            let orientation = crate::image::exif::orientation(&data, sniff(&data).unwrap_or(Kind::Jpeg));
+            prop_assert!((1..=8).contains(&orientation));
+        }
+    }
+
+    #[test]
+    fn what_it_looks_like_is_said() {
+        assert!(sniff(b"").unwrap_err().found.contains("empty"));
+        assert!(sniff(b"%PDF-1.7").unwrap_err().found.contains("a PDF file"));
+        assert!(sniff(b"hello").unwrap_err().found.contains("68 65 6c 6c 6f"));
     }
 }

@@ -140,3 +140,44 @@ fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
     };
     Window { x: place(size.0, part.0), y: place(size.1, part.1), width: part.0, height: part.1 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::mix;
+
+    #[test]
+    fn parts_are_pinned() {
+        // Resumed runs draw the same parts only as long as these stay: a change here changes every augmentation.
+        let part = |sample| {
+            let mut rng = Rng::new(mix(&[1, sample, 1]));
+            let Window { x, y, width, height } = random_part((500, 400), (0.08, 1.0), (0.75, 4.0 / 3.0), &mut rng);
+            (x, y, width, height)
+        };
+        assert_eq!([part(0), part(1), part(2)], [(6, 73, 383, 312), (16, 5, 297, 259), (88, 117, 315, 250)]);
+    }
+
+    #[test]
+    fn parts_lie_inside() {
+        for sample in 0..20_000 {
+            let mut rng = Rng::new(sample);
+            let size = (1 + rng.below(300) as u32, 1 + rng.below(300) as u32);
+            let part = random_part(size, (0.01, 1.0), (0.2, 5.0), &mut rng);
+            assert!(part.x >= 0 && part.y >= 0 && part.width > 0 && part.height > 0);
+            assert!(part.x + i64::from(part.width) <= i64::from(size.0), "{size:?} {part:?}");
+            assert!(part.y + i64::from(part.height) <= i64::from(size.1), "{size:?} {part:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_follow_torchvision() {
+        let shorter = |size, max_size| Fit::Shorter { size, max_size };
+        assert_eq!(fitted((500, 375), shorter(256, None)), (341, 256));
+        assert_eq!(fitted((375, 500), shorter(256, Some(300))), (225, 300));
+        assert_eq!(fitted((1, 60_000), shorter(8, Some(9))), (1, 9));
+        assert_eq!(fitted((9, 9), Fit::Exact { height: 1, width: 2 }), (2, 1));
+        // Python rounds halves to the even neighbour.
+        assert_eq!(centre((5, 7), (2, 2)), Window { x: 2, y: 2, width: 2, height: 2 });
+        assert_eq!(centre((2, 3), (5, 3)), Window { x: -1, y: 0, width: 5, height: 3 });
+    }
+}

@@ -1,7 +1,7 @@
 //! A chain of operations on pictures, and the pass that one picture takes through it.
 
 use super::chain::{Chain, Pass};
-use super::decode::{Decoders, Sink, convert_rows};
+use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
@@ -30,7 +30,12 @@ pub struct Program {
 #[derive(Clone, Copy, Debug)]
 pub enum Picture<'a> {
     /// A file's bytes.
-    Encoded(&'a [u8]),
+    Encoded {
+        /// All of them.
+        data: &'a [u8],
+        /// Places inside to start from (see `jpeg::EntryPoints`), made from the same bytes.
+        entry_points: Option<&'a [u8]>,
+    },
     /// Pixels, row by row.
     Pixels {
         /// All of them.
@@ -73,10 +78,16 @@ impl Worker {
         Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
     }
 
-    /// The format that this worker stores.
-    #[must_use]
-    pub const fn format(&self) -> &Format {
-        self.emitter.format()
+    /// How many pictures each decoder did since the last call.
+    pub fn take_counts(&mut self) -> Counts {
+        std::mem::take(&mut self.buffers.decoders.counts)
+    }
+
+    /// Stores pictures of `format` from now on.
+    pub fn set_format(&mut self, format: Format) {
+        if *self.emitter.format() != format {
+            self.emitter = Emitter::new(self.level, format);
+        }
     }
 }
 
@@ -105,21 +116,21 @@ impl Program {
         sample: i64,
         out: &mut [u8],
     ) -> Result<(), Fault> {
-        let data = match picture {
+        let (data, entry_points) = match picture {
             Picture::Pixels { bytes, size, stored } => {
                 return self.transform(worker, size, key, sample, out, &mut |_, row, region, sink| {
                     convert_rows(bytes, size.0 as usize * stored.size(), stored, region, row, sink);
                     Ok(())
                 });
             }
-            Picture::Encoded(data) => data,
+            Picture::Encoded { data, entry_points } => (data, entry_points),
         };
         let header = header::read(data, self.pixels_limit)?;
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
             return self.transform(worker, size, key, sample, out, &mut |decoders, _, region, sink| {
-                decoders.rows(data, &header, region, sink)
+                decoders.rows(data, &header, entry_points, region, sink)
             });
         }
         let mut oriented = std::mem::take(&mut worker.oriented);
@@ -128,7 +139,9 @@ impl Program {
             convert_rows(&oriented, size.0 as usize * 3, Stored::Rgb8, region, row, sink);
             Ok(())
         });
-        worker.oriented = oriented;
+        if oriented.capacity() <= KEEP_BYTES {
+            worker.oriented = oriented;
+        }
         result
     }
 

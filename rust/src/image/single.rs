@@ -35,7 +35,7 @@ pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32,
             return Ok((size, pixels));
         }
         let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
-        decoders.rows(data, &header, region, &mut |_, rows| pixels.extend_from_slice(rows))?;
+        decoders.rows(data, &header, None, region, &mut |_, rows| pixels.extend_from_slice(rows))?;
         Ok(((header.width, header.height), pixels))
     };
     catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(panicked(&*panic)))

@@ -123,22 +123,30 @@ pub(super) fn decode_block(
     }
 }
 
-/// Passes over a block, keeping its DC prediction only. `unused` is not touched.
+/// Passes over a block, keeping its DC prediction only.
 #[inline(always)]
 pub(super) fn skip_block(
     bits: &mut Bits,
     dc: &HuffmanTable,
     ac: &HuffmanTable,
     prediction: &mut i32,
-    unused: &mut Block,
 ) -> Result<(), BadCode> {
     bits.refill();
     *prediction = prediction.wrapping_add(difference(bits, dc)?);
+    let mut unused = Block([0; 64]);
     let mut k = 0;
     loop {
         bits.refill();
-        if !step::<false>(bits, ac, &mut k, unused)? || !step::<false>(bits, ac, &mut k, unused)? {
-            return Ok(());
+        // Twice: two lookups drop at most 2 * 26 bits.
+        for _ in 0..2 {
+            let skip = u32::from(ac.skips[(bits.buffer >> (64 - LOOKUP_BITS)) as usize]);
+            let next = k + (skip >> 8);
+            if skip != 0 && next < 63 {
+                bits.consume(skip);
+                k = next;
+            } else if !step::<false>(bits, ac, &mut k, &mut unused)? {
+                return Ok(());
+            }
         }
     }
 }

@@ -44,6 +44,16 @@ impl EntryPoints {
     /// # Errors
     /// If the picture is not supported, has more than one scan, is damaged or cut off, or is larger than 2^28 pixels.
     pub fn build(data: &[u8], header: &Header, every_mcus: u32) -> Result<Self, JpegError> {
+        #[cfg(target_arch = "x86_64")]
+        if super::kernels::has_avx2() {
+            return super::avx2::build(data, header, every_mcus);
+        }
+        Self::walk(data, header, every_mcus)
+    }
+
+    /// [`EntryPoints::build`] without choice of the CPU's features.
+    #[inline(always)]
+    pub(super) fn walk(data: &[u8], header: &Header, every_mcus: u32) -> Result<Self, JpegError> {
         let unfit = |what| JpegError::EntryPoints { offset: header.scan.start, what };
         if header.scan.len != header.component_count {
             return Err(unfit("the picture has more than one scan"));

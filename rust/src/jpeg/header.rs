@@ -206,10 +206,8 @@ impl Walker<'_> {
                     self.frame(marker, start, end)?;
                 }
                 0xE0 => self.jfif |= end - start >= 14 && &self.data[start..start + 5] == b"JFIF\0",
-                0xE1 => {
-                    if self.orientation.is_none() {
-                        self.orientation = exif::orientation(&self.data[start..end]);
-                    }
+                0xE1 if self.orientation.is_none() => {
+                    self.orientation = exif::orientation(&self.data[start..end]);
                 }
                 0xEE if end - start >= 12 && &self.data[start..start + 5] == b"Adobe" => {
                     self.adobe = Some(self.data[start + 11]);

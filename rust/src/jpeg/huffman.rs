@@ -26,6 +26,9 @@ pub struct HuffmanSpec {
 #[derive(Clone)]
 pub(super) struct HuffmanTable {
     pub lookup: Box<[u32; 1 << LOOKUP_BITS]>,
+    /// For passing over AC symbols, two at a time where both fit: bits 0..6 bits to drop, 8.. coefficients to advance;
+    /// 0 where `lookup` has to be asked (ends of blocks, long codes).
+    pub skips: Box<[u16; 1 << LOOKUP_BITS]>,
     /// Per length: the first 16-bit left-aligned code that is longer; 0x10000 and more for the last.
     limits: [u32; 17],
     /// Per length: index of its first symbol minus its first code.
@@ -82,7 +85,8 @@ impl HuffmanTable {
             limits[length as usize] = code << (16 - length);
             code <<= 1;
         }
-        Self { lookup, limits, offsets, spec: spec.clone(), ac }
+        let skips = if ac { skips(&lookup) } else { Box::new([0; 1 << LOOKUP_BITS]) };
+        Self { lookup, skips, limits, offsets, spec: spec.clone(), ac }
     }
 
     /// Whether the table was made of `spec`.
@@ -100,9 +104,30 @@ impl HuffmanTable {
     }
 }
 
+/// The table for passing over symbols.
+fn skips(lookup: &[u32; 1 << LOOKUP_BITS]) -> Box<[u16; 1 << LOOKUP_BITS]> {
+    let mut skips = Box::new([0; 1 << LOOKUP_BITS]);
+    for (index, skip) in skips.iter_mut().enumerate() {
+        let first = lookup[index];
+        if first & SPECIAL != 0 {
+            continue;
+        }
+        let (bits, advance) = (first & 63, first >> 24);
+        *skip = (bits | advance << 8) as u16;
+        if bits < LOOKUP_BITS {
+            // What follows the first symbol, as far as the index shows it.
+            let second = lookup[(index << bits) & ((1 << LOOKUP_BITS) - 1)];
+            if second & SPECIAL == 0 && bits + (second & 63) <= LOOKUP_BITS {
+                *skip = ((bits + (second & 63)) | (advance + (second >> 24)) << 8) as u16;
+            }
+        }
+    }
+    skips
+}
+
 fn entry(symbol: u8, length: u32, ac: bool) -> u32 {
     let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
-    let base = (length + size) | length << 8 | (64 - size) % 64 << 16;
+    let base = (length + size) | length << 8 | ((64 - size) % 64) << 16;
     match (ac, run, size) {
         // A DC size above 15 would be 16-bit lossless data; libjpeg refuses those tables, here they are invalid codes.
         (false, 1.., _) => SPECIAL,

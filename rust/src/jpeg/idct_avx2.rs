@@ -118,10 +118,61 @@ pub(super) fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mu
     }
 }
 
+/// One pass of the reduced transform (4 outputs of 8 inputs, of which the fifth has no weight), as [`pass`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn reduced_pass<const SHIFT: i32>(x: [__m256i; 8]) -> [__m256i; 4] {
+    let round = _mm256_set1_epi32(1 << (SHIFT - 1));
+    let zero = _mm256_setzero_si256();
+    let half = |high: bool| {
+        let mix = |a, b| if high { _mm256_unpackhi_epi16(a, b) } else { _mm256_unpacklo_epi16(a, b) };
+        let rotate = |a, b, first: i16, second: i16| _mm256_madd_epi16(mix(a, b), weights(first, second));
+        // A 16-bit value in the upper half of 32 bits, shifted right by 2: the value times 2^14.
+        let even = _mm256_add_epi32(_mm256_srai_epi32::<2>(mix(zero, x[0])), round);
+        let turn = rotate(x[2], x[6], 15137, -6270);
+        let near = _mm256_add_epi32(rotate(x[7], x[5], -1730, 11893), rotate(x[3], x[1], -17799, 8697));
+        let far = _mm256_add_epi32(rotate(x[7], x[5], -4176, -4926), rotate(x[3], x[1], 7373, 20995));
+        let (outer, inner) = (_mm256_add_epi32(even, turn), _mm256_sub_epi32(even, turn));
+        [
+            _mm256_srai_epi32::<SHIFT>(_mm256_add_epi32(outer, far)),
+            _mm256_srai_epi32::<SHIFT>(_mm256_add_epi32(inner, near)),
+            _mm256_srai_epi32::<SHIFT>(_mm256_sub_epi32(inner, near)),
+            _mm256_srai_epi32::<SHIFT>(_mm256_sub_epi32(outer, far)),
+        ]
+    };
+    let (low, high) = (half(false), half(true));
+    std::array::from_fn(|i| _mm256_packs_epi32(low[i], high[i]))
+}
+
+/// Writes the 4x4 samples of two blocks at scale 1/2.
+///
+/// # Panics
+/// If a block would not lie inside `planes`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+    let zero = _mm256_setzero_si256();
+    let [a, b, c, d] = reduced_pass::<12>(load_dequantised(blocks, steps));
+    let columns = reduced_pass::<19>(transpose([a, b, c, d, zero, zero, zero, zero]));
+    let rows = transpose([columns[0], columns[1], columns[2], columns[3], zero, zero, zero, zero]);
+    // Four rows of four samples per lane: 16 bytes.
+    let top = _mm256_unpacklo_epi64(rows[0], rows[1]);
+    let bottom = _mm256_unpacklo_epi64(rows[2], rows[3]);
+    let bytes = _mm256_xor_si256(_mm256_packs_epi16(top, bottom), _mm256_set1_epi8(-128));
+    for (lane, target) in [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)].into_iter().zip(to) {
+        let mut samples = [0u8; 16];
+        // SAFETY: a store of 16 bytes to an array of 16.
+        unsafe { _mm_storeu_si128(samples.as_mut_ptr().cast(), lane) };
+        for (i, row) in samples.chunks_exact(4).enumerate() {
+            planes[target.offset + i * target.stride..][..4].copy_from_slice(row);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jpeg::idct::idct_8x8;
+    use crate::jpeg::idct::{idct_4x4, idct_8x8};
 
     #[test]
     fn equal_to_scalar_for_any_coefficients() {
@@ -149,6 +200,12 @@ mod tests {
             // SAFETY: the CPU has AVX2.
             unsafe { idct_pair([&blocks[0], &blocks[1]], [&steps, &steps], &mut found, to) };
             assert_eq!(found, expected, "round {round}");
+            for i in 0..2 {
+                idct_4x4(&blocks[i], &steps, &mut expected, to[i]);
+            }
+            // SAFETY: the CPU has AVX2.
+            unsafe { idct_4x4_pair([&blocks[0], &blocks[1]], [&steps, &steps], &mut found, to) };
+            assert_eq!(found, expected, "4x4, round {round}");
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{colour, upsample};
 /// The inner loops that exist in more than one version; all versions give the same results.
 pub(super) trait Kernels {
     fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]);
+    fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]);
     fn double_row(near: &[u8], out: &mut [u8]);
     fn double_both(near: &[u8], far: &[u8], out: &mut [u8]);
     fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]);
@@ -19,6 +20,13 @@ impl Kernels for Scalar {
     fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
         for i in 0..2 {
             idct::idct_8x8(blocks[i], steps[i], planes, to[i]);
+        }
+    }
+
+    #[inline(always)]
+    fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+        for i in 0..2 {
+            idct::idct_4x4(blocks[i], steps[i], planes, to[i]);
         }
     }
 
@@ -56,11 +64,16 @@ mod x86 {
     /// AVX2; only reached through `decode_avx2`, which is called after [`has_avx2`] said yes.
     pub(in crate::jpeg) struct Avx2;
 
-    // SAFETY, for all four: this type is named in one place, behind the check of the CPU's features.
+    // SAFETY, for all five: this type is named in one place, behind the check of the CPU's features.
     impl Kernels for Avx2 {
         #[inline(always)]
         fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
             unsafe { idct_avx2::idct_pair(blocks, steps, planes, to) }
+        }
+
+        #[inline(always)]
+        fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+            unsafe { idct_avx2::idct_4x4_pair(blocks, steps, planes, to) }
         }
 
         #[inline(always)]

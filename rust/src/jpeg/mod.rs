@@ -94,6 +94,17 @@ impl Header {
         (self.width.div_ceil(scale), self.height.div_ceil(scale))
     }
 
+    /// Pixels that an MCU of the picture covers: width and height.
+    #[must_use]
+    pub fn mcu_size(&self) -> (u32, u32) {
+        let parts = &self.components[..self.component_count.min(4)];
+        if parts.len() == 1 {
+            return (8, 8);
+        }
+        let largest = |part: fn(&Component) -> u8| u32::from(parts.iter().map(part).max().unwrap_or(1));
+        (8 * largest(|part| part.horizontal), 8 * largest(|part| part.vertical))
+    }
+
     /// The whole picture at a scale.
     #[must_use]
     pub fn whole(&self, scale: u8) -> Rect {
@@ -267,10 +278,22 @@ fn fault_error(fault: Fault, cursor: &Cursor) -> JpegError {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    #![allow(unsafe_code)] // One call of a function that needs CPU features.
+    #![allow(unsafe_code)] // Two calls of functions that need CPU features.
 
     use super::kernels::{Avx2, has_avx2};
-    use super::{DecodeOptions, Decoder, Header, JpegError, Layout};
+    use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError, Layout};
+
+    /// [`EntryPoints::walk`], compiled for BMI2.
+    pub(super) fn build(data: &[u8], header: &Header, every_mcus: u32) -> Result<EntryPoints, JpegError> {
+        assert!(has_avx2());
+        // SAFETY: the CPU has the features, as was just asserted.
+        unsafe { build_avx2(data, header, every_mcus) }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn build_avx2(data: &[u8], header: &Header, every_mcus: u32) -> Result<EntryPoints, JpegError> {
+        EntryPoints::walk(data, header, every_mcus)
+    }
 
     /// [`Decoder::decode_with`], compiled for AVX2 and BMI2 (shifts by a register, without flags).
     pub(super) fn decode(

@@ -84,12 +84,20 @@ pub(super) struct Queue {
     blocks: [Block; QUEUE],
     targets: [Target; QUEUE],
     components: [usize; QUEUE],
+    /// Samples per side: 8 or 4.
+    sizes: [usize; QUEUE],
     len: usize,
 }
 
 impl Queue {
     pub fn new() -> Self {
-        Self { blocks: [Block([0; 64]); QUEUE], targets: [Target::default(); QUEUE], components: [0; QUEUE], len: 0 }
+        Self {
+            blocks: [Block([0; 64]); QUEUE],
+            targets: [Target::default(); QUEUE],
+            components: [0; QUEUE],
+            sizes: [8; QUEUE],
+            len: 0,
+        }
     }
 
     /// Transforms all pairs, and what is left over too when `all` is set.
@@ -97,15 +105,23 @@ impl Queue {
     fn flush<K: Kernels>(&mut self, steps: &[&[u16; 64]; 4], planes: &mut [u8], all: bool) {
         let mut i = 0;
         while i + 2 <= self.len || (all && i < self.len) {
-            let (a, b) = (i, (i + 1).min(self.len - 1));
+            let a = i;
+            // A pair has one size; a block without a partner is transformed twice.
+            let b = if i + 1 < self.len && self.sizes[i + 1] == self.sizes[i] { i + 1 } else { i };
             let pair = [steps[self.components[a] & 3], steps[self.components[b] & 3]];
-            K::idct_pair([&self.blocks[a], &self.blocks[b]], pair, planes, [self.targets[a], self.targets[b]]);
-            i += 2;
+            let (blocks, targets) = ([&self.blocks[a], &self.blocks[b]], [self.targets[a], self.targets[b]]);
+            if self.sizes[a] == 8 {
+                K::idct_pair(blocks, pair, planes, targets);
+            } else {
+                K::idct_4x4_pair(blocks, pair, planes, targets);
+            }
+            i = b + 1;
         }
         if i < self.len {
             self.blocks[0] = self.blocks[i];
             self.targets[0] = self.targets[i];
             self.components[0] = self.components[i];
+            self.sizes[0] = self.sizes[i];
             self.len = 1;
         } else {
             self.len = 0;
@@ -218,7 +234,6 @@ impl<'a> ScanPlan<'a> {
     #[inline(always)]
     pub fn skip_to(&self, cursor: &mut Cursor<'a>, mcu: usize) -> Result<(), Fault> {
         let mut bits = cursor.bits; // A copy that lives in registers.
-        let mut unused = Block([0; 64]);
         while cursor.mcu < mcu {
             self.before_mcu(cursor, &mut bits)?;
             if cursor.starved {
@@ -227,7 +242,7 @@ impl<'a> ScanPlan<'a> {
             for slot in &self.slots[..self.slot_count] {
                 let part = slot.part & 3;
                 let prediction = &mut cursor.predictions[part];
-                if let Err(fault) = skip_block(&mut bits, self.dc[part], self.ac[part], prediction, &mut unused) {
+                if let Err(fault) = skip_block(&mut bits, self.dc[part], self.ac[part], prediction) {
                     cursor.bits = bits;
                     return Err(fault.into());
                 }
@@ -304,7 +319,14 @@ impl<'a> ScanPlan<'a> {
                 let (part, at) = (slot.part & 3, queue.len & (QUEUE - 1));
                 let block = &mut queue.blocks[at];
                 let prediction = &mut cursor.predictions[part];
-                let is_flat = match decode_block(&mut bits, self.dc[part], self.ac[part], prediction, block) {
+                let (dc, ac) = (self.dc[part], self.ac[part]);
+                let decoded = if *size == 1 {
+                    // One sample per block is the DC coefficient alone.
+                    skip_block(&mut bits, dc, ac, prediction).map(|()| true)
+                } else {
+                    decode_block(&mut bits, dc, ac, prediction, block)
+                };
+                let is_flat = match decoded {
                     Ok(is_flat) => is_flat,
                     Err(fault) => {
                         result = Err(fault.into());
@@ -313,15 +335,14 @@ impl<'a> ScanPlan<'a> {
                 };
                 let steps = self.steps[slot.component & 3];
                 match *size {
-                    _ if is_flat => idct::fill(idct::flat_sample(block.0[0], steps[0]), *size, planes, to),
-                    8 => {
+                    _ if is_flat => idct::fill(idct::flat_sample(*prediction as i16, steps[0]), *size, planes, to),
+                    8 | 4 => {
+                        queue.sizes[at] = *size;
                         queue.targets[at] = to;
                         queue.components[at] = slot.component;
                         queue.len = at + 1;
                     }
-                    4 => idct::idct_4x4(block, steps, planes, to),
-                    2 => idct::idct_2x2(block, steps, planes, to),
-                    _ => idct::fill(idct::flat_sample(block.0[0], steps[0]), 1, planes, to),
+                    _ => idct::idct_2x2(block, steps, planes, to),
                 }
             }
             if queue.len >= 6 {
