@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
+from os.path import commonpath
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,9 @@ def _join(parts: list[Shards]) -> Shards:
     sizes = np.concatenate([part.sizes for part in parts])
     versions = np.concatenate([part.versions for part in parts])
     roots = {part.root for part in parts}
-    return Shards(paths, sizes, versions, roots.pop() if len(roots) == 1 else "")
+    if len(roots) == 1:
+        return Shards(paths, sizes, versions, roots.pop())
+    return Shards(paths, sizes, versions, commonpath(roots).rstrip("/") + "/" if all(roots) else "", several_roots=True)
 
 
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001

@@ -258,9 +258,10 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Figures since the running pipeline was started (or of the last that ran): of the whole and, under "stages", of each stage."""
-        if not self._runs:
+        running = self._runs[:1]  # another thread may close it meanwhile
+        if not running:
             return self._last_stats
-        run = self._runs[0][0]
+        run = running[0][0]
         elapsed_s = time.perf_counter() - run.started_at
         verdict = judge(run.meters, elapsed_s, run.waited_s)
         samples = run.meters[-1].rows
@@ -297,8 +298,9 @@ class Loader:
 
 
 def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...] = ()) -> None:
-    while runs:
-        runs.pop()[0].close()
+    for run, _ in [*runs]:
+        run.close()
+    runs.clear()
     for ring in slots:
         ring.clear()
 

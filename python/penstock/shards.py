@@ -17,12 +17,14 @@ class Shards:
 
     paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
     (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
+    several_roots: whether they were listed in several places, below which `root` is only what these have in common.
     """
 
     paths: pa.LargeStringArray
     sizes: Ids
     versions: Ids
     root: str = ""
+    several_roots: bool = False
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -41,4 +43,6 @@ class Shards:
 
     def take(self, rows: Ids) -> Shards:
         """The shards of the given numbers, in that order."""
-        return Shards(self.paths.take(pa.array(rows)), self.sizes[rows], self.versions[rows], self.root)
+        return Shards(
+            self.paths.take(pa.array(rows)), self.sizes[rows], self.versions[rows], self.root, self.several_roots
+        )

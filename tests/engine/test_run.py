@@ -280,9 +280,13 @@ def test_close_while_another_thread_waits_for_a_batch() -> None:
     consumer = threading.Thread(target=consume)
     consumer.start()
     entered.wait(10)
+    while not loader._runs:
+        time.sleep(0.01)
+    run = loader._runs[0][0]
     closer = threading.Thread(target=loader.close)
     closer.start()
-    time.sleep(0.1)
+    while not run._channels[-1]._closed:
+        time.sleep(0.01)
     release.set()
     closer.join(10)
     consumer.join(10)
@@ -542,7 +546,7 @@ def resources() -> tuple[int, int]:
 
 
 def test_a_thousand_epochs_and_two_hundred_loaders_leave_nothing_behind() -> None:
-    big = ps.from_arrays({"id": np.arange(64), "data": np.zeros((64, 20_000), dtype=np.uint8)}).shuffle().batch(32)
+    big = ps.from_arrays({"id": np.arange(64), "data": np.zeros((64, 2_000), dtype=np.uint8)}).shuffle().batch(32)
 
     def epochs(count: int) -> None:
         with ps.Loader(big) as loader:
@@ -559,7 +563,9 @@ def test_a_thousand_epochs_and_two_hundred_loaders_leave_nothing_behind() -> Non
     before, memory = resources(), psutil.Process().memory_info().rss
     epochs(1_000)
     loaders(200)
-    assert resources() == before
+    files, threads = resources()
+    assert files <= before[0]
+    assert threads <= before[1]
     grown = psutil.Process().memory_info().rss - memory
     assert grown < 16 << 20, f"{grown / 1e6:.1f} MB more than before"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, Format, Options, ReadRanges
+from penstock.format.protocol import Allocate, Column, Format, Options, ReadRanges
 from penstock.shards import Shards
 from penstock.spec import Columns, Field, Ids, Spans, Spec
 
@@ -22,7 +24,7 @@ _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a")
 class ImageFolder:
     """Pictures as bytes, with class number (int64, `classes` in sorted order) and path.
 
-    Files that lie directly in the root, without class folders, have no label.
+    Files that lie directly in the root, without class folders, and files of several roots have no label.
     """
 
     manifest: Manifest
@@ -67,7 +69,9 @@ def open_image_folder(shards: Shards, _: ReadRanges, options: Options) -> ImageF
 
 
 def _class_folders(shards: Shards) -> pa.Array | None:
-    """The first folder below the root for every file; None if no file lies in one."""
+    """The first folder below the root for every file; None if no file lies in one, or there are several roots."""
+    if shards.several_roots:
+        return None  # whether the roots are classes, or hold them, cannot be told; a guess would be a wrong label
     below = pc.utf8_slice_codeunits(shards.paths, len(shards.root))
     cut = pc.find_substring(below, "/").to_numpy(zero_copy_only=False)
     if (cut < 0).all():
@@ -83,12 +87,15 @@ def _class_folders(shards: Shards) -> pa.Array | None:
 def _select(options: Options, offered: list[str]) -> dict[str, str]:
     if options.columns is None:
         return {name: name for name in offered}
-    wanted = options.columns if hasattr(options.columns, "items") else {name: name for name in options.columns}
+    wanted = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
     features: dict[str, str] = {}
-    for name, feature in wanted.items():
+    for name, asked in wanted.items():
+        feature = asked.feature if isinstance(asked, Column) else asked
         if feature not in offered:
-            raise PlanError(f"columns: a folder of pictures has no {feature!r}; it has {', '.join(offered)}")
-        features[name] = str(feature)
+            close = difflib.get_close_matches(feature, offered, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise PlanError(f"columns: a folder of pictures has no {feature!r}; it has {', '.join(offered)}{hint}")
+        features[name] = feature
     return features
 
 

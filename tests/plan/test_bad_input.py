@@ -1,0 +1,114 @@
+"""Mistakes are said at the earliest moment, with where, what was found and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+
+def data(samples: int = 20) -> ps.Dataset:
+    return ps.from_arrays(
+        {"image": np.zeros((samples, 4, 4, 3), dtype=np.uint8), "valid": np.ones(samples, dtype=bool)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda: ps.read([]), "an empty list of paths; pass a path, a glob or a list"),
+        (lambda: ps.read("/nowhere/at/all"), "/nowhere/at/all: no such file or folder"),
+        (lambda: ps.read("/nowhere/*.jpg"), r"/nowhere/\*\.jpg: nothing matches"),
+        (lambda: data().batch(0), "size=0; a batch has at least one row"),
+        (lambda: data().batch(2.5), "size=2.5; .* a whole number"),
+        (lambda: data().batch("8"), "size='8'; .* a whole number"),
+        (lambda: data().batch(8, pad=True, wrap=True), "choose one of drop_last, pad and wrap"),
+        (lambda: data().batch(8, lanes=3), "lanes=3 does not divide size=8"),
+        (lambda: data().batch(21, drop_last=True), r"batch size 21 is larger than the dataset \(20 samples\).*use a smaller batch or pad=True"),
+        (lambda: data().batch(4).batch(4), "a batch already"),
+        (lambda: data().batch(4).shuffle(), "must come before batch"),
+        (lambda: data().shuffle().shuffle(), "shuffles already"),
+        (lambda: data().shuffle(mode="rows"), "mode='rows'; choose 'block' or 'global'"),
+        (lambda: data().shuffle(seed=-1), "seed=-1; a seed is a number from 0"),
+        (lambda: data().shuffle(seed=1.5), "seed=1.5; a seed is a number from 0"),
+        (lambda: data().shuffle(block_rows=0), "block_rows=0; it must be at least 1"),
+        (lambda: data().shuffle(window_blocks=0), "window_blocks=0; it must be at least 1"),
+        (lambda: data().transform(), "no columns; write e.g. transform"),
+        (lambda: data().transform(imagee=[ps.image.CenterCrop(2)]), r"no column 'imagee'; there are image, valid; did you mean 'image'\?"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
+    with pytest.raises((ps.PlanError, ps.SourceError), match=message):
+        write()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefetch": 0}, "prefetch=0; at least one batch"),
+        ({"cpus": 0}, "cpus=0; at least one thread"),
+        ({"memory": 0}, "memory=0"),
+        ({"rank": 1}, "pass both rank and world_size"),
+        (
+            {"rank": 0, "world_size": 3},
+            "world_size=3 does not divide the 4 lanes of this plan; it would with 1, 2, 4 ranks",
+        ),
+        ({"rank": 4, "world_size": 4}, "rank 4 is not among the 4 ranks 0 … 3"),
+        ({"rank": 0, "world_size": 0}, "rank 0 is not among"),
+        ({"to": "tensorfloww"}, "to='tensorfloww'; choose"),
+        ({"device": "cuda"}, "to='numpy' delivers to the CPU"),
+    ],
+)
+def test_a_loader_that_cannot_work(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ps.PlanError, match=message):
+        ps.Loader(data().batch(4), **options)
+
+
+def test_no_batch() -> None:
+    with pytest.raises(ps.PlanError, match=r"the plan has no batch; end it with \.batch"):
+        ps.Loader(data())
+
+
+def test_a_short_last_batch_and_many_ranks() -> None:
+    with pytest.raises(
+        ps.PlanError, match="the last global batch has 2 rows, too few for 4 ranks; choose drop_last=True"
+    ):
+        ps.Loader(data(18).batch(4), rank=0, world_size=4)
+
+
+def test_a_second_valid_column() -> None:
+    with pytest.raises(ps.PlanError, match=r"adds a column 'valid'.*rename it"):
+        ps.Loader(data().batch(8, pad=True))
+
+
+def test_steps_and_epochs() -> None:
+    loader = ps.Loader(data().batch(4))
+    for call in (loader.batch_at, loader.sample_ids):
+        with pytest.raises(ps.PlanError, match="step 5: an epoch has the steps 0 … 4"):
+            call(0, 5)
+        with pytest.raises(ps.PlanError, match="step -1"):
+            call(0, -1)
+        with pytest.raises(ps.PlanError, match="epoch -1: epochs are counted from 0"):
+            call(-1, 0)
+    with pytest.raises(ps.PlanError, match=r"set_epoch\(-1\)"):
+        loader.set_epoch(-1)
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ps.SourceError, match="the folder holds no files"):
+        ps.read(tmp_path)
+
+
+def test_a_damaged_first_picture_is_named(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(b"\xff\xd8\xff nonsense")
+    dataset = ps.read(tmp_path).transform(image=[ps.image.Decode()]).batch(1)
+    with pytest.raises(ps.DataError, match=r"1\.jpg: "):
+        ps.Loader(dataset)
+
+
+def test_sizes_of_numpy_are_welcome() -> None:
+    assert len(ps.Loader(data().shuffle(seed=np.uint8(3)).batch(np.int32(4)))) == 5

@@ -1,0 +1,90 @@
+"""What `import penstock as ps` offers, and that its docstrings say true things."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import penstock as ps
+
+NAMES = {
+    "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "SourceError",
+    "StateError", "__version__", "from_arrays", "image", "read",
+}  # fmt: skip
+
+
+def modules() -> list[ModuleType]:
+    names = [name for _, name, _ in pkgutil.walk_packages(ps.__path__, "penstock.") if not name.endswith("._core")]
+    return [importlib.import_module(name) for name in names if "torch" not in name and ".cli.demo" not in name]
+
+
+def test_the_public_names() -> None:
+    assert set(ps.__all__) == NAMES
+    assert all(hasattr(ps, name) for name in ps.__all__)
+
+
+def test_the_tree_of_errors() -> None:
+    for name in NAMES:
+        thing = getattr(ps, name)
+        if inspect.isclass(thing) and issubclass(thing, Exception):
+            assert issubclass(thing, ps.PenstockError)
+    assert issubclass(ps.PlanError, ValueError)
+    assert issubclass(ps.SourceError, FileNotFoundError)
+    assert issubclass(ps.DataError, ValueError)
+    assert issubclass(ps.ProcessError, RuntimeError)
+    assert str(ps.SourceError("data: gone")) == "data: gone"
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"__version__", "image"}))
+def test_public_names_say_what_one_gets(name: str) -> None:
+    thing = getattr(ps, name)
+    assert len(inspect.getdoc(thing) or "") > 20
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                assert inspect.getdoc(value), f"{name}.{member}"
+
+
+EXAMPLE = re.compile(r"^\s*([\w\[(][^\n]*? == [^\n]+?)\.?$", re.MULTILINE)
+
+
+def examples() -> list[tuple[str, str, str]]:
+    found = []
+    for module in modules():
+        for _, thing in inspect.getmembers(module, lambda m: inspect.isfunction(m) or inspect.isclass(m)):
+            if thing.__module__ == module.__name__ and "order" in module.__name__:
+                found += [
+                    (module.__name__, thing.__name__, line) for line in EXAMPLE.findall(inspect.getdoc(thing) or "")
+                ]
+    return found
+
+
+@pytest.mark.parametrize(("module", "name", "line"), examples())
+def test_examples_in_docstrings_are_true(module: str, name: str, line: str) -> None:
+    names = {**vars(importlib.import_module(module)), "islice": islice}
+    for part in re.split(r", (?=\w+\()", re.split(r": (?=\w+\()", line)[-1]):
+        assert eval(part, names), f"{module}.{name}: {part}"
+
+
+def test_there_are_examples() -> None:
+    assert len(examples()) >= 4
+
+
+def test_importing_is_light() -> None:
+    """No framework is imported before it is asked for."""
+    code = "import sys, penstock; print([m for m in ('torch', 'jax', 'tensorflow', 'PIL', 'rich', 'typer') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_it_is_typed() -> None:
+    assert (Path(ps.__file__).parent / "py.typed").exists()
