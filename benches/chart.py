@@ -68,9 +68,9 @@ def _group(workload: str, rows: list[Row], top: int) -> str:
 
 def _bar(row: Row, y: int, length: float) -> list[str]:
     kind, weight = ("ours", ' class="title"') if row["ours"] else ("peer", "")
-    ratio = "" if row["ours"] or row["ratio"] is None else f' <tspan class="faint">({row["ratio"]:.2g}× slower)</tspan>'
-    if row["ratio"] is not None and row["ratio"] < 1:
-        ratio = f' <tspan class="faint">({1 / row["ratio"]:.2g}× faster)</tspan>'
+    times = next(iter(row["ratios"].values()), None)
+    words = "" if times is None else f"({times:.2g}× slower)" if times >= 1 else f"({1 / times:.2g}× faster)"
+    ratio = f' <tspan class="faint">{words}</tspan>' if words else ""
     return [
         f'<text x="{NAMES - 10}" y="{y + 2}" text-anchor="end"{weight}>{escape(row["peer"])}</text>',
         f'<rect x="{NAMES}" y="{y - 11}" width="{max(length, 1.5):.1f}" height="17" rx="3" class="{kind}"/>',
