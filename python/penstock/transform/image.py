@@ -6,6 +6,7 @@ fuse(ops, Field("bytes"), …).field == Field("float32", (3, 224, 224)).
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -117,6 +118,7 @@ class ImageKernel:
     def __init__(self, chain: _Chain, height: int, width: int, limits: Limits) -> None:
         self._program = chain.program(height, width, limits)
         self.pictures: Counter[str] = Counter()
+        self._counting = threading.Lock()
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
@@ -162,7 +164,8 @@ class ImageKernel:
             threads,
             None if entry_points is None else entry_points.arrays,
         )
-        self.pictures.update(dict(zip(DECODERS, done, strict=True)))
+        with self._counting:
+            self.pictures.update(dict(zip(DECODERS, done, strict=True)))
 
 
 def fuse(
