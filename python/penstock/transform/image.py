@@ -98,6 +98,7 @@ class _Chain:
 
     geometry: tuple[tuple[int, dict[str, Any]], ...]
     apply_exif: bool
+    fast: bool
     numbers: _Numbers
     layout: str
     channels: int
@@ -106,7 +107,7 @@ class _Chain:
     def program(self, height: int, width: int, limits: Limits) -> ImageProgram:
         output = {"height": height, "width": width, "channels": self.channels, "layout": self.layout}
         output |= {"dtype": self.numbers.dtype, "scale": self.numbers.scale, "bias": self.numbers.bias}
-        return ImageProgram(list(self.geometry), output, self.apply_exif, limits.pixels)
+        return ImageProgram(list(self.geometry), output, self.apply_exif, self.fast, limits.pixels)
 
 
 class ImageKernel:
@@ -204,7 +205,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
     channels = _channels(ops, source)
     numbers, layout = _Numbers(), "NCHW"
     geometry: list[tuple[int, dict[str, Any]]] = []
-    fixes_size, apply_exif = False, False
+    fixes_size, apply_exif, fast = False, False, False
     for number, op in enumerate(ops):
         match op:
             case Decode():
@@ -226,7 +227,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
                 )
             case _:
                 raise PlanError(f"{op!r} in a chain of image operations: use those of penstock.image, or map()")
-    return _Chain(tuple(geometry), apply_exif, numbers, layout, channels, fixes_size)
+    return _Chain(tuple(geometry), apply_exif, fast, numbers, layout, channels, fixes_size)
 
 
 def _channels(ops: Sequence[ImageOp], source: Field) -> int:
