@@ -178,10 +178,7 @@ fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
         ));
     }
     if contents.first().is_some_and(|&bits| bits != 8) {
-        return Err(Fault::new(
-            format!("a JPEG of {} bits a sample", contents[0]),
-            "store it with 8 bits",
-        ));
+        return Err(Fault::new(format!("a JPEG of {} bits a sample", contents[0]), "store it with 8 bits"));
     }
     Ok(big_u16(contents, 3).zip(big_u16(contents, 1)))
 }
