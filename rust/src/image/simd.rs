@@ -75,15 +75,7 @@ impl Level {
     }
 
     /// The horizontal pass; `row` holds at least the bytes that `pack` returned for `axis` and `channels`.
-    pub fn horizontal(
-        self,
-        axis: &Axis,
-        packed: &Packed,
-        channels: usize,
-        row: &[u8],
-        out: &mut [u8],
-        pitch: usize,
-    ) {
+    pub fn horizontal(self, axis: &Axis, packed: &Packed, channels: usize, row: &[u8], out: &mut [u8], pitch: usize) {
         match (self, channels) {
             (Self::Scalar, 1) => resample::horizontal::<1>(axis, row, out, pitch),
             (Self::Scalar, _) => resample::horizontal::<3>(axis, row, out, pitch),

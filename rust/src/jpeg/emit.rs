@@ -45,13 +45,7 @@ impl Emitter {
 
     /// Gives all rows to `output` for which the planes hold everything, when `mcu_rows` MCU rows are decoded.
     #[inline(always)]
-    pub fn emit<K: Kernels>(
-        &mut self,
-        layout: &Layout,
-        planes: &mut [u8],
-        mcu_rows: usize,
-        output: &mut Output<'_>,
-    ) {
+    pub fn emit<K: Kernels>(&mut self, layout: &Layout, planes: &mut [u8], mcu_rows: usize, output: &mut Output<'_>) {
         match output {
             Output::Rgb(sink) => self.emit_rgb::<K>(layout, planes, mcu_rows, sink),
             Output::Planes(sink) => self.emit_planes(layout, planes, mcu_rows, sink),
