@@ -5,7 +5,7 @@
 //! not even looked at, and what lies below is never read. Progressive, arithmetic, lossless, 12-bit and four-component
 //! files are not read here; [`Header::is_supported`] tells.
 //!
-//! The way of the data: `header` (segments) → `scan` (MCUs) → `bits`, `huffman`, `block` (coefficients) → `idct`
+//! The way of the data: `header` (`segments`) → `scan` (MCUs; `queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
 //! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink).
 
 mod bits;
@@ -22,9 +22,11 @@ mod idct;
 mod idct_avx2;
 mod kernels;
 mod layout;
+mod queue;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx2;
 mod scan;
+mod segments;
 mod tables;
 mod upsample;
 
@@ -35,10 +37,11 @@ pub use huffman::HuffmanSpec;
 
 use crate::geometry::Rect;
 use emit::Emitter;
-use header::Stop;
 use kernels::{Kernels, Scalar};
 use layout::Layout;
-use scan::{Cursor, Fault, Queue, ScanPlan};
+use queue::Queue;
+use scan::{Cursor, Fault, ScanPlan};
+use segments::{Stop, Walker};
 use tables::TableCache;
 
 /// How to decode.
@@ -229,7 +232,7 @@ impl Decoder {
             if seen.iter().filter(|&&seen| seen).count() == header.component_count {
                 break;
             }
-            let mut walker = Header::walker_after(data, cursor.bits.offset(), tables);
+            let mut walker = Walker::new(data, cursor.bits.offset(), tables);
             match walker.next_scan(&header.components[..header.component_count]) {
                 Ok(Stop::Scan(next)) => scan = next,
                 Err(JpegError::Truncated { .. }) | Ok(Stop::End) if options.allow_truncated => break,
