@@ -21,9 +21,13 @@ INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
 
 
 def jpegs() -> dict[str, bytes]:
-    """Every second one of the 40 smallest golden files, and one of each other encoder."""
+    """Every second one of the 40 smallest golden files, and small ones of other encoders."""
     files = sorted((GOLDEN / "jpeg").glob("*.jpg"), key=lambda path: (path.stat().st_size, path.name))
-    others = [path for path in files[40:] if path.name.startswith(("magick", "rare")) and path.stat().st_size < 4_000]
+    others = [
+        path
+        for path in files[40:]
+        if path.name.startswith(("cjpeg", "separate-cjpeg", "other")) and path.stat().st_size < 2_000
+    ]
     return {path.stem: path.read_bytes() for path in [*files[:40:2], *others]}
 
 
@@ -83,8 +87,8 @@ def main() -> None:
     for name in ("dense", "docs", "missing", "ragged", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:
-            write("tfrecord_frames", {name: b"".join(found)})
-            write("example_walk", {name: found[0][12:-4]})
+            write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
+            write("example_walk", {f"golden-{name}": found[0][12:-4]})
 
 
 if __name__ == "__main__":
