@@ -45,14 +45,15 @@ fuzz: tools
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
 build: tools $(VENV)/installed
-	$(BIN)/maturin develop --release --locked --quiet
+	@echo "Building the native code (a minute the first time)"
+	@$(BIN)/maturin develop --release --locked --quiet >/dev/null
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
-	$(BIN)/python -m pip install --quiet "maturin>=1.9,<2"
-	$(BIN)/maturin develop --release --locked --quiet --extras dev,demo
+	$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
 	touch $@
 
 tools:

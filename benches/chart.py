@@ -13,7 +13,7 @@ from table import Row, by_workload
 from work import TITLES, UNITS
 
 WIDTH = 820
-NAMES = 250
+NAMES = 270
 BARS = WIDTH - NAMES - 150
 ROW = 24
 HEAD = 46
@@ -30,7 +30,7 @@ STYLE = """
 
 
 def draw(report: Mapping[str, Any]) -> str:
-    """One group of bars a workload; of each peer its fastest variant."""
+    """One group of bars a workload; all our variants, of each peer its fastest."""
     parts: list[str] = []
     top = 0
     for workload, rows in by_workload(report).items():
@@ -48,11 +48,16 @@ def draw(report: Mapping[str, Any]) -> str:
 
 
 def fastest(rows: list[Row]) -> list[Row]:
-    """Of each peer its fastest row; rows come fastest first."""
+    """All of ours, and of each peer its fastest row; rows come fastest first."""
     kept: dict[str, Row] = {}
     for row in rows:
-        kept.setdefault(row["peer"], row)
+        kept.setdefault(label(row) if row["ours"] else row["peer"], row)
     return list(kept.values())
+
+
+def label(row: Row) -> str:
+    """A side's name: "penstock, exact"."""
+    return f"{row['peer']}, {row['variant']}"
 
 
 def _group(workload: str, rows: list[Row], top: int) -> str:
@@ -68,11 +73,11 @@ def _group(workload: str, rows: list[Row], top: int) -> str:
 
 def _bar(row: Row, y: int, length: float) -> list[str]:
     kind, weight = ("ours", ' class="title"') if row["ours"] else ("peer", "")
-    ratio = "" if row["ours"] or row["ratio"] is None else f' <tspan class="faint">({row["ratio"]:.2g}× slower)</tspan>'
-    if row["ratio"] is not None and row["ratio"] < 1:
-        ratio = f' <tspan class="faint">({1 / row["ratio"]:.2g}× faster)</tspan>'
+    times = next(iter(row["ratios"].values()), None)
+    words = "" if times is None else f"({times:.2g}× slower)" if times >= 1 else f"({1 / times:.2g}× faster)"
+    ratio = f' <tspan class="faint">{words}</tspan>' if words else ""
     return [
-        f'<text x="{NAMES - 10}" y="{y + 2}" text-anchor="end"{weight}>{escape(row["peer"])}</text>',
+        f'<text x="{NAMES - 10}" y="{y + 2}" text-anchor="end"{weight}>{escape(label(row))}</text>',
         f'<rect x="{NAMES}" y="{y - 11}" width="{max(length, 1.5):.1f}" height="17" rx="3" class="{kind}"/>',
         f'<text x="{NAMES + max(length, 1.5) + 8:.1f}" y="{y + 2}">{row["median"]:,.0f}{ratio}</text>',
     ]

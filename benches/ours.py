@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,19 @@ import numpy as np
 from common import BATCH, Feed, endless, main, version_of
 
 import penstock as ps
-from work import TINY_SAMPLES, Data
+from penstock.engine.entry_points import build_entry_points
+from penstock.engine.workers import usable_cpus
+from work import TINY_SAMPLES, Data, work_folder
 
 
-def photographs(data: Data) -> Feed:
+def photographs(data: Data, **decode: Any) -> Feed:
     """Workload (a)."""
     train = (
         ps.read(str(data.photographs))
         .shuffle(seed=0)
         .transform(
             image=[
-                ps.image.Decode(),
+                ps.image.Decode(**decode),
                 ps.image.RandomResizedCrop(224),
                 ps.image.RandomHorizontalFlip(),
                 ps.image.Normalize(ps.image.IMAGENET),
@@ -30,7 +34,14 @@ def photographs(data: Data) -> Feed:
         )
         .batch(BATCH["a"], drop_last=True)
     )
-    return feed(train, "image", format="JPEG files", antialias=True)
+    return feed(train, "image", format="JPEG files", antialias=True, **decode)
+
+
+def indexed(data: Data, **decode: Any) -> Feed:
+    """Workload (a) with the JPEG index, which is made first if it is not there."""
+    dataset = ps.read(str(data.photographs))
+    build_entry_points(dataset.source, dataset.read_ranges, "image", threads=usable_cpus())
+    return photographs(data, **decode)
 
 
 def rows(data: Data) -> Feed:
@@ -52,5 +63,12 @@ def feed(train: Any, column: str, **settings: object) -> Feed:
 
 
 if __name__ == "__main__":
-    feeds = {"a": {"penstock": photographs}, "b": {"penstock": rows}, "c": {"penstock": tiny}}
+    os.environ["XDG_CACHE_HOME"] = str(work_folder() / "cache")
+    pictures = {
+        "exact": partial(photographs, entry_points="off"),
+        "exact, JPEG index": indexed,
+        "fast": partial(photographs, fast=True, entry_points="off"),
+        "fast, JPEG index": partial(indexed, fast=True),
+    }
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}}
     main("penstock", version_of("penstock"), feeds)

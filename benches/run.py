@@ -146,10 +146,10 @@ def schedule(found: list[Side], rounds: int) -> Iterator[Side]:
 
 
 def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line], console: Console) -> Lines:
-    """Run all of it under a progress bar. A peer's line carries "ratio": our last rate on the workload over its own."""
+    """Run all of it under a progress bar. A peer's line carries "ratios": our last rates on the workload over its own."""
     turns = list(schedule(found, arguments.rounds))
     lines: Lines = {side: [] for side in found}
-    ours: dict[str, float] = {}
+    ours: dict[Side, float] = {}
     columns = (TextColumn("[bold]{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(turns))
@@ -174,18 +174,20 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     return lines
 
 
-def account(side: Side, line: Line, ours: dict[str, float]) -> None:
-    """Remember our rate, or set a peer's line beside it."""
+def account(side: Side, line: Line, ours: dict[Side, float]) -> None:
+    """Remember our rate, or set a peer's line beside our last ones."""
     if side.peer == OURS:
-        ours[side.workload] = line["samples_per_s"]
-    elif side.workload in ours:
-        line["ratio"] = ours[side.workload] / line["samples_per_s"]
+        ours[side] = line["samples_per_s"]
+    else:
+        rates = {mine.variant: rate for mine, rate in ours.items() if mine.workload == side.workload}
+        line["ratios"] = {variant: rate / line["samples_per_s"] for variant, rate in rates.items()}
 
 
 def row(side: Side, lines: list[Line]) -> Line:
     """One side's figures over all rounds."""
     rates = [line["samples_per_s"] for line in lines]
-    ratios = [line["ratio"] for line in lines if "ratio" in line]
+    found = [line.get("ratios", {}) for line in lines]
+    ratios = {variant: median(ratio[variant] for ratio in found if variant in ratio) for variant in found[0]}
     kept = {key: lines[0][key] for key in ("peer", "version", "workload", "variant", "settings", "batch", "note")}
     return kept | {
         "ours": side.peer == OURS,
@@ -194,7 +196,7 @@ def row(side: Side, lines: list[Line]) -> Line:
         "median_of_means": median(line["samples_per_s_mean"] for line in lines),
         "cpu_s_per_1000": median(line["cpu_s_per_1000"] for line in lines),
         "first_batch_s": median(line["first_batch_s"] for line in lines),
-        "ratio": median(ratios) if ratios else None,
+        "ratios": ratios,
         "runs": lines,
     }
 
@@ -235,16 +237,17 @@ def show(result: Line, console: Console) -> None:
     """One table a workload."""
     for workload, rows in table.by_workload(result).items():
         shown = Table(title=f"({workload}) {TITLES[workload]}", title_justify="left", title_style="bold")
-        for heading in ("", "variant", UNITS[workload], "best", "CPU s / 1,000", "first batch s", "ours / theirs"):
+        mine = table.our_variants(rows)
+        heads = ["", "variant", UNITS[workload], "best", "CPU s / 1,000", "first batch s", *mine]
+        for heading in heads:
             shown.add_column(heading, justify="left" if heading in {"", "variant"} else "right")
         for line in rows:
-            ratio = "" if line["ratio"] is None else f"{line['ratio']:.2f}×"
             figures = (
                 f"{line['median']:,.0f}",
                 f"{line['best']:,.0f}",
                 f"{line['cpu_s_per_1000']:.3g}",
                 f"{line['first_batch_s']:.2f}",
-                ratio,
+                *(f"{line['ratios'][name]:.2f}×" if name in line["ratios"] else "" for name in mine),
             )
             shown.add_row(line["peer"], line["variant"], *figures, style="bold cyan" if line["ours"] else "")
         console.print(shown)

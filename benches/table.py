@@ -29,21 +29,24 @@ def by_workload(report: Mapping[str, Any]) -> dict[str, list[Row]]:
     }
 
 
-def _table(rows: Iterable[Row]) -> str:
+def our_variants(rows: Iterable[Row]) -> list[str]:
+    """Our own variants that the peers are compared with, in the order in which they are listed."""
+    return list(dict.fromkeys(variant for row in rows for variant in row["ratios"]))
+
+
+def _table(rows: list[Row]) -> str:
+    mine = our_variants(rows)
+    heads = [f"penstock {name} / this" if len(mine) > 1 else "penstock / this" for name in mine]
     lines = [
-        "| | median | best | CPU s per 1,000 | penstock is … times as fast | |",
-        "| --- | ---: | ---: | ---: | ---: | --- |",
+        f"| | median | best | CPU s per 1,000 | {' | '.join(heads)} | |",
+        f"| --- | ---: | ---: | ---: | {' | '.join('---:' for _ in mine)} | --- |",
     ]
     for row in rows:
-        name = (
-            f"**{row['peer']}**"
-            if row["ours"]
-            else f"{row['peer']} {row['version'].partition('+')[0]}, {row['variant']}"
-        )
-        ratio = "" if row["ours"] or row["ratio"] is None else f"{row['ratio']:.2f}"
-        lines.append(
-            f"| {name} | {row['median']:,.0f} | {row['best']:,.0f} | {row['cpu_s_per_1000']:.3g} | {ratio} | {row['note']} |"
-        )
+        name = f"{row['peer']} {row['version'].partition('+')[0]}, {row['variant']}"
+        name = f"**{row['peer']}, {row['variant']}**" if row["ours"] else name
+        rates = f"{row['median']:,.0f} | {row['best']:,.0f} | {row['cpu_s_per_1000']:.3g}"
+        ratios = " | ".join(f"{row['ratios'][one]:.2f}" if one in row["ratios"] else "" for one in mine)
+        lines.append(f"| {name} | {rates} | {ratios} | {row['note']} |")
     return "\n".join(lines)
 
 

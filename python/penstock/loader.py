@@ -91,11 +91,16 @@ class Loader:
             while self._step < steps:
                 item = self._next_item()
                 columns = list(self._deliver.receive(item.delivered).items())
-                rows = item.rows_per_step
-                for first in range(0, item.steps * rows, rows):
+                rows, together = item.rows_per_step, item.steps
+                del item
+                for first in range(0, together * rows, rows):
                     self._step += 1
-                    yield {name: column[first : first + rows] for name, column in columns}
+                    if together == 1:  # as it is: slicing a tensor costs a hand-over of the interpreter
+                        yield dict(columns)
+                    else:
+                        yield {name: column[first : first + rows] for name, column in columns}
                     self._check_pass(this_pass)
+                del columns  # the consumer may have let go of them, and their memory is wanted for the next ones
             self._epoch, self._step = self._epoch + 1, 0
             ended = True
         finally:

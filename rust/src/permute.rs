@@ -131,10 +131,21 @@ impl Permutation {
 #[allow(unsafe_code)]
 fn run_network(permutation: &Permutation, values: &mut [u64; SIDE_BY_SIDE]) {
     #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has AVX-512, as was just seen; nothing else about the function is unsafe.
+        return unsafe { network_avx512(permutation, values) };
+    }
+    #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2, as was just seen; nothing else about the function is unsafe.
         return unsafe { network_avx2(permutation, values) };
     }
+    permutation.network(values);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn network_avx512(permutation: &Permutation, values: &mut [u64; SIDE_BY_SIDE]) {
     permutation.network(values);
 }
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from penstock.errors import PlanError, RowError
 from penstock.limits import Limits
-from penstock.spec import Field
+from penstock.spec import Field, Spans
 from penstock.transform import image
 from penstock.transform.image import (
     IMAGENET,
@@ -216,7 +216,13 @@ class TestRandomResizedCrop:
         assert np.array_equal(one, run(kernel, source, 12, threads=3))
         assert not np.array_equal(one, run(kernel, source, 12, key=2))
         part = np.empty_like(one[:5])
-        kernel(source.slice(4, 9), np.arange(4, 9), key=1, out=part, threads=2)
+        kernel(
+            Spans(source.buffers, *(c[4:9] for c in (source.which, source.offset, source.length))),
+            np.arange(4, 9),
+            key=1,
+            out=part,
+            threads=2,
+        )
         assert np.array_equal(part, one[4:9])
 
 

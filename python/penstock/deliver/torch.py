@@ -32,6 +32,8 @@ class ToTorch:
         self.on_cuda = self.device.type == "cuda"
         if self.on_cuda and not torch.cuda.is_available():
             raise PlanError(f"device={device!r}: this PyTorch sees no CUDA device; use device='cpu'")
+        if self.on_cuda and self.device.index is None:
+            self.device = torch.device("cuda", torch.cuda.current_device())
         self._stream = torch.cuda.Stream(self.device) if self.on_cuda else None
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,28 +9,27 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from penstock import kernels
-from penstock.batch.stack import check_batch, field_of, materialize, spans_to_arrow, stack_rows
+from penstock.batch.stack import spans_to_arrow
 from penstock.deliver import Deliver
-from penstock.engine.entry_points import entry_points_of
+from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
+from penstock.engine.parse import Parse
 from penstock.engine.read import Cursor, Places, ReadBlocks, ReadRecords
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
-from penstock.errors import DataError, PlanError, RowError
+from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
 from penstock.format.protocol import ReadRanges, Source
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
-from penstock.order.epoch import TRANSFORM_KEY, Last, Order
+from penstock.order.epoch import Last, Order
 from penstock.order.lanes import default_lanes, lanes_of_rank
 from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
 from penstock.plan.optimize import optimize
-from penstock.spec import EntryPoints, Field, Ids, Spans
+from penstock.spec import EntryPoints, Field, Spans
 from penstock.transform.function import BatchFunction, RowFunction
-from penstock.transform.image import fuse, picture_size
+from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
 _ITEM_BYTES = 4 << 20
@@ -145,7 +143,7 @@ class _Maker:
     def pictures(self) -> Mapping[str, int]:
         """Pictures so far, by the decoder that did them (see `transform.image.DECODERS`)."""
         works = [stage.work for stage in self.stages]
-        return sum((work.pictures() for work in works if isinstance(work, _Apply)), Counter())
+        return sum((work.pictures() for work in works if isinstance(work, ApplyKernels)), Counter())
 
     def end(self, deliver: Deliver) -> None:
         """Appends the stage that hands over."""
@@ -159,7 +157,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     maker.feature_of = dict(node.columns)
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
-    parse = _Parse(maker.source, maker.slots, where.cpus)
+    parse = Parse(maker.source, maker.slots, where.cpus)
     if maker.source.random_access:
         maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
         return
@@ -184,16 +182,23 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
         raise TypeError(node)
     applied = {}
     for name, ops in node.ops:
-        first = _FirstPicture(maker.source, maker.read, name, ops)
+        first = FirstPicture(maker.source, maker.read, name, ops)
         if maker.spec is None:
-            applied[name] = _Lazy(ops, first)
+            applied[name] = ColumnKernel(ops, first)
             continue
         kernel = fuse(ops, maker.spec[name], first.size)
-        applied[name] = _Lazy(ops, first, kernel, _entry_points(maker, name, ops))
+        applied[name] = ColumnKernel(ops, first, kernel, _entry_points(maker, name, ops))
         maker.spec[name] = maker.widest[name] = kernel.field
     number = sum(stage.name.startswith("transform") for stage in maker.stages)
     name = "transform" if number == 0 else f"transform {number + 1}"
-    maker.add(name, "cpu", _Apply(maker, applied, number), threads=maker.together)
+    maker.add(
+        name,
+        "cpu",
+        ApplyKernels(
+            maker.source, maker.slots, applied, seed=maker.order.seed or 0, number=number, threads=maker.where.cpus
+        ),
+        threads=maker.together,
+    )
 
 
 def _entry_points(maker: _Maker, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
@@ -212,7 +217,7 @@ def _lower_function(maker: _Maker, node: Node) -> None:
         raise TypeError(node)
     call = BatchFunction(node.function) if isinstance(node, Map) else RowFunction(node.function)
     number = sum(stage.kind == "python" for stage in maker.stages)
-    work = _Call(call, maker.order.seed or 0, number)
+    work = CallFunction(call, maker.order.seed or 0, number)
     maker.add(f"{node.verb} {call.name}", "python", work, threads=maker.where.cpus)
     maker.spec = None
 
@@ -223,135 +228,6 @@ LOWER: dict[type, Callable[[_Maker, Node], None]] = {
     Map: _lower_function,
     MapRows: _lower_function,
 }
-
-
-class _Parse:
-    """Records to columns; a bad row's error names file and record."""
-
-    def __init__(self, source: Source, slots: Slots, threads: int) -> None:
-        self._source, self._slots, self._threads = source, slots, threads
-
-    def __call__(self, item: Item) -> Item:
-        nothing = np.empty(0, dtype=np.int64)
-        records = item.records or Spans((), nothing, nothing, nothing)
-        with _NamedRows(self._source, item):
-            item.columns = self._source.parse(item.samples, records, self._allocate, threads=self._threads)
-        item.spec = dict(self._source.spec)
-        item.records = None
-        return item
-
-    def _allocate(self, _: str, field: Field, rows: int) -> Any:
-        return self._slots.array(field, rows)
-
-
-class _FirstPicture:
-    """Looks at the first record of a column, for chains whose output's size depends on it."""
-
-    def __init__(self, source: Source, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
-        self._source, self._read, self._column, self._ops = source, read, column, ops
-
-    def size(self) -> tuple[int, int]:
-        """(height, width) of the first sample's picture."""
-        item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
-        if not self._source.random_access:
-            read = partial(self._read, self._source.manifest.stored)
-            item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
-        item = _Parse(self._source, Slots(), 1)(item)
-        data = item.columns[self._column][0]
-        try:
-            return picture_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
-        except ValueError as error:
-            raise DataError(f"{self._source.manifest.place(0)}: {error}") from None
-
-
-class _Lazy:
-    """A column's kernel, made when the column's field is known: at once, or with the first batch after a user's function."""
-
-    def __init__(
-        self,
-        ops: tuple[Any, ...],
-        first: _FirstPicture,
-        kernel: Any = None,
-        entry_points: EntryPoints | Growing | None = None,
-    ) -> None:
-        self._ops, self._first, self._kernel = ops, first, kernel
-        self._entry_points = entry_points
-        self._lock = threading.Lock()
-
-    @property
-    def pictures(self) -> Counter[str]:
-        """Pictures so far, by decoder."""
-        return Counter() if self._kernel is None else self._kernel.pictures
-
-    def kernel(self, column: Any) -> Any:
-        """The kernel for a column like this one."""
-        with self._lock:
-            if self._kernel is None:
-                self._kernel = fuse(self._ops, field_of(column), self._first.size)
-            return self._kernel
-
-    def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
-        """Entry points for the column's pictures; those that are still missing are made first, where that is wanted."""
-        growing = self._entry_points
-        if not isinstance(growing, Growing):
-            return growing
-        rows = growing.missing(samples)
-        if len(rows):
-            data, length, checksum = entry_points_of(column.take(rows), threads)
-            growing.add(samples[rows], length, checksum, data)
-        return growing.view()
-
-
-class _Apply:
-    """Runs the kernels of a transform, each from its column straight into a slot."""
-
-    def __init__(self, maker: _Maker, kernels_by_column: Mapping[str, _Lazy], number: int) -> None:
-        self._source, self._slots, self._threads = maker.source, maker.slots, maker.where.cpus
-        self._seed, self._number = maker.order.seed or 0, number
-        self._kernels = kernels_by_column
-
-    def pictures(self) -> Counter[str]:
-        """Pictures so far, by decoder."""
-        return sum((lazy.pictures for lazy in self._kernels.values()), Counter())
-
-    def __call__(self, item: Item) -> Item:
-        for place, (name, lazy) in enumerate(self._kernels.items()):
-            if name not in item.columns:
-                raise PlanError(
-                    f"transform: no column {name!r}; the function before it returned {', '.join(item.columns)}"
-                )
-            kernel = lazy.kernel(item.columns[name])
-            out = self._slots.array(kernel.field, len(item.samples))
-            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
-            with _NamedRows(self._source, item):
-                column = item.columns[name]
-                given = (
-                    {}
-                    if isinstance(column, np.ndarray)
-                    else {"entry_points": lazy.entry_points(column, item.samples, self._threads)}
-                )
-                kernel(column, item.samples, key=key, out=out, threads=self._threads, **given)
-            item.columns[name] = out
-            item.spec = {**item.spec, name: kernel.field}
-        return item
-
-
-class _Call:
-    """Calls a user's function."""
-
-    def __init__(self, function: BatchFunction, seed: int, number: int) -> None:
-        self._function, self._seed, self._number = function, seed, number
-
-    def __call__(self, item: Item) -> Item:
-        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        made = self._function(materialize(item.columns), item.samples, key)
-        name = self._function.name
-        if isinstance(self._function, RowFunction):
-            item.columns = stack_rows(made, name)
-        else:
-            item.columns = check_batch(made, len(item.samples), name)
-        item.spec = {name: field_of(column) for name, column in item.columns.items()}
-        return item
 
 
 class _Hand:
@@ -379,19 +255,3 @@ class _Hand:
         rank, world_size = self._where.rank, self._where.world_size
         steps = range(item.step, item.step + item.steps)
         return np.concatenate([self._order.valid(item.epoch, step, rank, world_size) for step in steps])
-
-
-class _NamedRows:
-    """Turns a kernel's complaint about a row into an error that names file and record."""
-
-    def __init__(self, source: Source, item: Item) -> None:
-        self._source, self._item = source, item
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, RowError):
-            sample = int(self._item.samples[error.row])
-            what = f"{self._source.manifest.place(sample)}: {error.found}"
-            raise DataError(f"{what}; {error.do}" if error.do else what) from None

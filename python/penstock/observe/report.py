@@ -35,5 +35,5 @@ _DECODED = {
 
 
 def _decoders(stats: Mapping[str, Any]) -> list[str]:
-    shown = [f"{count:,} {_DECODED[name]}" for name, count in stats["decoders"].items() if count]
+    shown = [f"{count:,} {_DECODED[name]}" for name, count in stats.get("decoders", {}).items() if count]
     return ["", "pictures decoded: " + ", ".join(shown)] if shown else []

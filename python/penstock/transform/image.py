@@ -6,6 +6,7 @@ fuse(ops, Field("bytes"), …).field == Field("float32", (3, 224, 224)).
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -97,6 +98,7 @@ class _Chain:
 
     geometry: tuple[tuple[int, dict[str, Any]], ...]
     apply_exif: bool
+    fast: bool
     numbers: _Numbers
     layout: str
     channels: int
@@ -105,7 +107,7 @@ class _Chain:
     def program(self, height: int, width: int, limits: Limits) -> ImageProgram:
         output = {"height": height, "width": width, "channels": self.channels, "layout": self.layout}
         output |= {"dtype": self.numbers.dtype, "scale": self.numbers.scale, "bias": self.numbers.bias}
-        return ImageProgram(list(self.geometry), output, self.apply_exif, limits.pixels)
+        return ImageProgram(list(self.geometry), output, self.apply_exif, self.fast, limits.pixels)
 
 
 class ImageKernel:
@@ -117,6 +119,7 @@ class ImageKernel:
     def __init__(self, chain: _Chain, height: int, width: int, limits: Limits) -> None:
         self._program = chain.program(height, width, limits)
         self.pictures: Counter[str] = Counter()
+        self._counting = threading.Lock()
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
@@ -162,7 +165,8 @@ class ImageKernel:
             threads,
             None if entry_points is None else entry_points.arrays,
         )
-        self.pictures.update(dict(zip(DECODERS, done, strict=True)))
+        with self._counting:
+            self.pictures.update(dict(zip(DECODERS, done, strict=True)))
 
 
 def fuse(
@@ -201,7 +205,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
     channels = _channels(ops, source)
     numbers, layout = _Numbers(), "NCHW"
     geometry: list[tuple[int, dict[str, Any]]] = []
-    fixes_size, apply_exif = False, False
+    fixes_size, apply_exif, fast = False, False, False
     for number, op in enumerate(ops):
         match op:
             case Decode():
@@ -223,7 +227,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
                 )
             case _:
                 raise PlanError(f"{op!r} in a chain of image operations: use those of penstock.image, or map()")
-    return _Chain(tuple(geometry), apply_exif, numbers, layout, channels, fixes_size)
+    return _Chain(tuple(geometry), apply_exif, fast, numbers, layout, channels, fixes_size)
 
 
 def _channels(ops: Sequence[ImageOp], source: Field) -> int:

@@ -16,7 +16,7 @@ use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::pixels::{Stored, to_rgb};
 use crate::geometry::Rect;
-use crate::jpeg::{self, EntryPoints};
+use crate::jpeg::{self, EntryPoints, PlaneRow};
 
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
@@ -55,9 +55,7 @@ impl Decoders {
                 let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
                 if parsed.is_supported() {
                     let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
-                    let entry_points = found.as_ref();
-                    let options = jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, ..Default::default() };
-                    self.counts[usize::from(entry_points.is_some())] += 1;
+                    let options = self.options(found.as_ref());
                     return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
                 }
                 self.counts[2] += 1;
@@ -74,6 +72,30 @@ impl Decoders {
             self.whole = Vec::new();
         }
         Ok(())
+    }
+
+    /// Hands the rows of the components of a JPEG that our decoder supports to `sink`; see [`jpeg::Decoder::decode_planes`].
+    ///
+    /// # Errors
+    /// If the bytes are damaged or cut short.
+    pub fn planes(
+        &mut self,
+        data: &[u8],
+        header: &jpeg::Header,
+        entry_points: Option<&[u8]>,
+        scale: u8,
+        region: Rect,
+        sink: &mut dyn FnMut(PlaneRow<'_>),
+    ) -> Result<(), Fault> {
+        let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
+        let options = jpeg::DecodeOptions { scale, ..self.options(found.as_ref()) };
+        self.jpeg.decode_planes(data, header, region, &options, sink).map_err(damaged_jpeg)
+    }
+
+    /// How our decoder is called; counts the call.
+    fn options<'a>(&mut self, entry_points: Option<&'a EntryPoints>) -> jpeg::DecodeOptions<'a> {
+        self.counts[usize::from(entry_points.is_some())] += 1;
+        jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, ..Default::default() }
     }
 }
 

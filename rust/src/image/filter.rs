@@ -4,6 +4,8 @@
 //! widened by the scale when the picture shrinks. A bilinear weight is one 16-bit number, which keeps the result within
 //! one level of Pillow's; a bicubic weight is two, which together are Pillow's own 22 bits.
 
+use super::samples::Samples;
+
 /// The shape of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filter {
@@ -44,6 +46,19 @@ pub struct AxisTask {
     pub reversed: bool,
 }
 
+/// Where the source of an axis lies on the samples that there are: a part of a picture that is stored smaller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placing {
+    /// Left edge and width, in stored pixels; need not be whole.
+    pub edge: f64,
+    /// See `edge`.
+    pub length: f64,
+    /// The stored pixels that the source touches.
+    pub bounds: (u32, u32),
+    /// How these pixels are made of samples.
+    pub samples: Samples,
+}
+
 /// The weights of one axis, reused from picture to picture.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
@@ -61,6 +76,7 @@ pub struct Axis {
     pub precision: u32,
     lengths: Vec<u32>,
     raw: Vec<f64>,
+    gathered: Vec<f64>,
 }
 
 fn triangle(x: f64) -> f64 {
@@ -81,21 +97,30 @@ fn cubic(x: f64, a: f64) -> f64 {
 impl Axis {
     /// Computes the weights of `task`; `source` and `target` must not be 0.
     pub fn compute(&mut self, task: &AxisTask, scaling: Scaling) {
-        let scale = f64::from(task.source) / f64::from(task.target);
+        if scaling.filter == Filter::Nearest || task.source == task.target {
+            return self.nearest(task, f64::from(task.source) / f64::from(task.target));
+        }
+        let samples = Samples { count: task.source, times: 1, triangle: false };
+        let bounds = (0, task.source);
+        self.compute_placed(task, scaling, &Placing { edge: 0.0, length: f64::from(task.source), bounds, samples });
+    }
+
+    /// Computes the weights of the stored samples, for a source that is placed on them; `task.source` is not looked at, but
+    /// where it is mirrored. Not for the filter `Nearest`.
+    pub fn compute_placed(&mut self, task: &AxisTask, scaling: Scaling, placing: &Placing) {
+        let scale = placing.length / f64::from(task.target);
         let widening = if scaling.antialias { scale.max(1.0) } else { 1.0 };
-        // No weight exceeds 1 (bicubic: 2), nor 2 / widening (the filter cut in half at an edge), so this fits 16 bits; it
-        // follows from the scale alone, so that a window has the same bits as the whole.
-        let coarse =
-            15 + ((widening / 2.0).max(1.0).log2() as u32).min(7) - u32::from(scaling.filter == Filter::Bicubic);
+        // No weight exceeds 1 (bicubic: 2), nor 2 / widening (the filter cut in half at an edge) for each pixel that a
+        // sample stands for, so this fits 16 bits; it follows from the scale alone, so that a window has the same bits as
+        // the whole.
+        let least = (widening / f64::from(2 * placing.samples.times)).max(1.0);
+        let coarse = 15 + (least.log2() as u32).min(7) - u32::from(scaling.filter == Filter::Bicubic);
         self.fine_bits = if scaling.filter == Filter::Bicubic { PILLOW_BITS - coarse } else { 0 };
         self.precision = coarse + self.fine_bits;
-        match scaling.filter {
-            Filter::Nearest => self.nearest(task, scale),
-            Filter::Bilinear if task.source == task.target => self.nearest(task, scale),
-            Filter::Bicubic if task.source == task.target => self.nearest(task, scale),
-            Filter::Bilinear => self.weigh(task, widening, 1.0, scaling.antialias, triangle),
-            Filter::Bicubic if scaling.antialias => self.weigh(task, widening, 2.0, true, |x| cubic(x, -0.5)),
-            Filter::Bicubic => self.weigh(task, 1.0, 2.0, false, |x| cubic(x, -0.75)),
+        match (scaling.filter, scaling.antialias) {
+            (Filter::Bicubic, true) => self.weigh(task, placing, widening, 2.0, true, |x| cubic(x, -0.5)),
+            (Filter::Bicubic, false) => self.weigh(task, placing, 1.0, 2.0, false, |x| cubic(x, -0.75)),
+            _ => self.weigh(task, placing, widening, 1.0, scaling.antialias, triangle),
         }
     }
 
@@ -173,19 +198,27 @@ impl Axis {
     }
 
     #[inline(always)]
-    fn weigh(&mut self, task: &AxisTask, widening: f64, half: f64, cut: bool, filter: impl Fn(f64) -> f64) {
-        let scale = f64::from(task.source) / f64::from(task.target);
+    fn weigh(
+        &mut self,
+        task: &AxisTask,
+        placing: &Placing,
+        widening: f64,
+        half: f64,
+        cut: bool,
+        filter: impl Fn(f64) -> f64,
+    ) {
+        let scale = placing.length / f64::from(task.target);
         let (support, shrink) = (half * widening, 1.0 / widening);
-        let size = i64::from(task.source);
-        let room = support.ceil() as usize * 2 + 1;
+        let (start, end) = (i64::from(placing.bounds.0), i64::from(placing.bounds.1));
+        let room = support.ceil() as usize * 2 + 1 + Samples::MORE;
         self.clear(0);
         self.raw.clear();
         self.raw.resize(room * task.count as usize, 0.0);
         for (index, raw) in indices(task).zip(self.raw.chunks_exact_mut(room)) {
-            let centre = (f64::from(index) + 0.5) * scale;
+            let centre = placing.edge + (f64::from(index) + 0.5) * scale;
             let low = (centre - support + 0.5).floor() as i64;
             let high = (centre + support + 0.5).floor() as i64;
-            let (first, last) = (low.clamp(0, size - 1), high.clamp(1, size));
+            let (first, last) = (low.clamp(start, end - 1), high.clamp(start + 1, end));
             let length = (last - first).max(1) as usize;
             if cut {
                 // What falls outside is left out, and the rest is scaled up (Pillow).
@@ -204,7 +237,8 @@ impl Axis {
             }
             let unit = f64::from(1_u32 << self.precision) / sum;
             raw[..length].iter_mut().for_each(|weight| *weight *= unit);
-            self.first.push(if task.mirrored { task.source - first as u32 - length as u32 } else { first as u32 });
+            let (first, length) = placing.samples.gather(first as u32, length, raw, &mut self.gathered);
+            self.first.push(if task.mirrored { task.source - first - length as u32 } else { first });
             self.lengths.push(length as u32);
         }
         self.quantise(task.mirrored, room);

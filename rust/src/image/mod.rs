@@ -11,9 +11,12 @@ pub mod filter;
 pub mod header;
 pub mod ops;
 pub mod pixels;
+pub mod planar;
+mod plane_avx2;
 pub mod program;
 pub mod resample;
 mod resample_avx2;
+pub mod samples;
 pub mod simd;
 pub mod single;
 #[cfg(test)]

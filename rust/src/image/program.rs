@@ -5,9 +5,10 @@ use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
-use super::header;
+use super::header::{self, Kind};
 use super::ops::Op;
 use super::pixels::Stored;
+use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, pitch_of};
 use super::simd::Level;
 use crate::geometry::Rect;
@@ -20,6 +21,8 @@ pub struct Program {
     pub ops: Vec<(u64, Op)>,
     /// Whether an encoded picture is turned as its EXIF orientation says.
     pub apply_exif: bool,
+    /// Whether JPEGs' planes may be resized before their colours are converted.
+    pub fast: bool,
     /// The result of every picture.
     pub format: Format,
     /// Most pixels of a picture before any crop, and of any intermediate one.
@@ -61,6 +64,7 @@ pub struct Worker {
 struct Buffers {
     decoders: Decoders,
     resampler: Resampler,
+    planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
 }
@@ -71,7 +75,8 @@ impl Worker {
     pub fn new(level: Level, format: Format) -> Self {
         let buffers = Buffers {
             decoders: Decoders::default(),
-            resampler: Resampler::new(level),
+            resampler: Resampler::new(level, 3),
+            planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
         };
@@ -118,7 +123,7 @@ impl Program {
     ) -> Result<(), Fault> {
         let (data, entry_points) = match picture {
             Picture::Pixels { bytes, size, stored } => {
-                return self.transform(worker, size, key, sample, out, &mut |_, row, region, sink| {
+                return self.transform(worker, size, key, sample, out, None, &mut |_, row, region, sink| {
                     convert_rows(bytes, size.0 as usize * stored.size(), stored, region, row, sink);
                     Ok(())
                 });
@@ -129,13 +134,15 @@ impl Program {
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
-            return self.transform(worker, size, key, sample, out, &mut |decoders, _, region, sink| {
+            let is_jpeg = self.fast && header.kind == Kind::Jpeg;
+            let jpeg = if is_jpeg { PlanarJpeg::new(data, entry_points, size) } else { None };
+            return self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
                 decoders.rows(data, &header, entry_points, region, sink)
             });
         }
         let mut oriented = std::mem::take(&mut worker.oriented);
         let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, &mut oriented)?;
-        let result = self.transform(worker, size, key, sample, out, &mut |_, row, region, sink| {
+        let result = self.transform(worker, size, key, sample, out, None, &mut |_, row, region, sink| {
             convert_rows(&oriented, size.0 as usize * 3, Stored::Rgb8, region, row, sink);
             Ok(())
         });
@@ -152,6 +159,7 @@ impl Program {
         key: u64,
         sample: i64,
         out: &mut [u8],
+        jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
         let mut passes = self.passes(size, key, sample)?;
@@ -161,10 +169,12 @@ impl Program {
         for pass in &passes {
             let format = Format::rgb8(pass.size.0, pass.size.1);
             let (mut emitter, mut next) = (Emitter::new(worker.level, format), vec![0; format.bytes()]);
-            worker.buffers.pass(&mut emitter, pass, &mut next, &mut from_held(held.as_ref(), source))?;
+            let jpeg = jpeg.filter(|_| held.is_none());
+            worker.buffers.pass(&mut emitter, pass, &mut next, jpeg, &mut from_held(held.as_ref(), source))?;
             held = Some((next, pass.size.0 as usize * 3));
         }
-        worker.buffers.pass(&mut worker.emitter, &last, out, &mut from_held(held.as_ref(), source))
+        let jpeg = jpeg.filter(|_| held.is_none());
+        worker.buffers.pass(&mut worker.emitter, &last, out, jpeg, &mut from_held(held.as_ref(), source))
     }
 
     fn check_size(&self, from: (u32, u32), to: (u32, u32)) -> Result<(), Fault> {
@@ -197,23 +207,22 @@ fn from_held<'a>(
 }
 
 impl Buffers {
-    /// One pass from `source` into `out`, a whole picture of the emitter's format.
+    /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole picture of the emitter's format.
     fn pass(
         &mut self,
         emitter: &mut Emitter,
         pass: &Pass,
         out: &mut [u8],
+        jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, row, bordered } = self;
+        let Self { decoders, resampler, planar, row, bordered } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
             blank(emitter, pass.size, bordered, out);
         }
         let Some(task) = pass.task else { return Ok(()) };
-        let region = resampler.start(&task);
-        let region = Rect { x: region.x + pass.crop.x, y: region.y + pass.crop.y, ..region };
         let mut emit = |index: u32, planes: Planes<'_>| {
             if is_bordered {
                 emitter.store(index + pass.offset.1, place(planes, pass, bordered), out);
@@ -221,6 +230,11 @@ impl Buffers {
                 emitter.store(index, planes, out);
             }
         };
+        if let Some(jpeg) = jpeg.filter(|_| PlanarJpeg::suits(pass)) {
+            return planar.run(decoders, jpeg, pass.crop, &task, &mut emit);
+        }
+        let region = resampler.start(&task);
+        let region = Rect { x: region.x + pass.crop.x, y: region.y + pass.crop.y, ..region };
         source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?;
         if resampler.is_complete() {
             Ok(())

@@ -6,7 +6,7 @@
 //! the horizontal pass is plain arithmetic on bytes. Every path computes the same integers, so SIMD and scalar code give the same
 //! bits.
 
-use super::filter::{Axis, AxisTask, Scaling};
+use super::filter::{Axis, AxisTask, Placing, Scaling};
 use super::simd::{Level, Packed};
 use crate::geometry::Rect;
 
@@ -53,9 +53,11 @@ pub const fn pitch_of(width: usize) -> usize {
 }
 
 /// A resize in progress; its buffers are reused from picture to picture.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Resampler {
     level: Level,
+    /// Bytes of a pixel: 3, or 1 for a plane.
+    channels: usize,
     horizontal: Axis,
     vertical: Axis,
     /// The horizontal weights in the order in which the SIMD code takes them.
@@ -67,6 +69,7 @@ pub struct Resampler {
     pitch: usize,
     last_row: Option<u32>,
     ring: Vec<u8>,
+    ring_rows: usize,
     padded: Vec<u8>,
     places: Vec<u32>,
     output: Vec<u8>,
@@ -75,10 +78,28 @@ pub struct Resampler {
 }
 
 impl Resampler {
-    /// A resampler that uses the given instructions.
+    /// A resampler that uses the given instructions, for pixels of `channels` bytes: 3, or 1.
     #[must_use]
-    pub fn new(level: Level) -> Self {
-        Self { level, ..Self::default() }
+    pub fn new(level: Level, channels: usize) -> Self {
+        Self {
+            level,
+            channels,
+            horizontal: Axis::default(),
+            vertical: Axis::default(),
+            packed: Packed::default(),
+            reach: 0,
+            row_bytes: 0,
+            width: 0,
+            pitch: 0,
+            last_row: None,
+            ring: Vec::new(),
+            ring_rows: 0,
+            padded: Vec::new(),
+            places: Vec::new(),
+            output: Vec::new(),
+            row: 0,
+            next: 0,
+        }
     }
 
     /// Prepares for `task` and returns the region of the source whose rows must be pushed.
@@ -108,42 +129,52 @@ impl Resampler {
             task.scaling,
         );
         self.last_row = (mirrored.1 != reversed.1).then(|| window.height - 1);
+        self.prepare(0)
+    }
+
+    /// Prepares for `axes` (columns and rows; the rows neither mirrored nor reversed) of sources that are placed on the
+    /// stored samples, and returns the region of these whose rows must be pushed. Up to `ahead` rows may be taken before
+    /// those of the result that they complete are made.
+    pub fn start_placed(&mut self, axes: [(AxisTask, Placing); 2], scaling: Scaling, ahead: usize) -> Rect {
+        let [horizontal, vertical] = axes;
+        self.horizontal.compute_placed(&horizontal.0, scaling, &horizontal.1);
+        self.vertical.compute_placed(&vertical.0, scaling, &vertical.1);
+        self.last_row = None;
+        self.prepare(ahead)
+    }
+
+    fn prepare(&mut self, ahead: usize) -> Rect {
         let (x, width) = self.horizontal.extent();
         let (y, height) = self.vertical.extent();
         self.horizontal.rebase(x);
         self.horizontal.keep_inside(width);
         self.vertical.rebase(y);
-        self.prepare(width as usize, window.width as usize);
+        self.row_bytes = width as usize * self.channels;
+        self.width = self.horizontal.len();
+        self.pitch = pitch_of(self.width);
+        self.reach = self.level.pack(&self.horizontal, self.channels, &mut self.packed).max(self.row_bytes);
+        self.padded.resize(self.reach, 0);
+        self.ring_rows = self.vertical.taps + ahead;
+        self.ring.resize(self.ring_rows * self.row_pitch(), 0);
+        self.output.resize(self.row_pitch(), 0);
+        (self.row, self.next) = (0, 0);
         Rect { x, y, width, height }
     }
 
-    fn prepare(&mut self, source_width: usize, width: usize) {
-        self.row_bytes = source_width * 3;
-        self.width = width;
-        self.pitch = pitch_of(width);
-        self.reach = self.level.pack(&self.horizontal, &mut self.packed).max(self.row_bytes);
-        self.padded.resize(self.reach, 0);
-        self.ring.resize(self.vertical.taps * 3 * self.pitch, 0);
-        self.output.resize(3 * self.pitch, 0);
-        (self.row, self.next) = (0, 0);
+    const fn row_pitch(&self) -> usize {
+        self.channels * self.pitch
     }
 
     /// Takes the region's next rows (interleaved RGB8) and hands over the rows of the result that are now complete:
     /// (row of the window, its planes).
     pub fn push(&mut self, rows: &[u8], emit: &mut dyn FnMut(u32, Planes<'_>)) {
         for start in (0..rows.len()).step_by(self.row_bytes.max(1)) {
-            if self.is_complete() {
-                return;
-            }
-            if self.row >= self.vertical.first[self.next] {
-                self.take(&rows[start..]);
-            }
-            self.row += 1;
-            while !self.is_complete() && self.is_ready() {
+            self.take(&rows[start..]);
+            while self.is_ready() {
+                let index = self.next as u32;
+                let row = self.last_row.map_or(index, |last| last - index);
                 self.combine();
-                let row = self.last_row.map_or(self.next as u32, |last| last - self.next as u32);
                 emit(row, Planes { bytes: &self.output, pitch: self.pitch, width: self.width });
-                self.next += 1;
             }
         }
     }
@@ -154,30 +185,39 @@ impl Resampler {
         self.next >= self.vertical.len()
     }
 
-    fn is_ready(&self) -> bool {
-        self.row as usize >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
+    /// Whether the next row of the result can be made.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.is_complete()
+            && self.row as usize >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
     }
 
-    /// Resizes the row at the start of `rows` horizontally into the ring.
-    fn take(&mut self, rows: &[u8]) {
-        let row_pitch = 3 * self.pitch;
-        let slot = self.row as usize % self.vertical.taps * row_pitch;
-        let out = &mut self.ring[slot..slot + row_pitch];
+    /// Takes the region's next row, which `rows` begins with; the more follows it, the better.
+    pub fn take(&mut self, rows: &[u8]) {
+        let row = self.row as usize;
+        self.row += 1;
+        let needed = self.vertical.first.get(self.next).map_or(usize::MAX, |&first| first as usize);
+        if row < needed {
+            return;
+        }
+        assert!(row - needed < self.ring_rows, "rows that run too far ahead");
+        let row_pitch = self.row_pitch();
+        let out = &mut self.ring[row % self.ring_rows * row_pitch..][..row_pitch];
         let row = if rows.len() >= self.reach {
             rows
         } else {
             self.padded[..self.row_bytes].copy_from_slice(&rows[..self.row_bytes]);
             &self.padded
         };
-        self.level.horizontal(&self.horizontal, &self.packed, row, out, self.pitch);
+        self.level.horizontal(&self.horizontal, &self.packed, self.channels, row, out, self.pitch);
     }
 
-    /// Combines the ring's rows to the next row of the result.
-    fn combine(&mut self) {
+    /// Makes the next row of the result, which must be ready: its planes, one pitch each.
+    pub fn combine(&mut self) -> &[u8] {
         let (first, length) = (self.vertical.first[self.next] as usize, self.vertical.length(self.next));
-        let (taps, row_pitch) = (self.vertical.taps, 3 * self.pitch);
+        let (ring_rows, row_pitch) = (self.ring_rows, self.row_pitch());
         self.places.clear();
-        self.places.extend((first..first + length).map(|row| (row % taps * row_pitch) as u32));
+        self.places.extend((first..first + length).map(|row| (row % ring_rows * row_pitch) as u32));
         if length == 1 {
             // The one weight is one.
             self.output.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
@@ -185,6 +225,8 @@ impl Resampler {
             let sum = Sum::new(&self.vertical, self.next, length);
             self.level.vertical(&self.ring, &self.places, &sum, &mut self.output);
         }
+        self.next += 1;
+        &self.output
     }
 }
 
@@ -220,20 +262,21 @@ impl<'a> Sum<'a> {
     }
 }
 
-/// The horizontal pass in plain code: a row of interleaved RGB8 to planes.
-pub fn horizontal(axis: &Axis, row: &[u8], out: &mut [u8], pitch: usize) {
-    let (red, rest) = out.split_at_mut(pitch);
-    let (green, blue) = rest.split_at_mut(pitch);
+/// The horizontal pass in plain code: a row of pixels of `CHANNELS` bytes to planes.
+pub fn horizontal<const CHANNELS: usize>(axis: &Axis, row: &[u8], out: &mut [u8], pitch: usize) {
     for (index, &first) in axis.first.iter().enumerate() {
         let sum = Sum::new(axis, index, axis.taps);
-        let mut sums = [0; 3];
-        for (tap, pixel) in row[first as usize * 3..].as_chunks::<3>().0.iter().take(axis.taps).enumerate() {
+        let mut sums = [0; CHANNELS];
+        let pixels = row[first as usize * CHANNELS..].as_chunks::<CHANNELS>().0;
+        for (tap, pixel) in pixels.iter().take(axis.taps).enumerate() {
             let weight = sum.weight(tap);
             for (sum, &value) in sums.iter_mut().zip(pixel) {
                 *sum += weight * i32::from(value);
             }
         }
-        [red[index], green[index], blue[index]] = sums.map(|value| sum.round(value));
+        for (channel, value) in sums.into_iter().enumerate() {
+            out[channel * pitch + index] = sum.round(value);
+        }
     }
 }
 

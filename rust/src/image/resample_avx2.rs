@@ -99,18 +99,18 @@ pub fn vertical(_: Token, ring: &[u8], places: &[u32], sum: &Sum<'_>, out: &mut 
     }
 }
 
-mod x86 {
+pub(super) mod x86 {
     use std::arch::x86_64::*;
 
     use super::{BLOCK, Packed, STEP, Sum};
 
     /// The sums of products with the weights, and with the fine weights.
-    type Sums = [[__m256i; 4]; 2];
+    pub type Sums = [[__m256i; 4]; 2];
 
     /// Rounds four times eight sums to bytes; in each half, those of the first, second, third and fourth.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn to_bytes<const FINE: bool>(sums: Sums, fine_bits: u32, precision: u32) -> __m256i {
+    pub fn to_bytes<const FINE: bool>(sums: Sums, fine_bits: u32, precision: u32) -> __m256i {
         let half = _mm256_set1_epi32(1 << (precision - 1));
         let (scale, shift) = (_mm_cvtsi32_si128(fine_bits as i32), _mm_cvtsi32_si128(precision as i32));
         let [a, b, c, d] = std::array::from_fn(|part| {

@@ -4,10 +4,15 @@ use super::emit::{self, Affine, Dtype};
 use super::filter::Axis;
 use super::resample::{self, Planes, Sum};
 #[cfg(target_arch = "x86_64")]
-use super::{emit_avx2, resample_avx2};
+use super::{emit_avx2, plane_avx2, resample_avx2};
 
+/// Horizontal weights in the order that SIMD code wants.
 #[cfg(target_arch = "x86_64")]
-pub use resample_avx2::Packed;
+#[derive(Clone, Debug, Default)]
+pub struct Packed {
+    pixels: resample_avx2::Packed,
+    plane: plane_avx2::Packed,
+}
 
 /// Horizontal weights in the order that SIMD code wants; plain code wants none.
 #[cfg(not(target_arch = "x86_64"))]
@@ -57,21 +62,27 @@ impl Level {
         Self::Scalar
     }
 
-    /// Puts the horizontal weights in the order that `horizontal` wants; returns the bytes that it may read of a row.
-    pub fn pack(self, axis: &Axis, packed: &mut Packed) -> usize {
-        match self {
-            Self::Scalar => 0,
+    /// Puts the horizontal weights in the order that `horizontal` wants for pixels of `channels` bytes (3, or 1); returns the
+    /// bytes that it may read of a row.
+    pub fn pack(self, axis: &Axis, channels: usize, packed: &mut Packed) -> usize {
+        match (self, channels) {
+            (Self::Scalar, _) => 0,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => packed.pack(axis),
+            (Self::Avx2(_), 1) => packed.plane.pack(axis),
+            #[cfg(target_arch = "x86_64")]
+            (Self::Avx2(_), _) => packed.pixels.pack(axis),
         }
     }
 
-    /// The horizontal pass; `row` holds at least the bytes that `pack` returned for `axis`.
-    pub fn horizontal(self, axis: &Axis, packed: &Packed, row: &[u8], out: &mut [u8], pitch: usize) {
-        match self {
-            Self::Scalar => resample::horizontal(axis, row, out, pitch),
+    /// The horizontal pass; `row` holds at least the bytes that `pack` returned for `axis` and `channels`.
+    pub fn horizontal(self, axis: &Axis, packed: &Packed, channels: usize, row: &[u8], out: &mut [u8], pitch: usize) {
+        match (self, channels) {
+            (Self::Scalar, 1) => resample::horizontal::<1>(axis, row, out, pitch),
+            (Self::Scalar, _) => resample::horizontal::<3>(axis, row, out, pitch),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(token) => resample_avx2::horizontal(token, packed, row, out, pitch),
+            (Self::Avx2(token), 1) => plane_avx2::horizontal(token, &packed.plane, row, out),
+            #[cfg(target_arch = "x86_64")]
+            (Self::Avx2(token), _) => resample_avx2::horizontal(token, &packed.pixels, row, out, pitch),
         }
     }
 
@@ -91,6 +102,11 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(token) => emit_avx2::convert(token, bytes, affine, dtype, out),
         }
+    }
+
+    /// Luma and chroma to red, green and blue, in place.
+    pub fn ycc_to_rgb(self, planes: [&mut [u8]; 3]) {
+        crate::jpeg::ycc_to_rgb(planes, self == Self::Scalar);
     }
 
     /// Planes to pixels; `out` holds exactly three bytes a pixel.

@@ -17,7 +17,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Resizes with rows pushed `chunk` at a time; interleaved RGB8 of the window.
 fn resized(level: Level, pixels: &[u8], task: &Task, chunk: usize) -> Vec<u8> {
-    let mut resampler = Resampler::new(level);
+    let mut resampler = Resampler::new(level, 3);
     let format = Format::rgb8(task.window.width, task.window.height);
     let (mut emitter, mut out) = (Emitter::new(level, format), vec![0; format.bytes()]);
     let region = resampler.start(task);

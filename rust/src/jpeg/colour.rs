@@ -18,6 +18,14 @@ pub(super) fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     }
 }
 
+/// Converts planar Y, Cb, Cr to planar RGB in place.
+#[inline(always)]
+pub(super) fn ycc_planes([y, cb, cr]: [&mut [u8]; 3]) {
+    for ((y, cb), cr) in y.iter_mut().zip(cb).zip(cr) {
+        [*y, *cb, *cr] = ycc_pixel(*y, *cb, *cr);
+    }
+}
+
 /// Interleaves three planar rows.
 #[inline(always)]
 pub(super) fn interleave_row(red: &[u8], green: &[u8], blue: &[u8], out: &mut [u8]) {

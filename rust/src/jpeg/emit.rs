@@ -1,8 +1,19 @@
-//! From planes to RGB rows of the region.
+//! From planes to RGB rows of the region, or the planes' own rows.
 
 use super::kernels::Kernels;
 use super::layout::{Layout, PAD, Plane, Upsample};
-use super::{Colour, colour, upsample};
+use super::{Colour, PlaneRow, colour, upsample};
+
+/// Takes the rows of planes.
+pub(super) type PlaneSink<'a> = dyn FnMut(PlaneRow<'_>) + 'a;
+
+/// Who takes the rows.
+pub(super) enum Output<'a> {
+    /// Interleaved RGB: the number of the first row, counted in the region, and one or more rows.
+    Rgb(&'a mut dyn FnMut(u32, &[u8])),
+    /// Components as they are stored.
+    Planes(&'a mut PlaneSink<'a>),
+}
 
 /// Rows on their way out. The buffers are as wide as the region and whole vectors behind it.
 #[derive(Default)]
@@ -11,6 +22,8 @@ pub(super) struct Emitter {
     out: Vec<u8>,
     /// Next pixel row, counted from the picture's top.
     next: usize,
+    /// Next MCU row, counted from the picture's top.
+    next_mcu_row: usize,
 }
 
 /// Bytes of a row that its consumers may read: whole vectors, so that no loop has a tail.
@@ -27,11 +40,33 @@ impl Emitter {
         }
         self.out.resize(padded(width) * 3, 0);
         self.next = layout.region.y as usize;
+        self.next_mcu_row = layout.rows.start;
     }
 
-    /// Gives all rows to `sink` for which the planes hold everything, when `mcu_rows` MCU rows are decoded.
+    /// Gives all rows to `output` for which the planes hold everything, when `mcu_rows` MCU rows are decoded.
     #[inline(always)]
-    pub fn emit<K: Kernels>(
+    pub fn emit<K: Kernels>(&mut self, layout: &Layout, planes: &mut [u8], mcu_rows: usize, output: &mut Output<'_>) {
+        match output {
+            Output::Rgb(sink) => self.emit_rgb::<K>(layout, planes, mcu_rows, sink),
+            Output::Planes(sink) => self.emit_planes(layout, planes, mcu_rows, sink),
+        }
+    }
+
+    fn emit_planes(&mut self, layout: &Layout, planes: &[u8], mcu_rows: usize, sink: &mut PlaneSink<'_>) {
+        for mcu_row in self.next_mcu_row..mcu_rows.min(layout.rows.end) {
+            for (component, plane) in layout.planes.iter().enumerate() {
+                let rows = plane.vertical * plane.size;
+                for y in mcu_row * rows..((mcu_row + 1) * rows).min(plane.height) {
+                    let samples = &planes[plane.row(y)..][..plane.stride - PAD];
+                    sink(PlaneRow { component, y, first_x: plane.first_x, samples });
+                }
+            }
+            self.next_mcu_row = mcu_row + 1;
+        }
+    }
+
+    #[inline(always)]
+    fn emit_rgb<K: Kernels>(
         &mut self,
         layout: &Layout,
         planes: &mut [u8],

@@ -6,7 +6,8 @@
 //! files are not read here; [`Header::is_supported`] tells.
 //!
 //! The way of the data: `header` (`segments`) → `scan` (MCUs; `queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
-//! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink).
+//! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink; `planar`:
+//! rows of the planes).
 
 mod bits;
 mod block;
@@ -22,6 +23,7 @@ mod idct;
 mod idct_avx2;
 mod kernels;
 mod layout;
+mod planar;
 mod queue;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx2;
@@ -34,9 +36,10 @@ pub use entry::EntryPoints;
 pub use error::JpegError;
 pub use header::{Colour, Component, Header, Scan, Tables};
 pub use huffman::HuffmanSpec;
+pub use planar::{PlaneAxis, PlaneRow, ycc_to_rgb};
 
 use crate::geometry::Rect;
-use emit::Emitter;
+use emit::{Emitter, Output};
 use kernels::{Kernels, Scalar};
 use layout::Layout;
 use queue::Queue;
@@ -142,6 +145,17 @@ impl Decoder {
         options: &DecodeOptions,
         sink: &mut dyn FnMut(u32, &[u8]),
     ) -> Result<(), JpegError> {
+        self.run(data, header, region, options, &mut Output::Rgb(sink))
+    }
+
+    fn run(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        region: Rect,
+        options: &DecodeOptions,
+        output: &mut Output<'_>,
+    ) -> Result<(), JpegError> {
         let layout = Layout::new(header, region, options)?;
         if header.scan.start > data.len() {
             return Err(JpegError::Truncated { offset: data.len(), what: "the header" });
@@ -155,9 +169,9 @@ impl Decoder {
         self.emitter.start(&layout);
         #[cfg(target_arch = "x86_64")]
         if !options.scalar && kernels::has_avx2() {
-            return avx2::decode(self, data, header, &layout, options, sink);
+            return avx2::decode(self, data, header, &layout, options, output);
         }
-        self.decode_with::<Scalar>(data, header, &layout, options, sink)
+        self.decode_with::<Scalar>(data, header, &layout, options, output)
     }
 
     #[inline(always)]
@@ -167,12 +181,12 @@ impl Decoder {
         header: &Header,
         layout: &Layout,
         options: &DecodeOptions,
-        sink: &mut dyn FnMut(u32, &[u8]),
+        output: &mut Output<'_>,
     ) -> Result<(), JpegError> {
         if header.scan.len == header.component_count {
-            self.interleaved::<K>(data, header, layout, options, sink)
+            self.interleaved::<K>(data, header, layout, options, output)
         } else {
-            self.separate::<K>(data, header, layout, options, sink)
+            self.separate::<K>(data, header, layout, options, output)
         }
     }
 
@@ -184,7 +198,7 @@ impl Decoder {
         header: &Header,
         layout: &Layout,
         options: &DecodeOptions,
-        sink: &mut dyn FnMut(u32, &[u8]),
+        output: &mut Output<'_>,
     ) -> Result<(), JpegError> {
         self.tables.update(&header.scan, &header.tables);
         let quantisation = header.components.map(|part| part.quantisation);
@@ -195,7 +209,7 @@ impl Decoder {
         for row in plan.rows.clone() {
             decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes)
                 .map_err(|fault| fault_error(fault, &cursor))?;
-            self.emitter.emit::<K>(layout, &mut self.planes, row + 1, sink);
+            self.emitter.emit::<K>(layout, &mut self.planes, row + 1, output);
         }
         Ok(())
     }
@@ -208,7 +222,7 @@ impl Decoder {
         header: &Header,
         layout: &Layout,
         options: &DecodeOptions,
-        sink: &mut dyn FnMut(u32, &[u8]),
+        output: &mut Output<'_>,
     ) -> Result<(), JpegError> {
         let (mut scan, mut tables) = (header.scan, header.tables.clone());
         let quantisation = header.components.map(|part| part.quantisation);
@@ -241,7 +255,7 @@ impl Decoder {
             }
             tables = walker.tables;
         }
-        self.emitter.emit::<K>(layout, &mut self.planes, usize::MAX >> 16, sink);
+        self.emitter.emit::<K>(layout, &mut self.planes, usize::MAX >> 16, output);
         Ok(())
     }
 }
@@ -284,7 +298,7 @@ mod avx2 {
     #![allow(unsafe_code)] // Two calls of functions that need CPU features.
 
     use super::kernels::{Avx2, has_avx2};
-    use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError, Layout};
+    use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError, Layout, Output, rows_avx2};
 
     /// [`EntryPoints::walk`], compiled for BMI2.
     pub(super) fn build(data: &[u8], header: &Header, every_mcus: u32) -> Result<EntryPoints, JpegError> {
@@ -305,11 +319,11 @@ mod avx2 {
         header: &Header,
         layout: &Layout,
         options: &DecodeOptions,
-        sink: &mut dyn FnMut(u32, &[u8]),
+        output: &mut Output<'_>,
     ) -> Result<(), JpegError> {
         assert!(has_avx2());
         // SAFETY: the CPU has the features, as was just asserted.
-        unsafe { decode_avx2(decoder, data, header, layout, options, sink) }
+        unsafe { decode_avx2(decoder, data, header, layout, options, output) }
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2")]
@@ -319,8 +333,15 @@ mod avx2 {
         header: &Header,
         layout: &Layout,
         options: &DecodeOptions,
-        sink: &mut dyn FnMut(u32, &[u8]),
+        output: &mut Output<'_>,
     ) -> Result<(), JpegError> {
-        decoder.decode_with::<Avx2>(data, header, layout, options, sink)
+        decoder.decode_with::<Avx2>(data, header, layout, options, output)
+    }
+
+    /// [`super::colour::ycc_planes`] with AVX2.
+    pub(super) fn ycc_to_rgb(planes: [&mut [u8]; 3]) {
+        assert!(has_avx2());
+        // SAFETY: the CPU has the features, as was just asserted.
+        unsafe { rows_avx2::ycc_planes(planes) }
     }
 }

@@ -10,7 +10,7 @@ use super::{colour, upsample};
 #[target_feature(enable = "avx2")]
 fn widen(row: &[u8], at: usize) -> __m256i {
     debug_assert!(at + 16 <= row.len());
-    // SAFETY: callers loop while `at + 18 <= row.len()` and use offsets of at most 2 beyond.
+    // SAFETY: callers loop while `at + 16` and what they add to it lie inside of their rows.
     unsafe { _mm256_cvtepu8_epi16(_mm_loadu_si128(row.as_ptr().add(at).cast())) }
 }
 
@@ -65,16 +65,40 @@ pub(super) fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     let len = (out.len() / 3).min(y.len()).min(cb.len()).min(cr.len());
     let mut i = 0;
     while i + 32 <= len {
-        let halves = [i, i + 16].map(|at| ycc_16(widen(y, at), widen(cb, at), widen(cr, at)));
-        let [red, green, blue] = std::array::from_fn(|c| {
-            // `packus` works per lane: put the 64-bit groups back in order.
-            _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(halves[0][c], halves[1][c]))
-        });
+        let [red, green, blue] = ycc_32([y, cb, cr], i);
         // SAFETY: `i + 32 <= out.len() / 3`, so bytes 3 * i .. 3 * i + 96 are inside `out`.
         unsafe { store_interleaved(red, green, blue, out.as_mut_ptr().add(3 * i)) };
         i += 32;
     }
     colour::ycc_row(&y[i..], &cb[i..], &cr[i..], &mut out[3 * i..]);
+}
+
+/// See [`colour::ycc_planes`].
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn ycc_planes([y, cb, cr]: [&mut [u8]; 3]) {
+    let len = y.len().min(cb.len()).min(cr.len());
+    let mut i = 0;
+    while i + 32 <= len {
+        let colours = ycc_32([y, cb, cr], i);
+        for (plane, colour) in [&mut *y, &mut *cb, &mut *cr].into_iter().zip(colours) {
+            // SAFETY: `i + 32 <= len`.
+            unsafe { _mm256_storeu_si256(plane.as_mut_ptr().add(i).cast(), colour) };
+        }
+        i += 32;
+    }
+    colour::ycc_planes([&mut y[i..], &mut cb[i..], &mut cr[i..]]);
+}
+
+/// Red, green, blue of the 32 pixels from `at` on; every plane has so many.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn ycc_32([y, cb, cr]: [&[u8]; 3], at: usize) -> [__m256i; 3] {
+    let halves = [at, at + 16].map(|at| ycc_16(widen(y, at), widen(cb, at), widen(cr, at)));
+    std::array::from_fn(|c| {
+        // `packus` works per lane: put the 64-bit groups back in order.
+        _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(halves[0][c], halves[1][c]))
+    })
 }
 
 /// Red, green, blue of 16 pixels as 16-bit numbers, not yet clipped.
@@ -145,6 +169,11 @@ mod tests {
                 // SAFETY: the CPU has AVX2.
                 unsafe { ycc_row(&y, &cb, &cr, &mut found) };
                 assert_eq!(found, expected);
+                let mut planes = [y.clone(), cb.to_vec(), cr.to_vec()];
+                // SAFETY: the CPU has AVX2.
+                unsafe { ycc_planes(planes.each_mut().map(Vec::as_mut_slice)) };
+                let pixels = expected.as_chunks::<3>().0;
+                assert!((0..3).all(|c| planes[c].iter().zip(pixels).all(|(value, pixel)| *value == pixel[c])));
             }
         }
     }

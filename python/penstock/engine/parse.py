@@ -1,0 +1,49 @@
+"""The parsing stage: records to columns, and the names of bad rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Item
+from penstock.errors import DataError, RowError
+from penstock.format.protocol import Source
+from penstock.spec import Field, Spans
+
+
+class Parse:
+    """Records to columns; a bad row's error names file and record."""
+
+    def __init__(self, source: Source, slots: Slots, threads: int) -> None:
+        self._source, self._slots, self._threads = source, slots, threads
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.columns`, and lets go of the records but for what columns look into."""
+        nothing = np.empty(0, dtype=np.int64)
+        records = item.records or Spans((), nothing, nothing, nothing)
+        with NamedRows(self._source, item):
+            item.columns = self._source.parse(item.samples, records, self._allocate, threads=self._threads)
+        item.spec = dict(self._source.spec)
+        item.records = None
+        return item
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
+
+
+class NamedRows:
+    """Turns a kernel's complaint about a row into an error that names file and record."""
+
+    def __init__(self, source: Source, item: Item) -> None:
+        self._source, self._item = source, item
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, RowError):
+            sample = int(self._item.samples[error.row])
+            what = f"{self._source.manifest.place(sample)}: {error.found}"
+            raise DataError(f"{what}; {error.do}" if error.do else what) from None

@@ -1,0 +1,143 @@
+//! Resizing a JPEG's planes and converting colours at the target's size, instead of the other way round.
+//!
+//! Chroma comes straight from its own resolution: the decoder's triangle upsampling and the resize are one filter (see
+//! `samples`). A picture that shrinks by 2, 4 or 8 in both directions is decoded at that part of its size. The result
+//! differs from the exact path's by the rounding between, by the clipping of colours before instead of behind the
+//! resize, and by what the smaller inverse DCT leaves out.
+
+use super::chain::Pass;
+use super::decode::Decoders;
+use super::fault::Fault;
+use super::filter::{AxisTask, Filter, Placing};
+use super::resample::{Planes, Resampler, Task, pitch_of};
+use super::samples::Samples;
+use super::simd::Level;
+use crate::geometry::Rect;
+use crate::jpeg::{self, Colour, PlaneAxis};
+
+/// Rows that may arrive before the last plane's: those of an MCU row, and what a plane's filter is late.
+const AHEAD: usize = 40;
+
+/// A JPEG whose planes can be resized.
+pub struct PlanarJpeg<'a> {
+    data: &'a [u8],
+    entry_points: Option<&'a [u8]>,
+    header: jpeg::Header,
+}
+
+impl<'a> PlanarJpeg<'a> {
+    /// None if the picture, of the given width and height, needs the exact path.
+    #[must_use]
+    pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32)) -> Option<Self> {
+        let header = jpeg::Header::parse(data).ok()?;
+        let fits = header.is_supported() && header.colour == Colour::YCbCr && (header.width, header.height) == size;
+        let is_luma_full = |planes: &[[PlaneAxis; 2]]| planes[0].iter().all(|axis| axis.times == 1);
+        (fits && header.component_count == 3 && header.planes(1).is_ok_and(|planes| is_luma_full(&planes)))
+            .then_some(Self { data, entry_points, header })
+    }
+
+    /// Whether a pass over the picture resizes by a filter.
+    #[must_use]
+    pub fn suits(pass: &Pass) -> bool {
+        pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+    }
+}
+
+/// The three resizes in progress.
+pub struct PlanarResampler {
+    level: Level,
+    planes: [Resampler; 3],
+    rgb: Vec<u8>,
+}
+
+impl PlanarResampler {
+    /// A resampler that uses the given instructions.
+    #[must_use]
+    pub fn new(level: Level) -> Self {
+        Self { level, planes: [(); 3].map(|()| Resampler::new(level, 1)), rgb: Vec::new() }
+    }
+
+    /// Decodes the part of the picture that `task` on its part `crop` needs, and hands over the rows of the result: (row of
+    /// the window, red, green and blue).
+    ///
+    /// # Errors
+    /// If the picture cannot be decoded.
+    pub fn run(
+        &mut self,
+        decoders: &mut Decoders,
+        jpeg: &PlanarJpeg<'_>,
+        crop: Rect,
+        task: &Task,
+        emit: &mut dyn FnMut(u32, Planes<'_>),
+    ) -> Result<(), Fault> {
+        let scale = scale_of(task);
+        let parts = self.start(jpeg, crop, task, scale)?;
+        let PlanarJpeg { data, entry_points, header } = jpeg;
+        let (width, height) = (task.window.width as usize, task.window.height);
+        let pitch = pitch_of(width);
+        self.rgb.resize(3 * pitch, 0);
+        let is_upside_down = task.mirrored.1 != task.reversed.1;
+        let mut next = 0;
+        decoders.planes(data, header, *entry_points, scale, parts[0], &mut |row| {
+            let (part, plane) = (parts[row.component], &mut self.planes[row.component]);
+            if row.y < part.y as usize {
+                return;
+            }
+            plane.take(&row.samples[part.x as usize - row.first_x..]);
+            while self.planes.iter().all(Resampler::is_ready) {
+                for (rgb, plane) in self.rgb.chunks_exact_mut(pitch).zip(&mut self.planes) {
+                    rgb.copy_from_slice(plane.combine());
+                }
+                let (y, chroma) = self.rgb.split_at_mut(pitch);
+                let (blue, red) = chroma.split_at_mut(pitch);
+                self.level.ycc_to_rgb([y, blue, red]);
+                emit(if is_upside_down { height - 1 - next } else { next }, Planes { bytes: &self.rgb, pitch, width });
+                next += 1;
+            }
+        })?;
+        if next == height { Ok(()) } else { Err(Fault::damaged("a picture with fewer rows than its header states")) }
+    }
+
+    /// Prepares for a task; returns the part of each plane that it needs.
+    fn start(&mut self, jpeg: &PlanarJpeg<'_>, crop: Rect, task: &Task, scale: u8) -> Result<[Rect; 3], Fault> {
+        let planes = jpeg.header.planes(scale).map_err(|error| Fault::damaged(format!("a damaged JPEG ({error})")))?;
+        let size = jpeg.header.scaled_size(scale);
+        let (columns, rows) = (columns(task), rows(task));
+        let mut parts = [crop; 3];
+        for ((part, plane), [x, y]) in parts.iter_mut().zip(&mut self.planes).zip(planes) {
+            let x = place(crop.x, crop.width, scale, size.0, x);
+            let y = place(crop.y, crop.height, scale, size.1, y);
+            *part = plane.start_placed([(columns, x), (rows, y)], task.scaling, AHEAD);
+        }
+        Ok(parts)
+    }
+}
+
+/// The part of its size at which a picture is decoded: 1 / 2, 1 / 4 or 1 / 8 if it shrinks by as much in both directions.
+fn scale_of(task: &Task) -> u8 {
+    let shrinks = |by: u32| task.source.0 / by >= task.target.0 && task.source.1 / by >= task.target.1;
+    [8, 4, 2].into_iter().find(|&scale| task.scaling.antialias && shrinks(u32::from(scale))).unwrap_or(1)
+}
+
+/// Where a part of an axis of the picture lies on a plane at a scale, at which the axis has `size` pixels.
+fn place(start: u32, length: u32, scale: u8, size: u32, axis: PlaneAxis) -> Placing {
+    let (scale, end) = (u32::from(scale), start + length);
+    let stored = |pixels: u32| f64::from(pixels) / f64::from(scale);
+    let samples = Samples { count: axis.samples, times: axis.times, triangle: axis.triangle };
+    let bounds = (start / scale, end.div_ceil(scale).min(size));
+    Placing { edge: stored(start), length: stored(length), bounds, samples }
+}
+
+/// The columns of the window, of a source that is not mirrored: the filters are symmetric, so that the result is.
+fn columns(task: &Task) -> AxisTask {
+    let (count, target, reversed) = (task.window.width, task.target.0, task.mirrored.0 != task.reversed.0);
+    let first = if task.mirrored.0 { target - task.window.x - count } else { task.window.x };
+    AxisTask { source: task.source.0, target, first, count, mirrored: false, reversed }
+}
+
+/// The rows of the window, in the order of the source's.
+fn rows(task: &Task) -> AxisTask {
+    let (count, target) = (task.window.height, task.target.1);
+    let first = if task.mirrored.1 { target - task.window.y - count } else { task.window.y };
+    AxisTask { source: task.source.1, target, first, count, mirrored: false, reversed: false }
+}
