@@ -3,11 +3,11 @@
 //! ```text
 //! jpeg rgb FILE [SCALE]      raw RGB of the whole picture on stdout
 //! jpeg crc FILE...           CRC-32 of every picture's RGB bytes, one line each
-//! jpeg bench DIR [SECONDS]   pictures per second: whole, regions, regions with entry points; size of the index
+//! jpeg bench DIR [SECONDS]   pictures per second of each kind of work, with and without entry points; size of the index
 //! ```
 
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use penstock_core::geometry::Rect;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
-        ["bench", directory] => bench(directory, 2.0)?,
+        ["bench", directory] => bench(directory, 20.0)?,
         ["bench", directory, seconds] => bench(directory, seconds.parse()?)?,
         _ => eprintln!("usage: jpeg rgb FILE [SCALE] | crc FILE... | bench DIR [SECONDS]"),
     }
@@ -59,62 +59,104 @@ fn random_resized_crop(header: &Header, state: &mut u64) -> Rect {
     }
 }
 
+/// The part of the picture that Resize(256), CenterCrop(224) keeps.
+fn center_crop(header: &Header) -> Rect {
+    let side = header.width.min(header.height) * 7 / 8;
+    Rect { x: (header.width - side) / 2, y: (header.height - side) / 2, width: side, height: side }
+}
+
+/// What is done to every picture.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Passes over all coefficients and keeps nothing but the DC predictions: the floor without an index.
+    Walk,
+    Whole {
+        scale: u8,
+    },
+    RandomCrop,
+    CenterCrop,
+}
+
+/// A picture with its entry points.
+struct File {
+    data: Vec<u8>,
+    entries: EntryPoints,
+}
+
+impl File {
+    fn read(name: &std::path::Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let data = std::fs::read(name)?;
+        let header = Header::parse(&data)?;
+        let entries = EntryPoints::build(&data, &header, 128 / header.mcu_size().0)?;
+        Ok(Self { data, entries })
+    }
+
+    fn run(&self, decoder: &mut Decoder, work: Work, with_entries: bool, state: &mut u64) -> Result<(), JpegError> {
+        let header = Header::parse(&self.data)?;
+        let scale = if let Work::Whole { scale } = work { scale } else { 1 };
+        let region = match work {
+            Work::Walk => {
+                std::hint::black_box(EntryPoints::build(&self.data, &header, 1 << 16)?);
+                return Ok(());
+            }
+            Work::Whole { scale } => header.whole(scale),
+            Work::RandomCrop => random_resized_crop(&header, state),
+            Work::CenterCrop => center_crop(&header),
+        };
+        let entry_points = with_entries.then_some(&self.entries);
+        let options = DecodeOptions { entry_points, scale, ..DecodeOptions::default() };
+        let row_bytes = region.width as usize * 3;
+        let mut out = vec![0u8; region.height as usize * row_bytes];
+        decoder.decode(&self.data, &header, region, &options, &mut |first, rows| {
+            out[first as usize * row_bytes..][..rows.len()].copy_from_slice(rows);
+        })?;
+        std::hint::black_box(&out);
+        Ok(())
+    }
+}
+
 fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
     let mut names: Vec<_> =
         std::fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
     names.retain(|name| name.extension().is_some_and(|suffix| suffix == "jpg"));
     names.sort();
-    let mut files = Vec::new();
-    let (mut file_bytes, mut index_bytes) = (0, 0);
-    let mut build_time = Duration::ZERO;
-    for name in &names {
-        let data = std::fs::read(name)?;
-        let header = Header::parse(&data)?;
-        let start = Instant::now();
-        let entries = EntryPoints::build(&data, &header, 128 / header.mcu_size().0)?;
-        build_time += start.elapsed();
-        file_bytes += data.len();
-        index_bytes += entries.to_bytes().len();
-        files.push((data, header, entries));
-    }
+    let files: Vec<File> = names.iter().map(|name| File::read(name)).collect::<Result<_, _>>()?;
+    let file_bytes: usize = files.iter().map(|file| file.data.len()).sum();
+    let index_bytes: usize = files.iter().map(|file| file.entries.to_bytes().len()).sum();
     println!(
-        "{} files, {} bytes each, index every 128 pixels {:.2} % of them, built {:.0} files/s",
+        "{} files, {} bytes each, index every 128 pixels {:.2} % of them",
         files.len(),
         file_bytes / files.len().max(1),
         100.0 * index_bytes as f64 / file_bytes as f64,
-        files.len() as f64 / build_time.as_secs_f64()
     );
-    let mut decoder = Decoder::new();
-    for (label, is_region, with_entries, scale) in [
-        ("whole", false, false, 1),
-        ("whole 1/2", false, false, 2),
-        ("whole 1/4", false, false, 4),
-        ("whole 1/8", false, false, 8),
-        ("region", true, false, 1),
-        ("region, entry points", true, true, 1),
-    ] {
-        // The best time of each picture: what the machine's other work disturbs least.
-        let mut best = vec![f64::INFINITY; files.len()];
-        let begin = Instant::now();
-        while begin.elapsed().as_secs_f64() < seconds {
-            let mut state = 1;
-            for ((data, _, entries), best) in files.iter().zip(&mut best) {
+    let cases = [
+        ("whole", Work::Whole { scale: 1 }, false),
+        ("entropy decoding alone", Work::Walk, false),
+        ("whole, entry points", Work::Whole { scale: 1 }, true),
+        ("random crop", Work::RandomCrop, false),
+        ("random crop, entry points", Work::RandomCrop, true),
+        ("center crop", Work::CenterCrop, false),
+        ("center crop, entry points", Work::CenterCrop, true),
+        ("whole at 1/2", Work::Whole { scale: 2 }, false),
+        ("whole at 1/4", Work::Whole { scale: 4 }, false),
+        ("whole at 1/8", Work::Whole { scale: 8 }, false),
+    ];
+    // The best time of each picture, the cases in turn: what the machine's other work disturbs least.
+    let mut best = vec![[f64::INFINITY; 10]; files.len()];
+    let (mut decoder, begin) = (Decoder::new(), Instant::now());
+    while begin.elapsed().as_secs_f64() < seconds {
+        for (number, (file, best)) in files.iter().zip(&mut best).enumerate() {
+            for (&(_, work, with_entries), best) in cases.iter().zip(best) {
+                let mut state = 1 + number as u64;
                 let start = Instant::now();
-                let header = Header::parse(data)?;
-                let region = if is_region { random_resized_crop(&header, &mut state) } else { header.whole(scale) };
-                let options =
-                    DecodeOptions { entry_points: with_entries.then_some(entries), scale, ..DecodeOptions::default() };
-                let row_bytes = region.width as usize * 3;
-                let mut out = vec![0u8; region.height as usize * row_bytes];
-                decoder.decode(data, &header, region, &options, &mut |first, rows| {
-                    out[first as usize * row_bytes..][..rows.len()].copy_from_slice(rows);
-                })?;
-                std::hint::black_box(&out);
+                file.run(&mut decoder, work, with_entries, &mut state)?;
                 *best = best.min(start.elapsed().as_secs_f64());
             }
         }
-        let best = files.len() as f64 / best.iter().sum::<f64>();
-        println!("{label:24} {best:8.0} pictures/s");
+    }
+    let rate = |case: usize| files.len() as f64 / best.iter().map(|best| best[case]).sum::<f64>();
+    for (case, (label, ..)) in cases.iter().enumerate() {
+        println!("{label:26} {:8.0} pictures/s {:6.2} of whole", rate(case), rate(case) / rate(0));
     }
     Ok(())
 }

@@ -75,6 +75,17 @@ fn whole_pictures_equal_libjpeg_turbo() {
 }
 
 #[test]
+fn what_is_not_baseline_is_left_to_others() {
+    let lines = std::fs::read_to_string(directory().join("other.txt")).unwrap();
+    for name in lines.lines().map(|line| line.split_once(' ').unwrap().1) {
+        let data = std::fs::read(directory().join(name)).unwrap();
+        assert!(!Header::parse(&data).unwrap().is_supported(), "{name}");
+        let result = decode(&data, None, &DecodeOptions::default());
+        assert!(matches!(result, Err(JpegError::Unsupported { .. })), "{name}: {result:?}");
+    }
+}
+
+#[test]
 fn regions_equal_crops_of_the_whole() {
     let mut random = Random(1);
     for (name, data) in pictures() {

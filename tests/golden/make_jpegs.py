@@ -2,18 +2,22 @@
 
     python tests/golden/make_jpegs.py bench DIR     about 500x400, quality 90 to 97, 4:2:0 and 4:4:4, for timing
     python tests/golden/make_jpegs.py golden DIR    small files of every kind, with digests.txt: "crc32 scale name",
-                                                    the CRC-32 of the RGB bytes that libjpeg-turbo (Pillow) decodes
+                                                    the CRC-32 of the RGB bytes that libjpeg-turbo (Pillow) decodes,
+                                                    and other.txt: "kind name", JPEGs that are not baseline
     python tests/golden/make_jpegs.py check DIR EXE compare the program `EXE crc FILES…` with Pillow on a wide corpus
 
-Needs numpy, pillow, opencv-python-headless, scikit-image and scikit-learn.
+Needs numpy, pillow, opencv-python-headless, scikit-image and scikit-learn; "golden" also ImageMagick and cjpeg (Debian's imagemagick
+and libjpeg-turbo-progs).
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+import shutil
 import subprocess
 import sys
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -95,6 +99,86 @@ def encode_separate_scans(image: np.ndarray, quality: int, factor: int) -> bytes
     return b"\xff\xd8" + tables + frame + scans + b"\xff\xd9"
 
 
+def encode_magick(image: np.ndarray, *options: str) -> bytes:
+    """JPEG bytes by ImageMagick."""
+    program = next(filter(None, map(shutil.which, ("magick", "convert-im6.q16", "convert"))))
+    return encode_program(image, [program, "ppm:-", "-strip", *options, "jpeg:-"])
+
+
+def encode_cjpeg(image: np.ndarray, *options: str, scans: str = "") -> bytes:
+    """JPEG bytes by libjpeg-turbo's own program; `scans` as its file of scans: "0;1 2;"."""
+    with tempfile.NamedTemporaryFile("w", suffix=".scans") as file:
+        file.write(scans)
+        file.flush()
+        return encode_program(image, ["cjpeg", *options, *(["-scans", file.name] if scans else [])])
+
+
+def encode_program(image: np.ndarray, command: list[str]) -> bytes:
+    """What a program makes of a picture on its standard input."""
+    source = f"P6 {image.shape[1]} {image.shape[0]} 255\n".encode() + image.tobytes()
+    return subprocess.run(command, input=source, capture_output=True, check=True).stdout
+
+
+def with_frame(data: bytes, *, marker: int | None = None, precision: int | None = None) -> bytes:
+    """A baseline file whose frame claims another kind of coding or another precision."""
+    at = data.index(b"\xff\xc0\x00\x11\x08")
+    kind, bits = marker or data[at + 1], precision or data[at + 4]
+    return data[: at + 1] + bytes([kind]) + data[at + 2 : at + 4] + bytes([bits]) + data[at + 5 :]
+
+
+def other_encoders() -> dict[str, bytes]:
+    """Baseline files by ImageMagick and cjpeg: what the other encoders do not write."""
+    image = crops(45, 39, 1, seed=45)[0]
+    magick = {
+        "444": ["-quality", "93", "-sampling-factor", "1x1"],
+        "422": ["-quality", "85", "-sampling-factor", "2x1"],
+        "420": ["-quality", "75", "-sampling-factor", "2x2"],
+        "440": ["-quality", "60", "-sampling-factor", "1x2"],
+        "411": ["-quality", "90", "-sampling-factor", "4x1"],
+        "410": ["-quality", "90", "-sampling-factor", "4x2"],
+        "chroma-wide": ["-quality", "80", "-sampling-factor", "2x2,2x1,2x1"],
+        "luma-small": ["-quality", "80", "-sampling-factor", "1x1,2x2,2x2"],
+        "grey": ["-quality", "80", "-colorspace", "Gray"],
+        "plain-huffman": ["-quality", "80", "-define", "jpeg:optimize-coding=off"],
+    }
+    cjpeg = {
+        "wide-tables": ["-quality", "1", "-optimize"],
+        "restart-row": ["-quality", "80", "-restart", "1"],
+        "restart-2": ["-quality", "95", "-restart", "2B", "-sample", "1x1"],
+        "rgb": ["-quality", "90", "-rgb"],
+    }
+    scans = {"three": "0;1;2;", "luma-first": "0;1 2;", "chroma-first": "1 2;0;", "backwards": "2;1;0;"}
+    files = {f"magick-45x39-{name}.jpg": encode_magick(image, *options) for name, options in magick.items()}
+    files |= {f"cjpeg-45x39-{name}.jpg": encode_cjpeg(image, *options) for name, options in cjpeg.items()}
+    for name, script in scans.items():
+        files[f"separate-cjpeg-45x39-{name}.jpg"] = encode_cjpeg(image, "-quality", "80", scans=script)
+    return files
+
+
+def other_kinds() -> dict[str, tuple[str, bytes]]:
+    """Name -> (kind, file): valid JPEGs that are not baseline."""
+    image = crops(45, 39, 1, seed=45)[0]
+    progressive = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1, cv2.IMWRITE_JPEG_QUALITY, 85]
+    baseline = encode_pillow(image, quality=80)
+    cmyk = io.BytesIO()
+    Image.fromarray(image).convert("CMYK").save(cmyk, "JPEG", quality=90)
+    return {
+        "other-progressive-pillow.jpg": ("progressive", encode_pillow(image, quality=85, progressive=True)),
+        "other-progressive-opencv.jpg": ("progressive", cv2.imencode(".jpg", image, progressive)[1].tobytes()),
+        "other-progressive-magick.jpg": ("progressive", encode_magick(image, "-quality", "85", "-interlace", "JPEG")),
+        "other-progressive-cjpeg.jpg": ("progressive", encode_cjpeg(image, "-quality", "85", "-progressive")),
+        "other-cmyk-pillow.jpg": ("cmyk", cmyk.getvalue()),
+        "other-arithmetic-cjpeg.jpg": ("arithmetic", encode_cjpeg(image, "-quality", "85", "-arithmetic")),
+        "other-arithmetic-progressive-cjpeg.jpg": (
+            "arithmetic",
+            encode_cjpeg(image, "-quality", "85", "-arithmetic", "-progressive"),
+        ),
+        "other-12-bit.jpg": ("12-bit", with_frame(baseline, marker=0xC1, precision=12)),
+        "other-lossless.jpg": ("lossless", with_frame(baseline, marker=0xC3)),
+        "other-hierarchical.jpg": ("hierarchical", with_frame(baseline, marker=0xC5)),
+    }
+
+
 def bench(directory: Path) -> None:
     """72 pictures for timing."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -147,14 +231,19 @@ def golden(directory: Path) -> None:
     """A subset of the wide corpus that is small enough to be kept in the repository."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = []
-    for name, data in wide_corpus().items():
-        small = any(f"-{size}-" in name for size in ("1x1", "3x5", "17x17", "33x67", "67x33", "200x201"))
+    for name, data in (wide_corpus() | other_encoders()).items():
+        sizes = ("1x1", "3x5", "17x17", "33x67", "67x33", "200x201", "45x39")
+        small = any(f"-{size}-" in name for size in sizes)
         if not (small or name.startswith("noise")) or len(data) > 30_000:
             continue
         (directory / name).write_bytes(data)
         for scale in (1, 2, 4, 8) if min(Image.open(io.BytesIO(data)).size) >= 16 else (1,):
             lines += [f"{zlib.crc32(pillow_rgb(data, scale)):08x} {scale} {name}\n"]
     (directory / "digests.txt").write_text("".join(lines))
+    others = other_kinds()
+    for name, (_, data) in others.items():
+        (directory / name).write_bytes(data)
+    (directory / "other.txt").write_text("".join(f"{kind} {name}\n" for name, (kind, _) in others.items()))
     # Cut files as Pillow reads them with LOAD_TRUNCATED_IMAGES: "crc32 bytes name".
     ImageFile.LOAD_TRUNCATED_IMAGES = True
     lines = []

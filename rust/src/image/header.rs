@@ -168,12 +168,12 @@ fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
     let Some((marker, contents)) = frame else { return Ok(None) };
     if !matches!(marker, 0xC0..=0xC2) {
         let process = match marker {
-            0xC3 => "lossless",
-            0xC9..=0xCF => "arithmetic-coded",
-            _ => "hierarchical",
+            0xC3 => "a lossless",
+            0xC9..=0xCF => "an arithmetic-coded",
+            _ => "a hierarchical",
         };
         return Err(Fault::new(
-            format!("a {process} JPEG (frame marker 0xff{marker:02x})"),
+            format!("{process} JPEG (frame marker 0xff{marker:02x})"),
             "store it as a baseline or progressive JPEG",
         ));
     }

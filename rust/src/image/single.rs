@@ -1,5 +1,6 @@
 //! One picture alone: its header, its pixels, the size that a program gives it.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::batch::panicked;
@@ -9,6 +10,10 @@ use super::fault::Fault;
 use super::header;
 use super::program::Program;
 use crate::geometry::Rect;
+
+thread_local! {
+    static DECODERS: RefCell<Option<Decoders>> = const { RefCell::new(None) };
+}
 
 /// Width, height and format's name, from the header alone.
 ///
@@ -29,14 +34,18 @@ pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32,
     let whole = || {
         let header = header::read(data, pixels_limit)?;
         let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
-        let (mut decoders, mut pixels) = (Decoders::default(), Vec::new());
-        if orientation != 1 {
-            let size = exif::turned(&mut decoders, data, &header, orientation, &mut pixels)?;
-            return Ok((size, pixels));
-        }
-        let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
-        decoders.rows(data, &header, None, region, &mut |_, rows| pixels.extend_from_slice(rows))?;
-        Ok(((header.width, header.height), pixels))
+        // Taken, not borrowed: a decoder that panics is not used again.
+        let mut decoders = DECODERS.take().unwrap_or_default();
+        let (mut size, mut pixels) = ((header.width, header.height), Vec::new());
+        let result = if orientation == 1 {
+            let region = Rect { x: 0, y: 0, width: size.0, height: size.1 };
+            pixels.reserve_exact(size.0 as usize * size.1 as usize * 3);
+            decoders.rows(data, &header, None, region, &mut |_, rows| pixels.extend_from_slice(rows))
+        } else {
+            exif::turned(&mut decoders, data, &header, orientation, &mut pixels).map(|turned| size = turned)
+        };
+        DECODERS.set(Some(decoders));
+        result.map(|()| (size, pixels))
     };
     catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }

@@ -10,7 +10,7 @@ static NATURAL: [u8; 128] = {
     let mut table = [63u8; 128];
     let mut i = 0;
     while i < 64 {
-        table[i] = super::header::ZIGZAG[i];
+        table[i] = super::segments::ZIGZAG[i];
         i += 1;
     }
     table

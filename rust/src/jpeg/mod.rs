@@ -5,7 +5,7 @@
 //! not even looked at, and what lies below is never read. Progressive, arithmetic, lossless, 12-bit and four-component
 //! files are not read here; [`Header::is_supported`] tells.
 //!
-//! The way of the data: `header` (segments) → `scan` (MCUs) → `bits`, `huffman`, `block` (coefficients) → `idct`
+//! The way of the data: `header` (`segments`) → `scan` (MCUs; `queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
 //! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink; `planar`:
 //! rows of the planes).
 
@@ -24,9 +24,11 @@ mod idct_avx2;
 mod kernels;
 mod layout;
 mod planar;
+mod queue;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx2;
 mod scan;
+mod segments;
 mod tables;
 mod upsample;
 
@@ -38,10 +40,11 @@ pub use planar::{PlaneAxis, PlaneRow, ycc_to_rgb};
 
 use crate::geometry::Rect;
 use emit::{Emitter, Output};
-use header::Stop;
 use kernels::{Kernels, Scalar};
 use layout::Layout;
-use scan::{Cursor, Fault, Queue, ScanPlan};
+use queue::Queue;
+use scan::{Cursor, Fault, ScanPlan};
+use segments::{Stop, Walker};
 use tables::TableCache;
 
 /// How to decode.
@@ -243,7 +246,7 @@ impl Decoder {
             if seen.iter().filter(|&&seen| seen).count() == header.component_count {
                 break;
             }
-            let mut walker = Header::walker_after(data, cursor.bits.offset(), tables);
+            let mut walker = Walker::new(data, cursor.bits.offset(), tables);
             match walker.next_scan(&header.components[..header.component_count]) {
                 Ok(Stop::Scan(next)) => scan = next,
                 Err(JpegError::Truncated { .. }) | Ok(Stop::End) if options.allow_truncated => break,

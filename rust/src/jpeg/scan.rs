@@ -7,13 +7,11 @@ use super::block::{BadCode, decode_block, skip_block};
 use super::entry::EntryPoints;
 use super::header::{Scan, Tables};
 use super::huffman::HuffmanTable;
-use super::idct::{self, Block, Target};
+use super::idct::{self, Target};
 use super::kernels::Kernels;
 use super::layout::Layout;
+use super::queue::Queue;
 use super::tables::TableCache;
-
-/// Blocks that wait for their inverse DCT; more than one MCU's (10) plus what may be left from the last.
-const QUEUE: usize = 16;
 
 /// Why a scan stopped.
 #[derive(Clone, Copy, Debug)]
@@ -77,56 +75,6 @@ pub(super) struct Cursor<'a> {
     restart_in: usize,
     /// The data of this restart interval has ended; only in lenient scans.
     starved: bool,
-}
-
-/// Blocks between entropy decoding and inverse DCT.
-pub(super) struct Queue {
-    blocks: [Block; QUEUE],
-    targets: [Target; QUEUE],
-    components: [usize; QUEUE],
-    /// Samples per side: 8 or 4.
-    sizes: [usize; QUEUE],
-    len: usize,
-}
-
-impl Queue {
-    pub fn new() -> Self {
-        Self {
-            blocks: [Block([0; 64]); QUEUE],
-            targets: [Target::default(); QUEUE],
-            components: [0; QUEUE],
-            sizes: [8; QUEUE],
-            len: 0,
-        }
-    }
-
-    /// Transforms all pairs, and what is left over too when `all` is set.
-    #[inline(always)]
-    fn flush<K: Kernels>(&mut self, steps: &[&[u16; 64]; 4], planes: &mut [u8], all: bool) {
-        let mut i = 0;
-        while i + 2 <= self.len || (all && i < self.len) {
-            let a = i;
-            // A pair has one size; a block without a partner is transformed twice.
-            let b = if i + 1 < self.len && self.sizes[i + 1] == self.sizes[i] { i + 1 } else { i };
-            let pair = [steps[self.components[a] & 3], steps[self.components[b] & 3]];
-            let (blocks, targets) = ([&self.blocks[a], &self.blocks[b]], [self.targets[a], self.targets[b]]);
-            if self.sizes[a] == 8 {
-                K::idct_pair(blocks, pair, planes, targets);
-            } else {
-                K::idct_4x4_pair(blocks, pair, planes, targets);
-            }
-            i = b + 1;
-        }
-        if i < self.len {
-            self.blocks[0] = self.blocks[i];
-            self.targets[0] = self.targets[i];
-            self.components[0] = self.components[i];
-            self.sizes[0] = self.sizes[i];
-            self.len = 1;
-        } else {
-            self.len = 0;
-        }
-    }
 }
 
 impl<'a> ScanPlan<'a> {
@@ -291,7 +239,7 @@ impl<'a> ScanPlan<'a> {
             let offset = plane.row((row * v + slot.y) * plane.size) + first;
             *target = (Target { offset, stride: plane.stride }, h * plane.size, plane.size);
         }
-        queue.len = 0;
+        queue.clear();
         let result = self.decode_mcus::<K>(cursor, &mut targets, queue, planes);
         queue.flush::<K>(&self.steps, planes, true);
         result
@@ -316,15 +264,14 @@ impl<'a> ScanPlan<'a> {
                     idct::fill(128, *size, planes, to);
                     continue;
                 }
-                let (part, at) = (slot.part & 3, queue.len & (QUEUE - 1));
-                let block = &mut queue.blocks[at];
+                let part = slot.part & 3;
                 let prediction = &mut cursor.predictions[part];
                 let (dc, ac) = (self.dc[part], self.ac[part]);
                 let decoded = if *size == 1 {
                     // One sample per block is the DC coefficient alone.
                     skip_block(&mut bits, dc, ac, prediction).map(|()| true)
                 } else {
-                    decode_block(&mut bits, dc, ac, prediction, block)
+                    decode_block(&mut bits, dc, ac, prediction, queue.next())
                 };
                 let is_flat = match decoded {
                     Ok(is_flat) => is_flat,
@@ -336,16 +283,11 @@ impl<'a> ScanPlan<'a> {
                 let steps = self.steps[slot.component & 3];
                 match *size {
                     _ if is_flat => idct::fill(idct::flat_sample(*prediction as i16, steps[0]), *size, planes, to),
-                    8 | 4 => {
-                        queue.sizes[at] = *size;
-                        queue.targets[at] = to;
-                        queue.components[at] = slot.component;
-                        queue.len = at + 1;
-                    }
-                    _ => idct::idct_2x2(block, steps, planes, to),
+                    8 | 4 => queue.push(slot.component, *size, to),
+                    _ => idct::idct_2x2(queue.next(), steps, planes, to),
                 }
             }
-            if queue.len >= 6 {
+            if queue.len() >= 6 {
                 queue.flush::<K>(&self.steps, planes, false);
             }
             if bits.exhausted() {

@@ -1,0 +1,95 @@
+"""Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
+
+What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow. The
+four hand-written seeds of example_walk and tfrecord_frames are left as they are.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from PIL import Image
+
+GOLDEN = Path("tests/golden")
+SEEDS = Path("fuzz/seeds")
+
+#: Behind a picture: scale and upsampling, region, MCUs between entry points; see jpeg_scan.rs.
+SCAN_CHOICE = bytes([0, 90, 90, 200, 200, 3])
+#: Version 1, every 4 MCUs, 1×1 MCUs, 3 components; the entry at bit 4,984, predictions 0.
+INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
+
+
+def jpegs() -> dict[str, bytes]:
+    """Every second one of the 40 smallest golden files, and small ones of other encoders."""
+    files = sorted((GOLDEN / "jpeg").glob("*.jpg"), key=lambda path: (path.stat().st_size, path.name))
+    others = [
+        path
+        for path in files[40:]
+        if path.name.startswith(("cjpeg", "separate-cjpeg", "other")) and path.stat().st_size < 2_000
+    ]
+    return {path.stem: path.read_bytes() for path in [*files[:40:2], *others]}
+
+
+def pictures() -> dict[str, bytes]:
+    """A small file of every format that is read, and of every kind of pixel that takes a way of its own."""
+    rgb = Image.linear_gradient("L").resize((13, 11)).convert("RGB")
+    rgb.paste((200, 30, 90), (3, 2, 9, 8))
+    kinds = {
+        "jpeg-baseline": (rgb, "JPEG", {}),
+        "jpeg-progressive": (rgb, "JPEG", {"progressive": True}),
+        "jpeg-cmyk": (rgb.convert("CMYK"), "JPEG", {}),
+        "png-rgb": (rgb, "PNG", {}),
+        "png-rgba": (rgb.convert("RGBA"), "PNG", {}),
+        "png-palette": (rgb.quantize(7), "PNG", {"transparency": 1}),
+        "png-bilevel": (rgb.convert("1"), "PNG", {}),
+        "png-16": (Image.new("I;16", (5, 4), 40_000), "PNG", {}),
+        "webp-lossy": (rgb, "WEBP", {}),
+        "webp-lossless": (rgb.convert("RGBA"), "WEBP", {"lossless": True}),
+        "bmp-rgb": (rgb, "BMP", {}),
+        "bmp-palette": (rgb.quantize(7), "BMP", {}),
+        "gif": (rgb.quantize(7), "GIF", {}),
+    }
+    found = {}
+    for name, (image, kind, options) in kinds.items():
+        out = io.BytesIO()
+        image.save(out, kind, **options)
+        found[name] = out.getvalue()
+    return found
+
+
+def frames(path: Path, limit: int) -> list[bytes]:
+    """The first records of a TFRecord file, as long as they fit into `limit` bytes: whole frames."""
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at : at + 8], "little")
+        if end > limit:
+            break
+        found.append(data[at:end])
+        at = end
+    return found
+
+
+def write(target: str, seeds: dict[str, bytes]) -> None:
+    """One file an input."""
+    (SEEDS / target).mkdir(parents=True, exist_ok=True)
+    for name, data in seeds.items():
+        (SEEDS / target / name).write_bytes(data)
+
+
+def main() -> None:
+    """Writes all of them."""
+    files = jpegs()
+    write("jpeg_header", files)
+    write("jpeg_scan", {name: data + SCAN_CHOICE for name, data in files.items()})
+    write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
+    write("image_decode", pictures())
+    for name in ("dense", "docs", "missing", "ragged", "unpacked"):
+        found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
+        if found:
+            write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
+            write("example_walk", {f"golden-{name}": found[0][12:-4]})
+
+
+if __name__ == "__main__":
+    main()
