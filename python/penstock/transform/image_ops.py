@@ -39,6 +39,12 @@ class Decode:
     apply_exif: turn the picture as its EXIF orientation says, as `PIL.ImageOps.exif_transpose`. entry_points: "auto" uses the JPEG
     index of the data if there is one (`penstock index --jpeg` makes it), "build" makes it while the first epoch decodes, "off"
     uses none; the pixels are the same.
+
+    fast: resize the planes of baseline JPEGs in YCbCr, chroma straight from its own resolution, and convert colours at the
+    target's size; a part that shrinks by 2, 4 or 8 in both directions is decoded at that part of its size. It holds where the
+    first resize is by "bilinear" or "bicubic"; all else is exact, as without. The result is the same on every machine, but
+    not the exact one: on natural photographs (4:4:4 to 4:2:0, quality 75 to 97) the mean difference is at most 0.5 levels of
+    255 and 99.9 % of the numbers differ by at most 8 where pictures shrink by less than 2; 1.5 and 20 where by more.
     """
 
     apply_exif: bool = False

@@ -104,9 +104,15 @@ impl PlanarResampler {
         let planes = jpeg.header.planes(scale).map_err(|error| Fault::damaged(format!("a damaged JPEG ({error})")))?;
         let (columns, rows) = (columns(task), rows(task));
         let mut parts = [crop; 3];
-        for ((part, plane), [x, y]) in parts.iter_mut().zip(&mut self.planes).zip(planes) {
+        for index in 0..3 {
+            let [x, y] = planes[index];
+            if index == 2 && planes[1] == planes[2] {
+                // The weights of one chroma plane are those of the other.
+                (parts[2], self.planes[2]) = (parts[1], self.planes[1].clone());
+                break;
+            }
             let axes = [(columns, crop.x, samples(x)), (rows, crop.y, samples(y))];
-            *part = plane.start_placed(axes, task.scaling, AHEAD);
+            parts[index] = self.planes[index].start_placed(axes, task.scaling, AHEAD);
         }
         Ok(parts)
     }

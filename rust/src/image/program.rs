@@ -152,6 +152,7 @@ impl Program {
         result
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a picture's two ways in, and its keys")]
     fn transform(
         &self,
         worker: &mut Worker,

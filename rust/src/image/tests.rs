@@ -33,6 +33,18 @@ fn resized(level: Level, pixels: &[u8], task: &Task, chunk: usize) -> Vec<u8> {
     out
 }
 
+/// As [`resized`], of one plane.
+fn resized_plane(level: Level, bytes: &[u8], task: &Task) -> Vec<u8> {
+    let mut resampler = Resampler::new(level, 1);
+    let region = resampler.start(task);
+    let mut rows = vec![Vec::new(); task.window.height as usize];
+    for y in region.y..region.y + region.height {
+        let row = &bytes[(y * task.source.0 + region.x) as usize..][..region.width as usize];
+        resampler.push(row, &mut |row, planes| rows[row as usize] = planes.plane(0).to_vec());
+    }
+    rows.concat()
+}
+
 fn cropped(pixels: &[u8], width: u32, part: Rect) -> Vec<u8> {
     let line = |y: u32| ((part.y + y) as usize * width as usize + part.x as usize) * 3;
     (0..part.height).flat_map(|y| pixels[line(y)..line(y) + part.width as usize * 3].to_vec()).collect()
@@ -92,6 +104,16 @@ proptest! {
         let expected = resized(Level::Scalar, &pixels, &task, 1000);
         prop_assert_eq!(&resized(Level::best(), &pixels, &task, chunk), &expected);
         prop_assert_eq!(&resized(Level::Scalar, &pixels, &task, chunk), &expected);
+    }
+
+    #[test]
+    fn planes_alone_become_what_they_become_together(task in any_task(), seed: u64) {
+        let pixels = noise(seed, (task.source.0 * task.source.1 * 3) as usize);
+        let together = resized(Level::Scalar, &pixels, &task, 1000);
+        let plane: Vec<u8> = pixels.iter().skip(1).step_by(3).copied().collect();
+        let expected: Vec<u8> = together.iter().skip(1).step_by(3).copied().collect();
+        prop_assert_eq!(&resized_plane(Level::best(), &plane, &task), &expected);
+        prop_assert_eq!(&resized_plane(Level::Scalar, &plane, &task), &expected);
     }
 
     #[test]
