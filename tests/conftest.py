@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,12 @@ from PIL import Image
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Indexes of tests do not go to the user's cache."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupts() -> None:
+    """Ctrl-C reaches the tests' child processes, even where the tests run in the background and ignore it themselves."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def jpeg(seed: int, width: int = 100, height: int = 80) -> bytes:

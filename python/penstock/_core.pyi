@@ -150,7 +150,12 @@ class ImageProgram:
     """
 
     def __new__(
-        cls, ops: list[tuple[int, dict[str, Any]]], output: dict[str, Any], apply_exif: bool, pixels_limit: int
+        cls,
+        ops: list[tuple[int, dict[str, Any]]],
+        output: dict[str, Any],
+        apply_exif: bool,
+        fast: bool,
+        pixels_limit: int,
     ) -> ImageProgram: ...
     def size_of(self, data: bytes) -> tuple[int, int]:
         """The (height, width) of the result for an encoded picture, whatever the output's."""

@@ -209,7 +209,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
     for number, op in enumerate(ops):
         match op:
             case Decode():
-                apply_exif = op.apply_exif
+                apply_exif, fast = op.apply_exif, op.fast
                 if number > 0 or source.dtype != "bytes":
                     raise PlanError(f"Decode() as operation {number} on {source}: it comes first, and only for bytes")
             case Normalize():

@@ -42,6 +42,7 @@ class Decode:
     """
 
     apply_exif: bool = False
+    fast: bool = False
     entry_points: Literal["auto", "build", "off"] = field(default="auto", metadata={"affects_result": False})
 
     def __post_init__(self) -> None:

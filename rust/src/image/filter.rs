@@ -46,19 +46,6 @@ pub struct AxisTask {
     pub reversed: bool,
 }
 
-/// Where the source of an axis lies on the samples that there are: a part of a picture that is stored smaller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Placing {
-    /// Left edge and width, in stored pixels; need not be whole.
-    pub edge: f64,
-    /// See `edge`.
-    pub length: f64,
-    /// The stored pixels that the source touches.
-    pub bounds: (u32, u32),
-    /// How these pixels are made of samples.
-    pub samples: Samples,
-}
-
 /// The weights of one axis, reused from picture to picture.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
@@ -100,27 +87,25 @@ impl Axis {
         if scaling.filter == Filter::Nearest || task.source == task.target {
             return self.nearest(task, f64::from(task.source) / f64::from(task.target));
         }
-        let samples = Samples { count: task.source, times: 1, triangle: false };
-        let bounds = (0, task.source);
-        self.compute_placed(task, scaling, &Placing { edge: 0.0, length: f64::from(task.source), bounds, samples });
+        self.compute_placed(task, scaling, 0, Samples { count: task.source, times: 1, triangle: false });
     }
 
-    /// Computes the weights of the stored samples, for a source that is placed on them; `task.source` is not looked at, but
-    /// where it is mirrored. Not for the filter `Nearest`.
-    pub fn compute_placed(&mut self, task: &AxisTask, scaling: Scaling, placing: &Placing) {
-        let scale = placing.length / f64::from(task.target);
+    /// Computes the weights of `samples`, for a source that begins at pixel `start` of those which they make. Not for the filter
+    /// `Nearest`, nor for a mirrored source.
+    pub fn compute_placed(&mut self, task: &AxisTask, scaling: Scaling, start: u32, samples: Samples) {
+        let scale = f64::from(task.source) / f64::from(task.target);
         let widening = if scaling.antialias { scale.max(1.0) } else { 1.0 };
         // No weight exceeds 1 (bicubic: 2), nor 2 / widening (the filter cut in half at an edge) for each pixel that a
         // sample stands for, so this fits 16 bits; it follows from the scale alone, so that a window has the same bits as
         // the whole.
-        let least = (widening / f64::from(2 * placing.samples.times)).max(1.0);
+        let least = (widening / f64::from(2 * samples.times)).max(1.0);
         let coarse = 15 + (least.log2() as u32).min(7) - u32::from(scaling.filter == Filter::Bicubic);
         self.fine_bits = if scaling.filter == Filter::Bicubic { PILLOW_BITS - coarse } else { 0 };
         self.precision = coarse + self.fine_bits;
         match (scaling.filter, scaling.antialias) {
-            (Filter::Bicubic, true) => self.weigh(task, placing, widening, 2.0, true, |x| cubic(x, -0.5)),
-            (Filter::Bicubic, false) => self.weigh(task, placing, 1.0, 2.0, false, |x| cubic(x, -0.75)),
-            _ => self.weigh(task, placing, widening, 1.0, scaling.antialias, triangle),
+            (Filter::Bicubic, true) => self.weigh(task, (start, samples), widening, 2.0, true, |x| cubic(x, -0.5)),
+            (Filter::Bicubic, false) => self.weigh(task, (start, samples), 1.0, 2.0, false, |x| cubic(x, -0.75)),
+            _ => self.weigh(task, (start, samples), widening, 1.0, scaling.antialias, triangle),
         }
     }
 
@@ -201,21 +186,21 @@ impl Axis {
     fn weigh(
         &mut self,
         task: &AxisTask,
-        placing: &Placing,
+        (start, samples): (u32, Samples),
         widening: f64,
         half: f64,
         cut: bool,
         filter: impl Fn(f64) -> f64,
     ) {
-        let scale = placing.length / f64::from(task.target);
+        let scale = f64::from(task.source) / f64::from(task.target);
         let (support, shrink) = (half * widening, 1.0 / widening);
-        let (start, end) = (i64::from(placing.bounds.0), i64::from(placing.bounds.1));
+        let (edge, start, end) = (f64::from(start), i64::from(start), i64::from(start + task.source));
         let room = support.ceil() as usize * 2 + 1 + Samples::MORE;
         self.clear(0);
         self.raw.clear();
         self.raw.resize(room * task.count as usize, 0.0);
         for (index, raw) in indices(task).zip(self.raw.chunks_exact_mut(room)) {
-            let centre = placing.edge + (f64::from(index) + 0.5) * scale;
+            let centre = edge + (f64::from(index) + 0.5) * scale;
             let low = (centre - support + 0.5).floor() as i64;
             let high = (centre + support + 0.5).floor() as i64;
             let (first, last) = (low.clamp(start, end - 1), high.clamp(start + 1, end));
@@ -237,7 +222,7 @@ impl Axis {
             }
             let unit = f64::from(1_u32 << self.precision) / sum;
             raw[..length].iter_mut().for_each(|weight| *weight *= unit);
-            let (first, length) = placing.samples.gather(first as u32, length, raw, &mut self.gathered);
+            let (first, length) = samples.gather(first as u32, length, raw, &mut self.gathered);
             self.first.push(if task.mirrored { task.source - first - length as u32 } else { first });
             self.lengths.push(length as u32);
         }

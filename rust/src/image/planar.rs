@@ -8,7 +8,7 @@
 use super::chain::Pass;
 use super::decode::Decoders;
 use super::fault::Fault;
-use super::filter::{AxisTask, Filter, Placing};
+use super::filter::{AxisTask, Filter};
 use super::resample::{Planes, Resampler, Task, pitch_of};
 use super::samples::Samples;
 use super::simd::Level;
@@ -78,7 +78,8 @@ impl PlanarResampler {
         self.rgb.resize(3 * pitch, 0);
         let is_upside_down = task.mirrored.1 != task.reversed.1;
         let mut next = 0;
-        decoders.planes(data, header, *entry_points, scale, parts[0], &mut |row| {
+        let region = region(header, scale, parts[0]);
+        decoders.planes(data, header, *entry_points, scale, region, &mut |row| {
             let (part, plane) = (parts[row.component], &mut self.planes[row.component]);
             if row.y < part.y as usize {
                 return;
@@ -101,13 +102,11 @@ impl PlanarResampler {
     /// Prepares for a task; returns the part of each plane that it needs.
     fn start(&mut self, jpeg: &PlanarJpeg<'_>, crop: Rect, task: &Task, scale: u8) -> Result<[Rect; 3], Fault> {
         let planes = jpeg.header.planes(scale).map_err(|error| Fault::damaged(format!("a damaged JPEG ({error})")))?;
-        let size = jpeg.header.scaled_size(scale);
         let (columns, rows) = (columns(task), rows(task));
         let mut parts = [crop; 3];
         for ((part, plane), [x, y]) in parts.iter_mut().zip(&mut self.planes).zip(planes) {
-            let x = place(crop.x, crop.width, scale, size.0, x);
-            let y = place(crop.y, crop.height, scale, size.1, y);
-            *part = plane.start_placed([(columns, x), (rows, y)], task.scaling, AHEAD);
+            let axes = [(columns, crop.x, samples(x)), (rows, crop.y, samples(y))];
+            *part = plane.start_placed(axes, task.scaling, AHEAD);
         }
         Ok(parts)
     }
@@ -119,13 +118,18 @@ fn scale_of(task: &Task) -> u8 {
     [8, 4, 2].into_iter().find(|&scale| task.scaling.antialias && shrinks(u32::from(scale))).unwrap_or(1)
 }
 
-/// Where a part of an axis of the picture lies on a plane at a scale, at which the axis has `size` pixels.
-fn place(start: u32, length: u32, scale: u8, size: u32, axis: PlaneAxis) -> Placing {
-    let (scale, end) = (u32::from(scale), start + length);
-    let stored = |pixels: u32| f64::from(pixels) / f64::from(scale);
-    let samples = Samples { count: axis.samples, times: axis.times, triangle: axis.triangle };
-    let bounds = (start / scale, end.div_ceil(scale).min(size));
-    Placing { edge: stored(start), length: stored(length), bounds, samples }
+const fn samples(axis: PlaneAxis) -> Samples {
+    Samples { count: axis.samples, times: axis.times, triangle: axis.triangle }
+}
+
+/// The region that the decoder must give at a scale: at a smaller one, chroma that keeps its size needs its neighbours.
+fn region(header: &jpeg::Header, scale: u8, luma: Rect) -> Rect {
+    let (width, height) = header.scaled_size(scale);
+    let margin = u32::from(scale > 1);
+    let (x, y) = (luma.x.saturating_sub(margin), luma.y.saturating_sub(margin));
+    let right = (luma.x + luma.width + margin).min(width);
+    let bottom = (luma.y + luma.height + margin).min(height);
+    Rect { x, y, width: right - x, height: bottom - y }
 }
 
 /// The columns of the window, of a source that is not mirrored: the filters are symmetric, so that the result is.

@@ -6,7 +6,8 @@
 //! the horizontal pass is plain arithmetic on bytes. Every path computes the same integers, so SIMD and scalar code give the same
 //! bits.
 
-use super::filter::{Axis, AxisTask, Placing, Scaling};
+use super::filter::{Axis, AxisTask, Scaling};
+use super::samples::Samples;
 use super::simd::{Level, Packed};
 use crate::geometry::Rect;
 
@@ -132,13 +133,13 @@ impl Resampler {
         self.prepare(0)
     }
 
-    /// Prepares for `axes` (columns and rows; the rows neither mirrored nor reversed) of sources that are placed on the
-    /// stored samples, and returns the region of these whose rows must be pushed. Up to `ahead` rows may be taken before
-    /// those of the result that they complete are made.
-    pub fn start_placed(&mut self, axes: [(AxisTask, Placing); 2], scaling: Scaling, ahead: usize) -> Rect {
-        let [horizontal, vertical] = axes;
-        self.horizontal.compute_placed(&horizontal.0, scaling, &horizontal.1);
-        self.vertical.compute_placed(&vertical.0, scaling, &vertical.1);
+    /// Prepares for columns and rows (neither mirrored; the rows not reversed) of a source that begins at a pixel of those which
+    /// the samples make, and returns the region of the samples whose rows must be pushed. Up to `ahead` rows may be
+    /// taken before those of the result that they complete are made.
+    pub fn start_placed(&mut self, axes: [(AxisTask, u32, Samples); 2], scaling: Scaling, ahead: usize) -> Rect {
+        for (axis, (task, start, samples)) in [&mut self.horizontal, &mut self.vertical].into_iter().zip(axes) {
+            axis.compute_placed(&task, scaling, start, samples);
+        }
         self.last_row = None;
         self.prepare(ahead)
     }

@@ -23,9 +23,9 @@ pub struct PlaneRow<'a> {
 pub struct PlaneAxis {
     /// Samples.
     pub samples: u32,
-    /// Pixels that a sample stands for; its centre lies in the middle of them.
+    /// Pixels of the whole picture that a sample stands for; its centre lies in the middle of them.
     pub times: u32,
-    /// Whether [`Decoder::decode`] makes these pixels with a triangle filter, and not by repeating.
+    /// Whether [`Decoder::decode`] makes these pixels with a triangle filter; without, the sample is all of them.
     pub triangle: bool,
 }
 
@@ -35,21 +35,24 @@ impl Header {
     /// # Errors
     /// If the picture or the scale is not supported.
     pub fn planes(&self, scale: u8) -> Result<Vec<[PlaneAxis; 2]>, JpegError> {
-        let options = DecodeOptions { scale, max_pixels: u64::MAX, ..Default::default() };
-        let layout = Layout::new(self, self.whole(scale), &options)?;
-        let axis = |samples: usize, times: usize, triangle| PlaneAxis {
-            samples: samples as u32,
-            times: times as u32,
-            triangle,
+        let layout = |scale| {
+            let options = DecodeOptions { scale, max_pixels: u64::MAX, ..Default::default() };
+            Layout::new(self, self.whole(scale), &options)
         };
-        let planes = layout.planes.iter().map(|plane| {
-            let (wide, high) = match plane.upsample {
+        let (whole, scaled) = (layout(1)?, layout(scale)?);
+        let planes = whole.planes.iter().zip(&scaled.planes).map(|(whole, plane)| {
+            let times = |times: usize| times as u32 * u32::from(scale);
+            let (wide, high) = match whole.upsample {
+                _ if plane.size < whole.size => (false, false),
                 Upsample::Double => (true, false),
                 Upsample::Both => (true, true),
                 Upsample::Between => (false, true),
                 Upsample::Full | Upsample::Repeat => (false, false),
             };
-            [axis(plane.width, plane.x_times, wide), axis(plane.height, plane.y_times, high)]
+            [
+                PlaneAxis { samples: plane.width as u32, times: times(plane.x_times), triangle: wide },
+                PlaneAxis { samples: plane.height as u32, times: times(plane.y_times), triangle: high },
+            ]
         });
         Ok(planes.collect())
     }
