@@ -165,5 +165,5 @@ def test_a_gif_frame_much_larger_than_its_screen_gets_no_memory() -> None:
     data = bytearray(FILES["gif"][0])
     frame = data.index(b"\x2c\0\0\0\0" + struct.pack("<HH", *SIZE))
     data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
-    with pytest.raises(ValueError, match="GIF.*(limit|Limit)"):
+    with pytest.raises(ValueError, match=r"GIF.*[Ll]imit"):
         kernels.decode_image(bytes(data))
