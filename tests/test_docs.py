@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,9 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     names: dict[str, object] = {}
     for block in blocks_of(page):
         exec(compile(block, page, "exec"), names)
+
+
+def test_the_picture_of_entry_points_is_what_its_script_draws() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "draw_jpeg_entry_points.py")]
+    drawn = subprocess.run(script, capture_output=True, check=True, encoding="utf-8").stdout
+    assert drawn == (ROOT / "docs" / "images" / "jpeg_entry_points.svg").read_text(encoding="utf-8")

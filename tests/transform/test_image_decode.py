@@ -159,3 +159,11 @@ def test_damage_anywhere_is_an_error_or_another_picture(name: str) -> None:
 def test_hostile_headers(data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kernels.decode_image(data)
+
+
+def test_a_gif_frame_much_larger_than_its_screen_gets_no_memory() -> None:
+    data = bytearray(FILES["gif"][0])
+    frame = data.index(b"\x2c\0\0\0\0" + struct.pack("<HH", *SIZE))
+    data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
+    with pytest.raises(ValueError, match=r"GIF.*[Ll]imit"):
+        kernels.decode_image(bytes(data))

@@ -6,7 +6,7 @@
 use std::io::Cursor;
 
 use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
-use image::{ColorType, ImageDecoder, ImageError};
+use image::{ColorType, ImageDecoder, ImageError, Limits};
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
@@ -153,7 +153,11 @@ fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fa
         Kind::Png => read(PngDecoder::new(source).map_err(damaged)?, header, whole),
         Kind::Webp => read(WebPDecoder::new(source).map_err(damaged)?, header, whole),
         Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, header, whole),
-        _ => read(GifDecoder::new(source).map_err(damaged)?, header, whole),
+        _ => {
+            let mut decoder = GifDecoder::new(source).map_err(damaged)?;
+            decoder.set_limits(gif_limits(&decoder)).map_err(damaged)?;
+            read(decoder, header, whole)
+        }
     }
     .map_err(damaged)?;
     // The colour type that a PNG's header states: 0 is grey.
@@ -171,6 +175,13 @@ fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fa
         Some(other) => Err(Fault::damaged(format!("a {} file of unknown pixels ({other:?})", header.kind.name()))),
         None => Err(Fault::damaged(format!("a {} file with contradictory headers", header.kind.name()))),
     }
+}
+
+/// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the picture.
+fn gif_limits(decoder: &impl ImageDecoder) -> Limits {
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(decoder.total_bytes().saturating_mul(4).saturating_add(1 << 20));
+    limits
 }
 
 /// Decodes into `whole`; None if the decoder sees another size than the header stated.
