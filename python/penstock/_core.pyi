@@ -155,6 +155,7 @@ class ImageProgram:
         output: dict[str, Any],
         apply_exif: bool,
         fast: bool,
+        allow_truncated: bool,
         pixels_limit: int,
     ) -> ImageProgram: ...
     def size_of(self, data: bytes) -> tuple[int, int]:

@@ -54,7 +54,7 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
         scaling: Scaling { filter, antialias: true },
     };
     let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
-    let program = Program { ops, apply_exif: false, fast, format, pixels_limit: 1 << 28 };
+    let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, pixels_limit: 1 << 28 };
     let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; format.bytes()]);
     let start = cpu_ms();
     for sample in 0..PICTURES {

@@ -57,7 +57,8 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
         scaling: Scaling { filter, antialias: true },
     };
     let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
-    let program = Program { ops, apply_exif: false, fast: false, format, pixels_limit: 1 << 28 };
+    let program =
+        Program { ops, apply_exif: false, fast: false, allow_truncated: false, format, pixels_limit: 1 << 28 };
     let mut worker = Worker::new(level, format);
     let start = cpu_ms();
     for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(PICTURES).enumerate() {

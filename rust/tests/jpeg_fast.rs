@@ -39,7 +39,14 @@ fn program(size: (u32, u32), filter: Filter, antialias: bool, is_crop: bool) -> 
         (3, Op::FlipHorizontal(0.5)),
         (4, Op::FlipVertical(0.3)),
     ];
-    Program { ops, apply_exif: false, fast: true, format: Format::rgb8(size.1, size.0), pixels_limit: 1 << 28 }
+    Program {
+        ops,
+        apply_exif: false,
+        fast: true,
+        allow_truncated: false,
+        format: Format::rgb8(size.1, size.0),
+        pixels_limit: 1 << 28,
+    }
 }
 
 fn run(level: Level, program: &Program, picture: Picture<'_>, sample: i64) -> Option<Vec<u8>> {

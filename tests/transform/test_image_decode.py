@@ -7,10 +7,14 @@ import struct
 import zlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from penstock import kernels
+from penstock.errors import RowError
+from penstock.spec import Field
+from penstock.transform import image
 from transform.pictures import as_pillow, encoded, picture
 
 SIZE = (37, 29)
@@ -167,3 +171,21 @@ def test_a_gif_frame_much_larger_than_its_screen_gets_no_memory() -> None:
     data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
     with pytest.raises(ValueError, match=r"GIF.*[Ll]imit"):
         kernels.decode_image(bytes(data))
+
+
+def test_a_cut_jpeg_is_an_error_or_what_pillow_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = io.BytesIO()
+    Image.fromarray(np.random.default_rng(3).integers(0, 256, (64, 96, 3), dtype=np.uint8)).save(whole, "JPEG")
+    cut = whole.getvalue()[: len(whole.getvalue()) * 2 // 3]
+    column = pa.array([cut], pa.large_binary())
+    samples, out = np.zeros(1, dtype=np.int64), np.empty((1, 64, 96, 3), dtype=np.uint8)
+
+    def decode(op: image.Decode) -> None:
+        kernel = image.fuse([op, image.ToLayout("NHWC")], Field("bytes"), lambda: (64, 96))
+        kernel(column, samples, key=0, out=out, threads=1)
+
+    with pytest.raises(RowError, match="JPEG"):
+        decode(image.Decode())
+    decode(image.Decode(allow_truncated=True))
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    np.testing.assert_array_equal(out[0], np.asarray(Image.open(io.BytesIO(cut)).convert("RGB")))

@@ -97,8 +97,7 @@ class _Chain:
     """A checked chain: its geometry with the operations' numbers, and what becomes of the numbers."""
 
     geometry: tuple[tuple[int, dict[str, Any]], ...]
-    apply_exif: bool
-    fast: bool
+    decode: Decode
     numbers: _Numbers
     layout: str
     channels: int
@@ -107,7 +106,7 @@ class _Chain:
     def program(self, height: int, width: int, limits: Limits) -> ImageProgram:
         output = {"height": height, "width": width, "channels": self.channels, "layout": self.layout}
         output |= {"dtype": self.numbers.dtype, "scale": self.numbers.scale, "bias": self.numbers.bias}
-        return ImageProgram(list(self.geometry), output, self.apply_exif, self.fast, limits.pixels)
+        return ImageProgram(list(self.geometry), output, *self.decode.switches, limits.pixels)
 
 
 class ImageKernel:
@@ -205,11 +204,11 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
     channels = _channels(ops, source)
     numbers, layout = _Numbers(), "NCHW"
     geometry: list[tuple[int, dict[str, Any]]] = []
-    fixes_size, apply_exif, fast = False, False, False
+    fixes_size, decode = False, Decode()
     for number, op in enumerate(ops):
         match op:
             case Decode():
-                apply_exif, fast = op.apply_exif, op.fast
+                decode = op
                 if number > 0 or source.dtype != "bytes":
                     raise PlanError(f"Decode() as operation {number} on {source}: it comes first, and only for bytes")
             case Normalize():
@@ -227,7 +226,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
                 )
             case _:
                 raise PlanError(f"{op!r} in a chain of image operations: use those of penstock.image, or map()")
-    return _Chain(tuple(geometry), apply_exif, fast, numbers, layout, channels, fixes_size)
+    return _Chain(tuple(geometry), decode, numbers, layout, channels, fixes_size)
 
 
 def _channels(ops: Sequence[ImageOp], source: Field) -> int:

@@ -45,14 +45,23 @@ class Decode:
     first resize is by "bilinear" or "bicubic"; all else is exact, as without. The result is the same on every machine, but
     not the exact one: on natural photographs (4:4:4 to 4:2:0, quality 75 to 97) the mean difference is at most 0.5 levels of
     255 and 99.9 % of the numbers differ by at most 8 where pictures shrink by less than 2; 1.5 and 20 where by more.
+
+    allow_truncated: what is missing of a baseline JPEG that ends too early becomes grey, as with Pillow's LOAD_TRUNCATED_IMAGES,
+    instead of an error.
     """
 
     apply_exif: bool = False
     fast: bool = False
+    allow_truncated: bool = False
     entry_points: Literal["auto", "build", "off"] = field(default="auto", metadata={"affects_result": False})
 
     def __post_init__(self) -> None:
         _check(self, self.entry_points in ("auto", "build", "off"), "entry_points 'auto', 'build' or 'off'")
+
+    @property
+    def switches(self) -> tuple[bool, bool, bool]:
+        """As the native program takes them."""
+        return self.apply_exif, self.fast, self.allow_truncated
 
 
 @dataclass(frozen=True)

@@ -118,10 +118,11 @@ impl ImageProgram {
         output: &Bound<'_, PyDict>,
         apply_exif: bool,
         fast: bool,
+        allow_truncated: bool,
         pixels_limit: u64,
     ) -> PyResult<Self> {
         let ops = ops.iter().map(|(number, from)| Ok((*number, op(from)?))).collect::<PyResult<_>>()?;
-        Ok(Self(Program { ops, apply_exif, fast, format: format(output)?, pixels_limit }))
+        Ok(Self(Program { ops, apply_exif, fast, allow_truncated, format: format(output)?, pixels_limit }))
     }
 
     /// The (height, width) of the result for an encoded picture.

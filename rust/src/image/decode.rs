@@ -32,6 +32,7 @@ pub type Counts = [u64; 4];
 #[derive(Default)]
 pub struct Decoders {
     pub(super) counts: Counts,
+    pub(super) allow_truncated: bool,
     jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
@@ -95,7 +96,8 @@ impl Decoders {
     /// How our decoder is called; counts the call.
     fn options<'a>(&mut self, entry_points: Option<&'a EntryPoints>) -> jpeg::DecodeOptions<'a> {
         self.counts[usize::from(entry_points.is_some())] += 1;
-        jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, ..Default::default() }
+        let allow_truncated = self.allow_truncated;
+        jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, allow_truncated, ..Default::default() }
     }
 }
 

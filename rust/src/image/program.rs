@@ -23,6 +23,8 @@ pub struct Program {
     pub apply_exif: bool,
     /// Whether JPEGs' planes may be resized before their colours are converted.
     pub fast: bool,
+    /// Whether what is missing of a cut JPEG becomes grey, as with Pillow's `LOAD_TRUNCATED_IMAGES`, instead of an error.
+    pub allow_truncated: bool,
     /// The result of every picture.
     pub format: Format,
     /// Most pixels of a picture before any crop, and of any intermediate one.
@@ -131,6 +133,7 @@ impl Program {
             Picture::Encoded { data, entry_points } => (data, entry_points),
         };
         let header = header::read(data, self.pixels_limit)?;
+        worker.buffers.decoders.allow_truncated = self.allow_truncated;
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
