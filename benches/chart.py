@@ -37,7 +37,7 @@ def draw(report: Mapping[str, Any]) -> str:
         shown = fastest(rows)
         parts.append(_group(workload, shown, top))
         top += HEAD + ROW * len(shown) + 14
-    where = f"{report['machine']['cpu']}, {report['machine']['cpus']} cores; median of {report['rounds']} rounds"
+    where = f"{report['machine']['cpu']}, {report['machine']['cpus']} cores; median of {report['rounds']} round(s)"
     parts.append(f'<text x="0" y="{top + 14}" class="faint">{escape(where)}</text>')
     size = f'width="{WIDTH}" height="{top + 24}" viewBox="0 0 {WIDTH} {top + 24}"'
     return (
@@ -74,13 +74,17 @@ def _group(workload: str, rows: list[Row], top: int) -> str:
 def _bar(row: Row, y: int, length: float) -> list[str]:
     kind, weight = ("ours", ' class="title"') if row["ours"] else ("peer", "")
     times = next(iter(row["ratios"].values()), None)
-    words = "" if times is None else f"({times:.2g}× slower)" if times >= 1 else f"({1 / times:.2g}× faster)"
+    words = "" if times is None else f"({_times(times)}× slower)" if times >= 1 else f"({_times(1 / times)}× faster)"
     ratio = f' <tspan class="faint">{words}</tspan>' if words else ""
     return [
         f'<text x="{NAMES - 10}" y="{y + 2}" text-anchor="end"{weight}>{escape(label(row))}</text>',
         f'<rect x="{NAMES}" y="{y - 11}" width="{max(length, 1.5):.1f}" height="17" rx="3" class="{kind}"/>',
         f'<text x="{NAMES + max(length, 1.5) + 8:.1f}" y="{y + 2}">{row["median"]:,.0f}{ratio}</text>',
     ]
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 if __name__ == "__main__":
