@@ -12,6 +12,8 @@ BENCH ?=
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# maturin builds for the environment that is active: this one, whatever the caller's shell has active.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
 
 .PHONY: demo test lint bench docs fuzz build clean tools
