@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -69,7 +69,6 @@ class Spans:
     which: Ids
     offset: Ids
     length: Ids
-    owners: tuple[object, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.which)

@@ -41,8 +41,8 @@ class MemoryManifest(Manifest):
                     state.update(part[start : start + min(step, _DIGEST_BYTES // 64)])
         return state.hexdigest()
 
-    @cached_property
-    def bytes_in_memory(self) -> int:
+    @property
+    def size_bytes(self) -> int:
         """Bytes of all columns together."""
         return sum(len(part) for column in self.columns.values() for part in _buffers(column))
 

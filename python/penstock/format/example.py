@@ -87,7 +87,7 @@ def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
     if default is not None and (absent := which < 0).any():
         which[absent] = len(buffers)
         buffers = (*buffers, np.frombuffer(default or b"\0", dtype=np.uint8))
-    return Spans(buffers, which, offset, length, records.owners)
+    return Spans(buffers, which, offset, length)
 
 
 def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
