@@ -21,6 +21,7 @@ __all__ = [
     "join_spans",
     "jpeg_entry_points",
     "mix",
+    "pick_rows",
     "read_ranges",
     "recognise_tfrecord_packing",
     "stat_files",
@@ -58,6 +59,10 @@ def mix(words: Sequence[int]) -> int: ...
 
 def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
 def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
+
+# pick
+
+def pick_rows(parts: Sequence[_Bytes], row_bytes: int, which: _Ids, rows: _Ids, out: _Bytes, threads: int) -> None: ...
 
 # entry points
 
