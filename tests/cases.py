@@ -178,7 +178,23 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
 
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+
+def objects(samples: int, _: Path | None) -> ps.Dataset:
+    """A map-style object that gives item by item."""
+    return ps.from_dataset([{"id": number, "text": f"text {number}"} for number in range(samples)])
+
+
+SOURCES = {
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "objects": objects,
+    "records": records,
+    "tables": tables,
+}
+
+#: Sources that are run through every transform; the others meet one plan each, which keeps the suite quick.
+BROAD = ("arrays", "blocks", "folder", "tables")
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

@@ -6,6 +6,7 @@ from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
+from penstock.sources import from_dataset
 from penstock.transform import image
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "StateError",
     "__version__",
     "from_arrays",
+    "from_dataset",
     "image",
     "read",
 ]

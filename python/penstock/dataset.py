@@ -166,8 +166,7 @@ def read(
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    node = Read(where=", ".join(places), format=source.manifest.format, columns=_plain_columns(source.spec, columns))
-    return Dataset(source, store.read, (node,))
+    return of_source(source, ", ".join(places), columns, store.read)
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:
@@ -176,9 +175,13 @@ def from_arrays(columns: Mapping[str, Any]) -> Dataset:
     from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
     """
     named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
-    source = open_arrays(named)
-    node = Read(where="memory", format="arrays", columns=_plain_columns(source.spec, None))
-    return Dataset(source, _nothing_to_read, (node,))
+    return of_source(open_arrays(named), "memory", None)
+
+
+def of_source(source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None) -> Dataset:
+    """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
+    node = Read(where=where, format=source.manifest.format, columns=_plain_columns(source.spec, columns))
+    return Dataset(source, read_ranges or _nothing_to_read, (node,))
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, Source
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -116,10 +116,11 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
     record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
     row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
     alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
     return Lowered(
         order=order,
         stages=tuple(maker.stages),
-        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
+        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, together, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,
         pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),

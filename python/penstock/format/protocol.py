@@ -111,6 +111,15 @@ class BlockSource(Protocol):
         """
 
 
+@runtime_checkable
+class Paced(Protocol):
+    """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""
+
+    @property
+    def rows_together(self) -> int:
+        """How many rows are worth asking for at once."""
+
+
 AnySource: TypeAlias = Source | BlockSource
 
 
