@@ -184,10 +184,17 @@ def objects(samples: int, _: Path | None) -> ps.Dataset:
     return ps.from_dataset([{"id": number, "text": f"text {number}"} for number in range(samples)])
 
 
+def iterable(samples: int, _: Path | None) -> ps.Dataset:
+    """A generator function whose items are kept."""
+    items = ({"id": number, "text": f"text {number}" * (number % 3)} for number in range(samples))
+    return ps.from_iterable(items)
+
+
 SOURCES = {
     "arrays": arrays,
     "blocks": blocks,
     "folder": folder,
+    "iterable": iterable,
     "objects": objects,
     "records": records,
     "tables": tables,

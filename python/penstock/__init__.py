@@ -6,7 +6,7 @@ from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
-from penstock.sources import from_dataset
+from penstock.sources import from_dataset, from_iterable
 from penstock.transform import image
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "from_arrays",
     "from_dataset",
+    "from_iterable",
     "image",
     "read",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Where, lower, order_of
+from penstock.engine.lower import Where, check_shuffle, lower, order_of
 from penstock.errors import PlanError, SourceError
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
@@ -80,6 +80,8 @@ class Dataset:
 
     def _then(self, node: Node) -> Dataset:
         check_verb(self.nodes, node, self.source.spec)
+        if isinstance(node, Shuffle):
+            check_shuffle(self.source)
         made = replace(self, nodes=(*self.nodes, node))
         if isinstance(node, Batch):
             order_of(made.source, made.nodes)  # says if no batch can be made of so few samples

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.dataset import Dataset, of_source
 from penstock.format.items import Asked
+from penstock.format.iterable import Making
+from penstock.format.iterable import from_iterable as open_iterable
 from penstock.format.objects import from_dataset as open_objects
+from penstock.format.protocol import Progress
+from penstock.limits import DEFAULT_LIMITS, Limits
 
 
 def from_dataset(
@@ -24,3 +29,34 @@ def from_dataset(
     """
     source = open_objects(data, columns=columns, name=name, version=version, threads=threads)
     return of_source(source, "python object", columns)
+
+
+def from_iterable(
+    make: Callable[..., Iterable[Any]] | Iterable[Any],
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    samples: int | None = None,
+    spool: bool = True,
+    columns: Asked = None,
+    name: str | None = None,
+    version: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Items of an iterable, or of a generator function, which is called with `arguments`; items as for `from_dataset`.
+
+    With spool=True they are drawn once, now, into the user's cache, and from then on everything works: shuffle, resume at
+    no cost, any number of ranks. They are kept under `name` and `version`, or else under a digest of the function's code
+    and arguments, so that other processes and days find them; iterables without a name are kept for this process only.
+
+    With spool=False nothing is kept: the natural order only, `samples` (or a length) is needed, each rank draws all items, an
+    epoch makes a new iterator, and resuming draws what comes before again, unless the function has a parameter `start`.
+
+    Raises PlanError for what cannot work, DataError where items differ or their number is not `samples`. Exceptions of the
+    generator keep their traceback and name the sample.
+    """
+    making = Making(
+        make=make, arguments=arguments or {}, columns=columns, samples=samples, name=name, version=version
+    )  # fmt: skip
+    source = open_iterable(making, spool=spool, limits=limits, progress=progress)
+    return of_source(source, "iterable", columns)

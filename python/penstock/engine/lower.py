@@ -20,7 +20,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, Source, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -91,6 +91,15 @@ def order_of(source: AnySource, nodes: tuple[Node, ...]) -> Order:
         seed=None if shuffle is None else shuffle.seed,
         last=next((last for name, last in named.items() if getattr(batch, name)), Last.SHORT),
     )
+
+
+def check_shuffle(source: AnySource) -> None:
+    """PlanError for a source that comes in one order only."""
+    if is_forward_only(source):
+        raise PlanError(
+            "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
+            "rows, or shuffle where they are made"
+        )
 
 
 def _block_rows(source: AnySource) -> int:

@@ -6,47 +6,25 @@ columns, which saves the work per item.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.errors import DataError, PlanError, SourceError
-from penstock.format.items import Asked, Items, learn_columns, learn_items
-from penstock.format.manifest import Manifest
+from penstock.format.items import Asked, Items, learn_columns, learn_items, rows_together
+from penstock.format.manifest import Manifest, StatedManifest, digest_of
 from penstock.format.protocol import Allocate
-from penstock.shards import Shards
 from penstock.spec import Columns, Ids, Spans, Spec
 
-#: Seconds of work that are worth doing together, judged by the first item, and rows: many live objects slow Python down.
-_TOGETHER_S, _TOGETHER_ROWS = 0.05, 4096
+#: Items that take less are asked for twice to see how long one takes, since the first call warms up.
 _QUICK_S = 0.001
 _SHOWN = 8
-
-
-@dataclass(frozen=True, eq=False)
-class ObjectManifest(Manifest):
-    """A manifest without files: the data is what its name, version, length and columns say."""
-
-    identity: str = ""
-    row_bytes: int = 0
-
-    @cached_property
-    def digest(self) -> str:
-        """32 hex digits that identify the data, as far as a name can."""
-        return hashlib.blake2b(self.identity.encode(), digest_size=16).hexdigest()
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all samples, judged by the first."""
-        return self.samples * self.row_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +34,7 @@ class Objects:
     rows_together: how many rows are worth asking for at once, so that slow items come one batch at a time.
     """
 
-    manifest: ObjectManifest
+    manifest: Manifest
     data: Any = field(repr=False)
     items: Items
     threads: int
@@ -135,20 +113,14 @@ def from_dataset(
     items = (
         learn_columns(first, columns, where) if isinstance(first, Mapping) else learn_items(first[0], columns, where)
     )
-    none = np.empty(0, dtype=np.int64)
-    identity = f"{name or type(data).__module__ + '.' + type(data).__qualname__} {version} {samples} {_told(items)}"
-    manifest = ObjectManifest(
-        "objects",
-        Shards(pa.array([], pa.large_string()), none, none),
-        np.array([0, samples]),
-        identity=identity,
-        row_bytes=max(1, sum(field.row_bytes or 64 for field in items.spec.values())),
-    )
-    return Objects(manifest, data, items, threads, max(1, min(_TOGETHER_ROWS, int(_TOGETHER_S / took_s))))
+    called = name or f"{type(data).__module__}.{type(data).__qualname__}"
+    digest = digest_of(f"objects {called} {version} {samples} {items.told}")
+    manifest = StatedManifest.of("objects", samples, digest, samples * items.row_bytes)
+    return Objects(manifest, data, items, threads, rows_together(took_s))
 
 
 def _timed_first(data: Any) -> tuple[Any, float]:
-    """The first item, and how long one takes; asked twice where it is quick, since the first call warms up."""
+    """The first item, and how many seconds one takes."""
     took_s = float("inf")
     for _ in range(2):
         began_at = time.perf_counter()
@@ -157,7 +129,3 @@ def _timed_first(data: Any) -> tuple[Any, float]:
         if took_s > _QUICK_S:
             break
     return first, took_s
-
-
-def _told(items: Items) -> Sequence[str]:
-    return [f"{column.name}={column.feature}:{column.field}" for column in items.columns]

@@ -123,6 +123,11 @@ class Paced(Protocol):
 AnySource: TypeAlias = Source | BlockSource
 
 
+def is_forward_only(source: AnySource) -> bool:
+    """Whether a source of blocks says that it loads them in ascending order only, so that nothing can be shuffled."""
+    return bool(getattr(source, "forward_only", False))
+
+
 def always_false(_: Any) -> bool:
     """For formats that nothing but suffix or name tells."""
     return False
