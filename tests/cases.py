@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,6 +192,16 @@ def iterable(samples: int, _: Path | None) -> ps.Dataset:
     return ps.from_iterable(items)
 
 
+def sql(samples: int, root: Path | None) -> ps.Dataset:
+    """A query on a SQLite file, by ranges of its key."""
+    assert root is not None
+    with closing(sqlite3.connect(root / "data.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, text TEXT)")
+        rows = [(number, f"text {number}") for number in range(samples)]
+        connection.executemany("INSERT INTO samples VALUES (?, ?)", rows)
+    return ps.read_sql(f"sqlite:///{root}/data.sqlite", "SELECT * FROM samples", partition="id", connections=2)
+
+
 SOURCES = {
     "arrays": arrays,
     "blocks": blocks,
@@ -197,6 +209,7 @@ SOURCES = {
     "iterable": iterable,
     "objects": objects,
     "records": records,
+    "sql": sql,
     "tables": tables,
 }
 

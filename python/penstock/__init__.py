@@ -6,7 +6,7 @@ from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
-from penstock.sources import from_dataset, from_iterable
+from penstock.sources import from_dataset, from_iterable, read_sql
 from penstock.transform import image
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "from_iterable",
     "image",
     "read",
+    "read_sql",
 ]

@@ -1,8 +1,8 @@
-"""Where samples come from besides files: map-style Python objects, iterables and generator functions, SQL."""
+"""Where samples come from besides files: map-style Python objects, iterables and generator functions, SQL queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.dataset import Dataset, of_source
@@ -10,7 +10,9 @@ from penstock.format.items import Asked
 from penstock.format.iterable import Making
 from penstock.format.iterable import from_iterable as open_iterable
 from penstock.format.objects import from_dataset as open_objects
-from penstock.format.protocol import Progress
+from penstock.format.protocol import Column, Options, Progress
+from penstock.format.sql import read_sql as open_sql
+from penstock.format.sql_dialect import Place
 from penstock.limits import DEFAULT_LIMITS, Limits
 
 
@@ -60,3 +62,35 @@ def from_iterable(
     )  # fmt: skip
     source = open_iterable(making, spool=spool, limits=limits, progress=progress)
     return of_source(source, "iterable", columns)
+
+
+def read_sql(
+    uri: str,
+    query: str,
+    *,
+    partition: str | None = None,
+    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    ties: bool = False,
+    checksum: bool = False,
+    connections: int = 4,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+) -> Dataset:
+    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, told by the URI's scheme.
+
+    partition: a column of the result by whose order the rows are numbered (integers, text, dates or timestamps; indexed, unique
+    and never null). The rows are then read by ranges of it: in parallel, in any order, from all ranks, each row once,
+    out of one snapshot where the database has them. Equal keys are refused, or with ties=True ordered by all other columns.
+    Without `partition` the result is drawn once and kept for this process.
+
+    A saved state knows the data by the number of rows and by a key every few hundred rows; `checksum` reads all rows once to know
+    their values too. `columns` selects, renames and types, as for `read`, and only what is asked for leaves the server.
+
+    read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
+    belong into the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
+    """
+    options = Options(columns=columns, limits=limits, progress=progress)
+    source = open_sql(
+        uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
+    )
+    return of_source(source, Place(uri).shown, columns)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
+from penstock.format.column_digest import add_column
 from penstock.format.index_cache import cache_folder
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Progress
@@ -157,7 +158,7 @@ def _store(
             for block in blocks:
                 batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
                 for name in spec:
-                    _digest(state, block[name])
+                    add_column(state, block[name])
                 writer = writer or pa.ipc.new_file(file, batch.schema)
                 _check_room(folder, batch.nbytes, file.tell(), limits)
                 writer.write_batch(batch)
@@ -202,18 +203,3 @@ def _stored(column: Any, field: Field) -> pa.Array:
     width = field.row_bytes
     held = np.ascontiguousarray(column).reshape(-1).view(np.uint8) if width else np.zeros(len(column), np.uint8)
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width or 1), len(column), [None, pa.py_buffer(held)])
-
-
-def _digest(state: Any, column: Any) -> None:
-    """Adds a column's values, whatever memory they lie in."""
-    if isinstance(column, np.ndarray):
-        state.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8))
-    elif hasattr(column, "values") or pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
-        edges = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1]
-        state.update(np.ascontiguousarray(np.diff(edges)))
-        if hasattr(column, "values"):
-            _digest(state, column.values.slice(edges[0], edges[-1] - edges[0]))
-        else:
-            state.update(memoryview(column.buffers()[2] or b"")[edges[0] : edges[-1]])
-    else:
-        _digest(state, column.to_numpy(zero_copy_only=False))
