@@ -2,6 +2,7 @@
 
 from penstock.dataset import Dataset, from_arrays, read
 from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError
+from penstock.format import register_format
 from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
@@ -27,4 +28,5 @@ __all__ = [
     "image",
     "read",
     "read_sql",
+    "register_format",
 ]

@@ -15,7 +15,7 @@ from penstock.engine.lower import Where, check_shuffle, lower, order_of
 from penstock.errors import PlanError, SourceError
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
-from penstock.format.protocol import AnySource, Column, Options, Progress, ReadRanges
+from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
@@ -137,7 +137,7 @@ class Dataset:
 def read(
     where: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    format: str | None = None,
+    format: str | Format | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
     storage: Storage | None = None,
     verify: bool = True,
@@ -147,7 +147,7 @@ def read(
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, or a list of these.
 
-    The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
+    The format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.

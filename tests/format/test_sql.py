@@ -34,8 +34,9 @@ def postgres() -> Iterator[Postgres]:
 
 
 def run_postgres(server: Postgres, *statements: str) -> None:
+    """Runs statements; a lock that a source of an earlier test still holds fails the test instead of hanging it."""
     with closing(adbc_driver_postgresql.dbapi.connect(server.uri, autocommit=True)) as connection:
-        for statement in statements:
+        for statement in ("SET lock_timeout = '20s'", *statements):
             with connection.cursor() as cursor:
                 cursor.execute(statement)
 
@@ -54,6 +55,12 @@ def run_duckdb(path: Path, *statements: str) -> None:
 
 NUMBERS = """WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i < 60)"""
 
+#: Ends all other connections.
+KILL = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
+
 #: The keys run 7, 10, 13, …; every value tells its row's place.
 TABLE = (
     "DROP TABLE IF EXISTS samples",
@@ -67,7 +74,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the table `samples`."""
     if request.param == "postgresql":
         server = request.getfixturevalue("postgres")
-        run_postgres(server, *TABLE)
+        run_postgres(server, KILL, *TABLE)
         return str(server.uri)
     path = tmp_path / f"data.{request.param}"
     {"sqlite": run_sqlite, "duckdb": run_duckdb}[request.param](path, *TABLE)
@@ -180,7 +187,7 @@ def test_keys_of_time(uri: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_snapshot_is_read(postgres: Postgres) -> None:
-    run_postgres(postgres, *TABLE)
+    run_postgres(postgres, KILL, *TABLE)
     dataset = ps.read_sql(postgres.uri, "SELECT * FROM samples", partition="key").shuffle(seed=1, block_rows=4).batch(8)
     with ps.Loader(dataset, prefetch=1) as loader:
         passing = iter(loader)
@@ -221,19 +228,15 @@ def test_a_state_knows_the_data_again(uri: str, request: pytest.FixtureRequest) 
 # Servers that fail
 
 
-def backends(postgres: Postgres) -> str:
-    return "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-
-
 def test_killed_connections_come_back(postgres: Postgres) -> None:
-    run_postgres(postgres, *TABLE)
+    run_postgres(postgres, KILL, *TABLE)
     source = ps.read_sql(postgres.uri, "SELECT * FROM samples", partition="key").source
     assert source.load(3, 2)["id"].tolist() == [3, 4]
-    run_postgres(postgres, backends(postgres))
+    run_postgres(postgres, KILL)
     assert source.load(5, 2)["id"].tolist() == [5, 6]
     run_postgres(postgres, "DELETE FROM samples WHERE id = 30")
     assert source.load(29, 3)["id"].tolist() == [29, 30, 31], "the second snapshot"
-    run_postgres(postgres, backends(postgres))
+    run_postgres(postgres, KILL)
     with pytest.raises(
         ps.DataError, match=r"the connection was lost, and since then the data was changed; open it again"
     ):
@@ -241,7 +244,7 @@ def test_killed_connections_come_back(postgres: Postgres) -> None:
 
 
 def test_a_server_that_goes_and_comes_back(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_postgres(postgres, *TABLE)
+    run_postgres(postgres, KILL, *TABLE)
     monkeypatch.setattr("penstock.format.sql_server._PAUSES_S", (0.0, 0.01))
     dataset = ps.read_sql(postgres.uri, "SELECT * FROM samples", partition="key").shuffle(seed=1, block_rows=5).batch(8)
     wanted = natural_of(dataset)
@@ -271,7 +274,7 @@ def test_a_wrong_query_is_told_in_the_servers_words(uri: str, query: str, words:
 
 
 def test_a_query_that_fails_in_mid_run(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_postgres(postgres, *TABLE)
+    run_postgres(postgres, KILL, *TABLE)
     query = "SELECT key, id FROM samples WHERE id < 40 OR 1 / (id - 50) = 0"
     with pytest.raises(ps.PlanError, match="division by zero"):
         ps.read_sql(postgres.uri, query, partition="key")
@@ -297,7 +300,7 @@ def test_values_that_do_not_fit_the_first_rows(tmp_path: Path) -> None:
 
 
 def test_the_password_is_never_shown(postgres: Postgres, capfd: pytest.CaptureFixture[str]) -> None:
-    run_postgres(postgres, *TABLE)
+    run_postgres(postgres, KILL, *TABLE)
     dataset = ps.read_sql(postgres.uri + "?application_name=hidden7", "SELECT * FROM samples", partition="key")
     plan = dataset.shuffle(seed=1).batch(8)
     with ps.Loader(plan) as loader:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, PlanError, SourceError
@@ -20,17 +20,16 @@ from penstock.format.column_digest import add_column
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Options
 from penstock.format.spool import Spool, own_spool
-from penstock.format.sql_dialect import Dialect, Place, quoted
+from penstock.format.sql_dialect import Place, quoted
+from penstock.format.sql_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.format.sql_server import Fetch, Server
 from penstock.format.table import TableColumn, choose_columns, columns_of
-from penstock.spec import Columns, Ids, Spec
+from penstock.spec import Columns, Spec
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.
 _BLOCK_BYTES, _BLOCK_ROWS, _LOOK_AT = 1 << 20, 1 << 16, 1000
 #: Keys that are known in every block: a query skips less than an eighth of one.
 _KEYS_PER_BLOCK = 8
-#: Rows that share one key at most, since they are read together.
-_MOST_TIES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,53 +41,6 @@ class SqlManifest(StatedManifest):
     def place(self, sample: int) -> str:
         """Where a row is, for messages."""
         return f"{self.described}, row {sample:,}"
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query by ranges of its key. names: all columns of its result; ties: whether keys may repeat."""
-
-    text: str
-    key: str
-    names: tuple[str, ...]
-    ties: bool
-
-    @property
-    def keys(self) -> str:
-        """The keys, with each one's number in their order and the number of smaller ones."""
-        return (
-            f"SELECT k, row_number() OVER (ORDER BY k) - 1 AS n, rank() OVER (ORDER BY k) - 1 AS before "
-            f"FROM (SELECT {quoted(self.key)} AS k FROM {inner(self.text)}) AS keyed"
-        )
-
-    @property
-    def order(self) -> str:
-        """The columns that decide the order: equal keys are told apart by all the other columns."""
-        rest = [name for name in self.names if name != self.key] if self.ties else []
-        return ", ".join(map(quoted, [self.key, *rest]))
-
-
-def inner(text: str) -> str:
-    """A user's query as a table of another one."""
-    return f"(\n{text.strip().rstrip(';')}\n) AS q"
-
-
-@dataclass(frozen=True, eq=False)
-class Ranges:
-    """The fingerprint: every `step`-th key, how many rows come before it, the number of rows, and the last key."""
-
-    keys: pa.Array
-    before: Ids
-    rows: int
-    last: str
-
-    @property
-    def digest(self) -> str:
-        """32 hex digits."""
-        state = hashlib.blake2b(f"{self.rows} {self.last}".encode(), digest_size=16)
-        state.update("\0".join(map(str, self.keys)).encode())
-        state.update(self.before.tobytes())
-        return state.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,25 +73,11 @@ class SqlSource:
         return columns_of(as_opened(table, self.schema, self.manifest.place(first)), self.columns)
 
 
-def range_query(query: Query, ranges: Ranges, names: Sequence[str], dialect: Dialect, first: int, rows: int) -> str:
-    """The query for rows [first, first + rows): from the known key before them to the known key after them."""
-    at = int(np.searchsorted(ranges.before, first, side="right")) - 1
-    after = int(np.searchsorted(ranges.before, first + rows, side="left"))
-    key, skip = quoted(query.key), first - int(ranges.before[at])
-    where = f"{key} >= {dialect.literal(ranges.keys[at].as_py())}"
-    exact = after == len(ranges.before) and first + rows == ranges.rows
-    if after < len(ranges.before):
-        where += f" AND {key} < {dialect.literal(ranges.keys[after].as_py())}"
-        exact = int(ranges.before[after]) == first + rows
-    cut = "" if exact and not skip else f" LIMIT {rows + exact} OFFSET {skip}"  # one more would come if there were one
-    return f"SELECT {', '.join(map(quoted, names))} FROM {inner(query.text)} WHERE {where} ORDER BY {query.order}{cut}"
-
-
 def as_opened(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
     """A table in the types that the first rows had; DataError if its values do not fit them."""
     made = []
     for wanted in schema:
-        column = _plain(table.column(wanted.name))
+        column = plain(table.column(wanted.name))
         try:
             made.append(column if column.type == wanted.type else column.cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -148,13 +86,6 @@ def as_opened(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
                 f"query"
             ) from None
     return pa.table(made, schema=schema)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without a type of Arrow's extensions: UUIDs are 16 bytes, JSON and NUMERIC are text."""
-    if not isinstance(column.type, pa.BaseExtensionType):
-        return column
-    return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
 
 
 # Opening
@@ -166,30 +97,59 @@ def read_sql(
     """Connects and opens a query; PlanError for a query that the server refuses, SourceError where there is none."""
     if connections < 1:
         raise PlanError(f"read_sql: connections={connections}; at least one must ask")
-    place = Place(uri)
-    server = Server(place, connections)
-    order = f" ORDER BY {quoted(partition)}" if partition is not None and _has(server, text, partition, place) else ""
-    start = server.ask(f"SELECT * FROM {inner(text)}{order} LIMIT {_LOOK_AT}")
-    if start.num_rows == 0:
-        raise SourceError(f"{place}: the query gives no row")
-    start = pa.table([_plain(column) for column in start.columns], names=start.column_names)
-    columns = choose_columns(start.schema, options, str(place))
-    block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES * start.num_rows // max(1, start.nbytes)))
-    schema = pa.schema([start.schema.field(name) for name in dict.fromkeys(column.path[0] for column in columns)])
-    if partition is None:
-        return _drawn(server, text, schema, columns, block_rows, options)
+    server = Server(Place(uri), connections)
+    try:
+        if partition is not None:
+            return _partitioned(server, text, partition, options, ties=ties, checksum=checksum)
+        drawn = _drawn(server, text, options)
+    except BaseException:
+        server.close()
+        raise
+    server.close()
+    return drawn
+
+
+def _partitioned(
+    server: Server, text: str, partition: str, options: Options, *, ties: bool, checksum: bool
+) -> SqlSource:
+    place = server.place
+    _check_name(server, text, partition)
+    start, columns, block_rows = _look(server, text, f" ORDER BY {quoted(partition)}", options)
     _check_key(start.schema.field(partition).type, partition, place)
     query = Query(text, partition, tuple(start.schema.names), ties)
-    ranges = find_ranges(server.ask, query, max(1, block_rows // _KEYS_PER_BLOCK), place)
-    server.recheck = _Unchanged(query, max(1, block_rows // _KEYS_PER_BLOCK), place, ranges.digest)
-    told = f"{' '.join(text.split())} {partition} {ties} {[(c.name, c.feature, str(c.field)) for c in columns]} {ranges.digest}"
-    source = SqlSource(_manifest(told, ranges.rows, start, place), columns, block_rows, server, query, ranges, schema)
+    step = max(1, block_rows // _KEYS_PER_BLOCK)
+    ranges = find_ranges(server.ask, query, step, place)
+    server.recheck = _Unchanged(query, step, place, ranges.digest)
+    shown = [(column.name, column.feature, str(column.field)) for column in columns]
+    told = f"{' '.join(text.split())} {partition} {ties} {shown} {ranges.digest}"
+    made = partial(
+        SqlSource,
+        columns=columns,
+        block_rows=block_rows,
+        server=server,
+        query=query,
+        ranges=ranges,
+        schema=_schema(start, columns),
+    )
+    source = made(manifest=_manifest(told, ranges.rows, start, place))
     if checksum:
-        told += _content(source)
-        source = SqlSource(
-            _manifest(told, ranges.rows, start, place), columns, block_rows, server, query, ranges, schema
-        )
+        source = made(manifest=_manifest(told + _content(source), ranges.rows, start, place))
     return source
+
+
+def _look(server: Server, text: str, order: str, options: Options) -> tuple[pa.Table, tuple[TableColumn, ...], int]:
+    """The first rows, the columns that were asked for, and how many rows make a block."""
+    start = server.ask(f"SELECT * FROM {inner(text)}{order} LIMIT {_LOOK_AT}")
+    if start.num_rows == 0:
+        raise SourceError(f"{server.place}: the query gives no row")
+    start = pa.table([plain(column) for column in start.columns], names=start.column_names)
+    block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES * start.num_rows // max(1, start.nbytes)))
+    return start, choose_columns(start.schema, options, str(server.place)), block_rows
+
+
+def _schema(start: pa.Table, columns: tuple[TableColumn, ...]) -> pa.Schema:
+    """What leaves the server: the columns that hold those that were asked for."""
+    return pa.schema([start.schema.field(name) for name in dict.fromkeys(column.path[0] for column in columns)])
 
 
 def _manifest(told: str, rows: int, start: pa.Table, place: Place) -> SqlManifest:
@@ -205,14 +165,14 @@ def _manifest(told: str, rows: int, start: pa.Table, place: Place) -> SqlManifes
     )
 
 
-def _has(server: Server, text: str, partition: str, place: Place) -> bool:
+def _check_name(server: Server, text: str, partition: str) -> None:
     """PlanError if the query has no such column; asked first, since some databases take unknown names for text."""
     names = server.ask(f"SELECT * FROM {inner(text)} LIMIT 1").column_names
     if partition not in names:
         close = difflib.get_close_matches(partition, names, n=1)
         meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise PlanError(f"{place}: no column {partition!r} to partition by; the query gives {', '.join(names)}{meant}")
-    return True
+        given = ", ".join(names)
+        raise PlanError(f"{server.place}: no column {partition!r} to partition by; the query gives {given}{meant}")
 
 
 def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
@@ -224,35 +184,6 @@ def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
             f"{place}: partition={partition!r} is {kind}; partition by a column of integers, text, dates or timestamps, or CAST "
             f"it in the query"
         )
-
-
-def find_ranges(ask: Fetch, query: Query, step: int, place: Place) -> Ranges:
-    """Counts the keys. PlanError for nulls among them, and for keys that repeat where they must not."""
-    total = ask(
-        f"SELECT count(*) AS n, count(k) AS keyed, max(k) AS last, sum(CASE WHEN n <> before THEN 1 ELSE 0 END) AS ties, "
-        f"max(n - before) AS longest FROM ({query.keys}) AS numbered"
-    )
-    rows, keyed, last, ties, longest = (column[0].as_py() for column in total.columns)
-    if nulls := int(rows) - int(keyed):
-        raise PlanError(
-            f"{place}: {nulls:,} of {rows:,} rows have no {query.key!r}, so that they have no place in its order; add "
-            f"WHERE {quoted(query.key)} IS NOT NULL to the query"
-        )
-    if int(ties) and not query.ties:
-        raise PlanError(
-            f"{place}: {int(ties):,} of {rows:,} rows repeat a value of {query.key!r}, so that it does not tell their order; "
-            f"partition by a unique column, or pass ties=True to order equal ones by all other columns"
-        )
-    if int(longest) >= _MOST_TIES:
-        raise PlanError(
-            f"{place}: {int(longest) + 1:,} rows share one value of {query.key!r}; partition by a finer column"
-        )
-    found = ask(
-        f"SELECT k, before FROM ({query.keys}) AS numbered WHERE n % {step} = 0 GROUP BY k, before ORDER BY before"
-    )
-    return Ranges(
-        _plain(found.column(0)).combine_chunks(), found.column(1).to_numpy().astype(np.int64), int(rows), str(last)
-    )
 
 
 @dataclass(frozen=True)
@@ -283,14 +214,13 @@ def _content(source: SqlSource) -> str:
 # Without a key
 
 
-def _drawn(
-    server: Server, text: str, schema: pa.Schema, columns: tuple[TableColumn, ...], block_rows: int, options: Options
-) -> Spool:
-    names = ", ".join(map(quoted, schema.names))
-    batches = server.stream(f"SELECT {names} FROM {inner(text)}")
+def _drawn(server: Server, text: str, options: Options) -> Spool:
+    start, columns, block_rows = _look(server, text, "", options)
+    schema = _schema(start, columns)
+    batches = server.stream(f"SELECT {', '.join(map(quoted, schema.names))} FROM {inner(text)}")
     tables = (as_opened(table, schema, str(server.place)) for table in _regrouped(batches, block_rows))
-    blocks = (columns_of(table, columns) for table in tables)
     spec = {column.name: column.field for column in columns}
+    blocks = (columns_of(table, columns) for table in tables)
     return own_spool(spec, block_rows, blocks, options.limits, options.progress)
 
 

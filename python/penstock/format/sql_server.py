@@ -41,7 +41,14 @@ class Server:
         try:
             self._keeper, self._snapshot = self._keep()
         except (Lost, Refused) as error:
+            self.close()
             raise SourceError(f"{place}: {error}; check address, name and password, and that the server runs") from None
+
+    def close(self) -> None:
+        """Ends all connections, and with them the snapshot."""
+        with self._lock:
+            self._idle.clear()
+            _close(self._all)
 
     def ask(self, sql: str) -> pa.Table:
         """The result of a query on the keeper; PlanError with the server's words if it cannot be answered."""
