@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,7 +180,41 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
 
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+
+def objects(samples: int, _: Path | None) -> ps.Dataset:
+    """A map-style object that gives item by item."""
+    return ps.from_dataset([{"id": number, "text": f"text {number}"} for number in range(samples)])
+
+
+def iterable(samples: int, _: Path | None) -> ps.Dataset:
+    """A generator function whose items are kept."""
+    items = ({"id": number, "text": f"text {number}" * (number % 3)} for number in range(samples))
+    return ps.from_iterable(items)
+
+
+def sql(samples: int, root: Path | None) -> ps.Dataset:
+    """A query on a SQLite file, by ranges of its key."""
+    assert root is not None
+    with closing(sqlite3.connect(root / "data.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, text TEXT)")
+        rows = [(number, f"text {number}") for number in range(samples)]
+        connection.executemany("INSERT INTO samples VALUES (?, ?)", rows)
+    return ps.read_sql(f"sqlite:///{root}/data.sqlite", "SELECT * FROM samples", partition="id", connections=2)
+
+
+SOURCES = {
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "iterable": iterable,
+    "objects": objects,
+    "records": records,
+    "sql": sql,
+    "tables": tables,
+}
+
+#: Sources that are run through every transform; the others meet one plan each, which keeps the suite quick.
+BROAD = ("arrays", "blocks", "folder", "tables")
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

@@ -2,10 +2,12 @@
 
 from penstock.dataset import Dataset, from_arrays, read
 from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError
+from penstock.format import register_format
 from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
+from penstock.sources import from_dataset, from_iterable, read_sql
 from penstock.transform import image
 
 __all__ = [
@@ -21,6 +23,10 @@ __all__ = [
     "StateError",
     "__version__",
     "from_arrays",
+    "from_dataset",
+    "from_iterable",
     "image",
     "read",
+    "read_sql",
+    "register_format",
 ]

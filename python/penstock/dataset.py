@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Where, lower, order_of
+from penstock.engine.lower import Where, check_shuffle, lower, order_of
 from penstock.errors import PlanError, SourceError
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
-from penstock.format.protocol import AnySource, Column, Options, Progress, ReadRanges
+from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
@@ -80,6 +80,8 @@ class Dataset:
 
     def _then(self, node: Node) -> Dataset:
         check_verb(self.nodes, node, self.source.spec)
+        if isinstance(node, Shuffle):
+            check_shuffle(self.source)
         made = replace(self, nodes=(*self.nodes, node))
         if isinstance(node, Batch):
             order_of(made.source, made.nodes)  # says if no batch can be made of so few samples
@@ -135,7 +137,7 @@ class Dataset:
 def read(
     where: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    format: str | None = None,
+    format: str | Format | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
     storage: Storage | None = None,
     verify: bool = True,
@@ -145,7 +147,7 @@ def read(
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, or a list of these.
 
-    The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
+    The format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
@@ -166,8 +168,7 @@ def read(
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    node = Read(where=", ".join(places), format=source.manifest.format, columns=_plain_columns(source.spec, columns))
-    return Dataset(source, store.read, (node,))
+    return of_source(source, ", ".join(places), columns, store.read)
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:
@@ -176,9 +177,13 @@ def from_arrays(columns: Mapping[str, Any]) -> Dataset:
     from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
     """
     named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
-    source = open_arrays(named)
-    node = Read(where="memory", format="arrays", columns=_plain_columns(source.spec, None))
-    return Dataset(source, _nothing_to_read, (node,))
+    return of_source(open_arrays(named), "memory", None)
+
+
+def of_source(source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None) -> Dataset:
+    """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
+    node = Read(where=where, format=source.manifest.format, columns=_plain_columns(source.spec, columns))
+    return Dataset(source, read_ranges or _nothing_to_read, (node,))
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, Source, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -93,6 +93,15 @@ def order_of(source: AnySource, nodes: tuple[Node, ...]) -> Order:
     )
 
 
+def check_shuffle(source: AnySource) -> None:
+    """PlanError for a source that comes in one order only."""
+    if is_forward_only(source):
+        raise PlanError(
+            "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
+            "rows, or shuffle where they are made"
+        )
+
+
 def _block_rows(source: AnySource) -> int:
     if isinstance(source, BlockSource) and source.block_rows is not None:
         return source.block_rows
@@ -116,10 +125,11 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
     record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
     row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
     alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
     return Lowered(
         order=order,
         stages=tuple(maker.stages),
-        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
+        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, together, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,
         pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),

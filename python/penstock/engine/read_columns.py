@@ -14,7 +14,7 @@ from penstock.engine.read import OpenBlocks
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Picked
 from penstock.errors import DataError, RowError
-from penstock.format.protocol import BlockSource
+from penstock.format.protocol import BlockSource, is_forward_only
 from penstock.spec import Columns, Field, Ids
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
@@ -43,7 +43,7 @@ class LoadBlocks:
 
     def _load(self, first: Ids, end: Ids) -> None:
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
-        if len(spans) < 2:
+        if len(spans) < 2 or is_forward_only(self._source):
             tables = [load_block(self._source, *span) for span in spans]
         else:
             with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:

@@ -15,10 +15,34 @@ FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT)
 
 _HEAD_BYTES = 512
 
+#: Formats of this process's users, which are asked before the others.
+_registered: list[Format] = []
 
-def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, name: str | None = None) -> AnySource:
-    """Opens files as one dataset; `name` forces the format."""
-    format, chosen = (_by_name(name), shards) if name is not None else _choose(where, shards, read)
+
+def register_format(format: Format) -> None:
+    """Makes `penstock.read` find a format of your own: by name, suffix and content, before the built-in ones.
+
+    docs/own_format.md shows how one is written. Registering another of the same name replaces it. PlanError for the name of a
+    built-in format.
+    """
+    if format.name in [known.name for known in FORMATS]:
+        raise PlanError(f"register_format: {format.name!r} is a built-in format; choose another name")
+    _registered[:] = [format, *(known for known in _registered if known.name != format.name)]
+
+
+def known_formats() -> tuple[Format, ...]:
+    """Your own formats, then the built-in ones."""
+    return (*_registered, *FORMATS)
+
+
+def open_source(
+    where: str, shards: Shards, read: ReadRanges, options: Options, forced: str | Format | None = None
+) -> AnySource:
+    """Opens files as one dataset; `forced` is a format or the name of one."""
+    if forced is None:
+        format, chosen = _choose(where, shards, read)
+    else:
+        format, chosen = (forced if isinstance(forced, Format) else _by_name(forced)), shards
     if unknown := set(options.own) - set(format.options):
         known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
@@ -27,19 +51,20 @@ def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, 
 
 def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shards]:
     """The format of files, and those of them that are of it."""
-    for format in FORMATS:
+    formats = known_formats()
+    for format in formats:
         if format.claims(shards):
             return format, shards
     lowered = pc.utf8_lower(shards.paths)
-    matches = {format.name: _ends_with(lowered, format.suffixes) for format in FORMATS}
-    best = max(FORMATS, key=lambda format: int(matches[format.name].sum()))
+    matches = {format.name: _ends_with(lowered, format.suffixes) for format in formats}
+    best = max(formats, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
         return best, shards.take(np.flatnonzero(matches[best.name]))
     head = read_head(shards, read)
-    for format in FORMATS:
+    for format in formats:
         if format.matches(head):
             return format, shards
-    known = ", ".join(format.name for format in FORMATS)
+    known = ", ".join(format.name for format in formats)
     raise SourceError(
         f"{where}: {shards.path(0)} begins with {head[:8].hex(' ') or 'nothing (it is empty)'}, which no format claims; "
         f"formats: {known}; pass format='…' if you know better"
@@ -58,10 +83,10 @@ def read_head(shards: Shards, read: ReadRanges, shard: int | None = None) -> byt
 
 
 def _by_name(name: str) -> Format:
-    for format in FORMATS:
+    for format in known_formats():
         if format.name == name:
             return format
-    raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in FORMATS)}")
+    raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in known_formats())}")
 
 
 def _ends_with(names: pa.LargeStringArray, suffixes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.shards import Shards
@@ -86,3 +87,33 @@ class Manifest:
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
         return state.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class StatedManifest(Manifest):
+    """The manifest of data that lies in no files: what gives it says its digest and size."""
+
+    stated_digest: str = ""
+    stated_bytes: int = 0
+
+    @classmethod
+    def of(cls, format: str, samples: int, digest: str, size_bytes: int) -> StatedManifest:
+        """A manifest without shards."""
+        none = np.empty(0, dtype=np.int64)
+        shards = Shards(pa.array([], pa.large_string()), none, none)
+        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes)
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        return self.stated_digest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all samples together, as far as they are known."""
+        return self.stated_bytes
+
+
+def digest_of(identity: str) -> str:
+    """32 hex digits of a text that names data."""
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -111,7 +111,21 @@ class BlockSource(Protocol):
         """
 
 
+@runtime_checkable
+class Paced(Protocol):
+    """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""
+
+    @property
+    def rows_together(self) -> int:
+        """How many rows are worth asking for at once."""
+
+
 AnySource: TypeAlias = Source | BlockSource
+
+
+def is_forward_only(source: AnySource) -> bool:
+    """Whether a source of blocks says that it loads them in ascending order only, so that nothing can be shuffled."""
+    return bool(getattr(source, "forward_only", False))
 
 
 def always_false(_: Any) -> bool:
