@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 import penstock as ps
 from conftest import jpeg
-from format import tfrecords
+from format import shards, tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -176,9 +177,28 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def recordio(samples: int, root: Path | None) -> ps.Dataset:
+    """Headed RecordIO records in files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 3])):
+        parts = (struct.pack("<IfQQ", 0, row / 2, row, 0) + shards.MAGIC * (row % 3) for row in rows.tolist())
+        (root / f"{shard}.rec").write_bytes(b"".join(map(shards.recordio, parts)))
+    return ps.read(f"{root}/*.rec", columns={"id": "id", "label": "label", "data": "data"})
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+SOURCES = {
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "records": records,
+    "recordio": recordio,
+    "tables": tables,
+}
+
+#: Sources that are read by a format: one case of each shows that the format keeps the promises, which the engine makes.
+FORMATS = ("records", "recordio")
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

@@ -25,8 +25,7 @@ CASES = [
     for order in cases.ORDERS
     for transform in cases.TRANSFORMS
     if (transform == "plain" and source in ("arrays", "blocks", "tables"))
-    or (order == "block" and source != "records")
-    or (order, source, transform) == ("block", "records", "plain")
+    or (order == "block" and (source not in cases.FORMATS or transform == "plain"))
 ]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from format import tfrecords
+from format import shards, tfrecords
 from penstock.format.protocol import Source
 from penstock.spec import Columns, Spans
 
@@ -144,6 +144,27 @@ def hostile_tfrecords() -> dict[str, bytes]:
     return {f"a record of {length} bytes": stating(length) for length in (1 << 63, (1 << 64) - 1, 1 << 40, 100)}
 
 
+def make_recordio(folder: Path) -> Path:
+    data = [b"", b"abcd" + shards.MAGIC + b"e", bytes(range(20)), b"abc"]
+    path = folder / "small.rec"
+    path.write_bytes(
+        b"".join(shards.recordio(struct.pack("<IfQQ", 0, 1.5, row, 0) + part) for row, part in enumerate(data))
+    )
+    return path
+
+
+def hostile_recordio() -> dict[str, bytes]:
+    def stating(flag: int, length: int, rest: bytes = b"") -> bytes:
+        return shards.recordio(bytes(24)) + shards.MAGIC + struct.pack("<I", flag << 29 | length) + rest
+
+    return {
+        "a record of 512 MB": stating(0, (1 << 29) - 1),
+        "a part that never ends": stating(1, 4, b"abcd") + stating(2, 4, b"abcd"),
+        "an unknown flag": stating(7, 0),
+        "as many labels as a u32 can state": shards.recordio(struct.pack("<IfQQ", (1 << 32) - 1, 0, 0, 0)),
+    }
+
+
 SMALL = [
     Small(
         name="tfrecord",
@@ -153,4 +174,5 @@ SMALL = [
         cut="prefix",
         hostile=hostile_tfrecords,
     ),
+    Small(name="recordio", make=make_recordio, cut="prefix", hostile=hostile_recordio),
 ]

@@ -36,7 +36,7 @@ def contents(count):
 
 def write_headed(name, labels):
     writer = mx.recordio.MXIndexedRecordIO(str(FOLDER / f"{name}.idx"), str(FOLDER / f"{name}.rec"), "w")
-    for number, (data, label) in enumerate(zip(contents(len(labels)), labels)):
+    for number, (data, label) in enumerate(zip(contents(len(labels)), labels, strict=True)):
         header = mx.recordio.IRHeader(0, label, 1000 + number if number else 2**64 - 1, number * 7)
         writer.write_idx(number, mx.recordio.pack(header, data))
     writer.close()
