@@ -165,6 +165,19 @@ def hostile_recordio() -> dict[str, bytes]:
     }
 
 
+def make_mds(folder: Path) -> Path:
+    rows = [{"s": b"text", "x": b"\x41\x04" + bytes([2]) + bytes(range(16)), "z": b"ab" * row} for row in range(6)]
+    return shards.mds(folder, {"s": "str", "x": "ndarray", "z": "bytes"}, rows)
+
+
+def make_mds_index(folder: Path) -> Path:
+    return make_mds(folder).parent / "index.json"
+
+
+def folder_of(victim: Path) -> str:
+    return str(victim.parent)
+
+
 SMALL = [
     Small(
         name="tfrecord",
@@ -175,4 +188,6 @@ SMALL = [
         hostile=hostile_tfrecords,
     ),
     Small(name="recordio", make=make_recordio, cut="prefix", hostile=hostile_recordio),
+    Small(name="mds", make=make_mds, where=folder_of),
+    Small(name="mds index", make=make_mds_index, where=folder_of),
 ]
