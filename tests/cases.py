@@ -186,19 +186,30 @@ def recordio(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.rec", columns={"id": "id", "label": "label", "data": "data"})
 
 
+def mds(samples: int, root: Path | None) -> ps.Dataset:
+    """Two folders of MDS samples, of unequal length."""
+    assert root is not None
+    for name, rows in zip("ab", np.array_split(np.arange(samples), [samples // 3]), strict=True):
+        (root / name).mkdir(exist_ok=True)
+        values = [{"id": str(row).encode(), "text": b"ab" * (row % 5)} for row in rows.tolist()]
+        shards.mds(root / name, {"id": "str_int", "text": "str"}, values)
+    return ps.read(str(root))
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
 SOURCES = {
     "arrays": arrays,
     "blocks": blocks,
     "folder": folder,
+    "mds": mds,
     "records": records,
     "recordio": recordio,
     "tables": tables,
 }
 
 #: Sources that are read by a format: one case of each shows that the format keeps the promises, which the engine makes.
-FORMATS = ("records", "recordio")
+FORMATS = ("mds", "records", "recordio")
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

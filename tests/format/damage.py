@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import resource
+import shutil
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ import penstock as ps
 from format import shards, tfrecords
 from penstock.format.protocol import Source
 from penstock.spec import Columns, Spans
+
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 Rows = list[tuple[Any, ...]]
 
@@ -174,6 +177,16 @@ def make_mds_index(folder: Path) -> Path:
     return make_mds(folder).parent / "index.json"
 
 
+def make_litdata(folder: Path) -> Path:
+    shutil.copytree(GOLDEN / "litdata" / "pairs", folder, dirs_exist_ok=True)
+    return folder / "chunk-0-0.bin"
+
+
+def make_litdata_rows(folder: Path) -> Path:
+    shutil.copytree(GOLDEN / "litdata" / "rows-packed", folder, dirs_exist_ok=True)
+    return folder / "chunk-0-0.bin"
+
+
 def folder_of(victim: Path) -> str:
     return str(victim.parent)
 
@@ -190,4 +203,6 @@ SMALL = [
     Small(name="recordio", make=make_recordio, cut="prefix", hostile=hostile_recordio),
     Small(name="mds", make=make_mds, where=folder_of),
     Small(name="mds index", make=make_mds_index, where=folder_of),
+    Small(name="litdata", make=make_litdata, where=folder_of),
+    Small(name="litdata rows", make=make_litdata_rows, where=folder_of),
 ]

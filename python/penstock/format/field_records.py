@@ -27,19 +27,19 @@ MakeLeaf = Callable[[Spans], Leaf]
 class FieldsSource:
     """Columns of records of fields.
 
-    widths: bytes of each field of a record, -1 where the record states them. leaves: for each column the number of its field
+    widths: bytes of each field of a record, -1 where the record states them; None if a record is one field, and nothing else. leaves: for each column the number of its field
     and how it is made.
     """
 
     manifest: Manifest
     spec: Spec
-    widths: tuple[int, ...]
+    widths: tuple[int, ...] | None
     leaves: Mapping[str, tuple[int, Leaf]]
     random_access: bool = False
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`. Raises RowError for the first row that is damaged."""
-        fields = split(records, self.widths)
+        fields = [records] if self.widths is None else split(records, self.widths)
         return {
             name: leaf.column(name, fields[number], allocate, threads) for name, (number, leaf) in self.leaves.items()
         }
