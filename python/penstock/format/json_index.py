@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from penstock.errors import DataError, SourceError
 from penstock.format.protocol import ReadRanges
 from penstock.format.unpacked_shards import read_whole
@@ -91,6 +94,19 @@ class Entry:
         return Place(name, self.file(name), inner.number("bytes"), hashes)
 
 
+def has_index(shards: Shards, beside: str) -> bool:
+    """Whether an index.json is among files, and one whose path matches the pattern `beside`."""
+    if not pc.any(pc.ends_with(shards.paths, NAME)).as_py():
+        return False
+    return bool(_indexes(shards)) and bool(pc.any(pc.match_substring_regex(shards.paths, beside)).as_py())
+
+
+def _indexes(shards: Shards) -> list[int]:
+    """The numbers of the files that are an index."""
+    ends = np.flatnonzero(pc.ends_with(shards.paths, NAME).to_numpy(zero_copy_only=False))
+    return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
+
+
 def read_indexes(shards: Shards, read: ReadRanges, key: str, kind: str) -> list[Entry]:
     """The entries in the list `key` of every index.json, or only of the outermost if there is one above all others.
 
@@ -102,7 +118,7 @@ def read_indexes(shards: Shards, read: ReadRanges, key: str, kind: str) -> list[
 def read_json(shards: Shards, read: ReadRanges, kind: str) -> list[Entry]:
     """The indexes that there are, as `read_indexes` takes them."""
     paths: list[str] = shards.paths.to_pylist()
-    found = [number for number, path in enumerate(paths) if path.rpartition("/")[2] == NAME]
+    found = _indexes(shards)
     if not found:
         where = paths[0] if paths else "nothing"
         raise SourceError(f"{where}: {kind} shards are read through the {NAME} beside them; point to their folder")

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.field_records import FieldsSource, MakeLeaf, choose, first_records, leaf_of, split
-from penstock.format.json_index import Entry, entries_of, read_json
+from penstock.format.json_index import Entry, entries_of, has_index, read_json
 from penstock.format.leaf import ValuesLeaf
 from penstock.format.litdata_leaf import dtype_of, maker_of, names_of
 from penstock.format.litdata_pack import unpack_frames, unpack_items
@@ -193,8 +193,7 @@ def _windows(tables: Tables, window_bytes: int) -> Tables:
 
 
 def _claims(shards: Shards) -> bool:
-    names = [str(path).rpartition("/")[2] for path in shards.paths.to_pylist()]
-    return "index.json" in names and any(name.startswith("chunk-") and name.endswith(".bin") for name in names)
+    return has_index(shards, r"(^|/)chunk-[^/]*\.bin$")
 
 
 FORMAT = Format(

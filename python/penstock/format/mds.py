@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import DataError, RowError, SourceError
 from penstock.format.field_records import FieldsSource, choose, first_records, leaf_of, split
-from penstock.format.json_index import Entry, Place, read_indexes
+from penstock.format.json_index import Entry, Place, has_index, read_indexes
 from penstock.format.manifest import Manifest
 from penstock.format.mds_encoding import encoding_of
 from penstock.format.offset_table import read_tables
@@ -22,7 +21,6 @@ from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.unpacked_shards import Packing, codec, unpack_shards
 from penstock.shards import Shards
 
-#: Bytes of the samples' columns in JSON, at most.
 _OTHERS = "read shards of JSON lines, CSV or TSV as the files that they are, with format='jsonl' or 'csv'"
 
 
@@ -142,12 +140,7 @@ def _check_size(entry: Entry, place: Place, shards: Shards) -> None:
 
 
 def _claims(shards: Shards) -> bool:
-    paths = shards.paths.to_pylist()
-    return any(_is_index(path) for path in paths) and any(".mds" in path.rpartition("/")[2] for path in paths)
-
-
-def _is_index(path: Any) -> bool:
-    return str(path).rpartition("/")[2] == "index.json"
+    return has_index(shards, r"\.mds(\.[a-z0-9]+)?$")
 
 
 FORMAT = Format(
