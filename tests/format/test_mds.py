@@ -15,9 +15,12 @@ import pytest
 from PIL import Image
 
 import penstock as ps
+from cases import MemoryStorage
 from format.damage import load_all
 from format.shards import mds
 from format.tfrecords import listed
+from penstock.format import open_source
+from penstock.format.protocol import Options
 from penstock.limits import Limits
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mds"
@@ -86,6 +89,25 @@ def test_pickles_are_refused_and_can_be_left_out() -> None:
     with pytest.raises(ps.PlanError, match="it is pickled"):
         ps.read(str(GOLDEN / "pickled"), columns=["what"])
     assert load_all(ps.read(str(GOLDEN / "pickled"), columns=["id"]))["id"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("where", ["mds/shards", "litdata/items", "litdata/rows", "litdata/tokens"])
+def test_files_that_are_not_local(where: str) -> None:
+    files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN.parent / where).iterdir()}
+    storage = MemoryStorage(files)
+    source = open_source("s3://bucket", storage.list("s3://bucket"), storage.read, Options())
+    found = load_all(ps.Dataset(source, storage.read, ()))
+    local = load_all(ps.read(str(GOLDEN.parent / where)))
+    assert {name: listed(column) for name, column in found.items()} == {
+        name: listed(column) for name, column in local.items()
+    }
+
+
+def test_packed_shards_that_are_not_local() -> None:
+    files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN / "packed-gz").iterdir()}
+    storage = MemoryStorage(files)
+    with pytest.raises(ps.SourceError, match="packed shards are read from local or mounted paths"):
+        open_source("s3://bucket", storage.list("s3://bucket"), storage.read, Options())
 
 
 def test_through_the_engine() -> None:

@@ -46,8 +46,11 @@ def unpack_frames(packed: Bytes, limits: Limits) -> Iterator[bytes]:
     yield _table(edges)
     for frame in frames:
         begin = int(frame["offset"])
-        part = data[begin : begin + int(frame["packed"])]
-        yield pa.decompress(part, decompressed_size=int(frame["unpacked"]), codec="zstd", asbytes=True)
+        size = int(frame["unpacked"])
+        part = _inflate(packed[begin : begin + int(frame["packed"])], size)
+        if len(part) != size:
+            raise ValueError(f"a frame becomes other than the {size:,} bytes that it states")
+        yield part
 
 
 def unpack_items(packed: Bytes, limits: Limits) -> Iterator[bytes]:
@@ -60,17 +63,21 @@ def unpack_items(packed: Bytes, limits: Limits) -> Iterator[bytes]:
         raise ValueError("its items do not lie in it")
     parts, size = [], 0
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed[begin:end])), "zstd") as stream:
-            most = limits.record_bytes + 1
-            part = stream.read(most)
+        part = _inflate(packed[begin:end], limits.record_bytes)
         size += len(part)
         if why := beyond(size, packed.size, limits):
             raise ValueError(why)
-        if len(part) == most:
+        if len(part) > limits.record_bytes:
             raise ValueError(f"an item becomes more than {limits.record_bytes:,} bytes; raise Limits.record_bytes")
         parts.append(part)
     yield _table(np.cumsum([0, *map(len, parts)]))
     yield from parts
+
+
+def _inflate(packed: Bytes, most: int) -> bytes:
+    """What zstd unpacks, cut one byte above `most`."""
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), "zstd") as stream:
+        return bytes(stream.read(most + 1))
 
 
 def _table(edges: Ids) -> bytes:

@@ -83,11 +83,14 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
     """
     if not packing:
         return None
+    where = shards.path(min(packing))
+    if "://" in where:
+        raise SourceError(
+            f"{where}: packed shards are read from local or mounted paths; copy them, or write them unpacked"
+        )
     folder = cache_folder("unpacked")
     if folder is None:
-        raise SourceError(
-            f"{shards.path(min(packing))}: a packed shard is unpacked to the cache first, and there is no cache to use"
-        )
+        raise SourceError(f"{where}: a packed shard is unpacked to the cache first, and there is no cache to use")
     paths: list[str] = shards.paths.to_pylist()
     sizes = shards.sizes.copy()
     total, done = int(shards.sizes[list(packing)].sum()), 0
