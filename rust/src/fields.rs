@@ -97,7 +97,10 @@ pub fn elements(rows: Rows<'_>, skip: usize) -> Result<Elements, RowFailure> {
         let bytes = rows.bytes(row)?;
         let list = bytes.get(skip..).and_then(|list| list.split_first_chunk());
         let Some((count, rest)) = list.map(|(count, rest)| (u32::from_le_bytes(*count) as usize, rest)) else {
-            return Err(failure(row, format!("a list of {} bytes, its header takes {}", bytes.len(), skip + SIZE_BYTES)));
+            return Err(failure(
+                row,
+                format!("a list of {} bytes, its header takes {}", bytes.len(), skip + SIZE_BYTES),
+            ));
         };
         let sizes = count.checked_mul(SIZE_BYTES).and_then(|size| rest.get(..size));
         let Some(sizes) = sizes else {

@@ -61,9 +61,8 @@ fn recordio_payloads<'py>(
     let buffers = slices(&buffers)?;
     let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
     check_spans(which, offset, length)?;
-    let found = py
-        .detach(|| parts::payloads(&buffers, which, offset, length))
-        .map_err(|failure| row_error(py, failure))?;
+    let found =
+        py.detach(|| parts::payloads(&buffers, which, offset, length)).map_err(|failure| row_error(py, failure))?;
     let (which, offset) = (found.which.into_pyarray(py), found.offset.into_pyarray(py));
     Ok((which, offset, found.length.into_pyarray(py), found.joined.into_pyarray(py)))
 }

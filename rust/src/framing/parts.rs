@@ -21,12 +21,7 @@ pub struct Payloads {
 ///
 /// # Errors
 /// The first row whose span is no whole record.
-pub fn payloads(
-    buffers: &[&[u8]],
-    which: &[i64],
-    offset: &[i64],
-    length: &[i64],
-) -> Result<Payloads, RowFailure> {
+pub fn payloads(buffers: &[&[u8]], which: &[i64], offset: &[i64], length: &[i64]) -> Result<Payloads, RowFailure> {
     let mut found = Payloads::default();
     for places in [&mut found.which, &mut found.offset, &mut found.length] {
         places.reserve_exact(which.len());
@@ -64,14 +59,16 @@ fn join(record: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let mut at = 0;
     loop {
         let header = record.get(at..).and_then(<[u8]>::first_chunk);
-        let Some((kind, length)) = header.and_then(|header| part(*header)).filter(|(kind, _)| kind.fits(at > 0))
-        else {
+        let Some((kind, length)) = header.and_then(|header| part(*header)).filter(|(kind, _)| kind.fits(at > 0)) else {
             return Err(format!("no header of a part at byte {at} of the record"));
         };
         let end = at as u64 + part_bytes(length);
         if end > record.len() as u64 || kind.ends() != (end == record.len() as u64) {
             let found = if kind.ends() { "ends" } else { "goes on" };
-            return Err(format!("the record {found} at byte {end} of it, the index says it has {} bytes", record.len()));
+            return Err(format!(
+                "the record {found} at byte {end} of it, the index says it has {} bytes",
+                record.len()
+            ));
         }
         let data = at + HEADER_BYTES;
         out.extend_from_slice(&record[data..data + length as usize]);

@@ -197,12 +197,7 @@ pub fn index(job: &Job, record_bytes: u64, progress: &Progress) -> Result<Vec<i6
 ///
 /// # Errors
 /// Of the first file that fails, see [`index`].
-pub fn index_files(
-    jobs: &[Job],
-    record_bytes: u64,
-    threads: usize,
-    progress: &Progress,
-) -> Result<Index, FileTrouble> {
+pub fn index_files(jobs: &[Job], record_bytes: u64, threads: usize, progress: &Progress) -> Result<Index, FileTrouble> {
     let parts = for_each_file(jobs.len(), threads, |file| index(&jobs[file], record_bytes, progress))?;
     let mut index = Index { counts: parts.iter().map(|part| part.len() as i64).collect(), lengths: Vec::new() };
     index.lengths.reserve_exact(parts.iter().map(Vec::len).sum());
