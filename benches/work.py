@@ -9,16 +9,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
+    "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "mds": "samples/s", "recordio": "samples/s"}
 
 FLOATS = 32
 INTS = 16
+FORMAT_SAMPLES = 60_000
 TINY_SAMPLES = 10_000_000
 TINY_SAMPLES_IN_FILES = 1_000_000
 

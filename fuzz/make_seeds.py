@@ -19,6 +19,14 @@ SCAN_CHOICE = bytes([0, 90, 90, 200, 200, 3])
 #: Version 1, every 4 MCUs, 1×1 MCUs, 3 components; the entry at bit 4,984, predictions 0.
 INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
 
+#: Behind the choice of widths and of a list's header; see field_records.rs.
+FIELD_RECORDS = {
+    "one": bytes([0]) + bytes([5, 0, 0, 0]) + b"hello",
+    "three": bytes([0x82]) + bytes([3, 0, 0, 0, 2, 0, 0, 0]) + b"abc" + bytes(2) + b"de",
+    "list": bytes([0]) + bytes([2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]) + b"abb",
+    "list-behind-zeros": bytes([4]) + bytes([0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]) + b"abc",
+}
+
 
 def jpegs() -> dict[str, bytes]:
     """Every second one of the 40 smallest golden files, and small ones of other encoders."""
@@ -89,6 +97,8 @@ def main() -> None:
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
+    write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
+    write("field_records", FIELD_RECORDS)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 import threading
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 import penstock as ps
 from conftest import jpeg
-from format import tfrecords
+from format import shards, tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -178,6 +179,25 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def recordio(samples: int, root: Path | None) -> ps.Dataset:
+    """Headed RecordIO records in files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 3])):
+        parts = (struct.pack("<IfQQ", 0, row / 2, row, 0) + shards.MAGIC * (row % 3) for row in rows.tolist())
+        (root / f"{shard}.rec").write_bytes(b"".join(map(shards.recordio, parts)))
+    return ps.read(f"{root}/*.rec", columns={"id": "id", "label": "label", "data": "data"})
+
+
+def mds(samples: int, root: Path | None) -> ps.Dataset:
+    """Two folders of MDS samples, of unequal length."""
+    assert root is not None
+    for name, rows in zip("ab", np.array_split(np.arange(samples), [samples // 3]), strict=True):
+        (root / name).mkdir(exist_ok=True)
+        values = [{"id": str(row).encode(), "text": b"ab" * (row % 5)} for row in rows.tolist()]
+        shards.mds(root / name, {"id": "str_int", "text": "str"}, values)
+    return ps.read(str(root))
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
 
@@ -207,7 +227,9 @@ SOURCES = {
     "blocks": blocks,
     "folder": folder,
     "iterable": iterable,
+    "mds": mds,
     "objects": objects,
+    "recordio": recordio,
     "records": records,
     "sql": sql,
     "tables": tables,

@@ -12,18 +12,24 @@ __all__ = [
     "ImageProgram",
     "WorkProgress",
     "__version__",
+    "copy_fields",
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_recordio",
     "index_tfrecords",
     "infer_examples",
+    "is_recordio",
     "is_tfrecord",
     "join_spans",
     "jpeg_entry_points",
+    "list_elements",
     "mix",
     "pick_rows",
     "read_ranges",
     "recognise_tfrecord_packing",
+    "recordio_payloads",
+    "split_fields",
     "stat_files",
     "unpack_files_once",
     "walk_files",
@@ -59,6 +65,35 @@ def mix(words: Sequence[int]) -> int: ...
 
 def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
 def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
+
+# fields
+
+def split_fields(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, widths: Sequence[int]
+) -> tuple[_Ids, _Ids]: ...
+def list_elements(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, skip: int
+) -> tuple[_Ids, _Ids, _Ids, _Ids]: ...
+def copy_fields(
+    buffers: Sequence[_Bytes],
+    which: _Ids,
+    offset: _Ids,
+    length: _Ids,
+    prefix: bytes,
+    row_bytes: int,
+    out: _Bytes,
+    threads: int,
+) -> None: ...
+
+# recordio
+
+def is_recordio(head: bytes) -> bool: ...
+def index_recordio(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids]: ...
+def recordio_payloads(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids
+) -> tuple[_Ids, _Ids, _Ids, _Bytes]: ...
 
 # pick
 

@@ -7,6 +7,7 @@
 mod bind;
 pub mod crc32c;
 pub mod example;
+pub mod fields;
 pub mod files;
 pub mod framing;
 pub mod gather;

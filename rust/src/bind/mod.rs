@@ -6,12 +6,14 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 mod entry_points;
+mod fields;
 mod files;
 mod gather;
 mod image;
 mod order;
 mod pick;
 mod progress;
+mod recordio;
 mod tfrecord;
 mod trouble;
 
@@ -49,11 +51,13 @@ pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     entry_points::register(module)?;
+    fields::register(module)?;
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
     order::register(module)?;
     pick::register(module)?;
     progress::register(module)?;
+    recordio::register(module)?;
     tfrecord::register(module)
 }

@@ -1,5 +1,8 @@
 //! Where records begin and end in a file, and files that are packed as a whole.
 
+pub mod parts;
+mod positions;
+pub mod recordio;
 pub mod tfrecord;
 pub mod unpack;
 
