@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import penstock as ps
 from conftest import jpeg
-from format import tfrecords
+from format import tars, tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -176,9 +176,29 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def archives(samples: int, root: Path | None) -> ps.Dataset:
+    """Tar archives of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        files = [
+            (f"{number:05d}.{kind}", content)
+            for number in rows.tolist()
+            for kind, content in {"id": b"%d" % number, "txt": b"text", "npy": tars.npy(np.arange(number % 4))}.items()
+        ]
+        tars.write(root / f"{shard}.tar", files)
+    return ps.read(f"{root}/*.tar")
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+SOURCES = {
+    "archives": archives,
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "records": records,
+    "tables": tables,
+}
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

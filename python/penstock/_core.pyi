@@ -10,21 +10,27 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "ImageProgram",
+    "TarParser",
     "WorkProgress",
     "__version__",
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_tar_samples",
     "index_tfrecords",
     "infer_examples",
+    "is_tar",
     "is_tfrecord",
     "join_spans",
     "jpeg_entry_points",
     "mix",
+    "npy_header",
     "pick_rows",
     "read_ranges",
+    "recognise_tar_packing",
     "recognise_tfrecord_packing",
     "stat_files",
+    "tar_sample_members",
     "unpack_files_once",
     "walk_files",
 ]
@@ -143,6 +149,40 @@ def index_tfrecords(
 def infer_examples(
     buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
 ) -> list[tuple[str, str, bool, int, int, int]]: ...
+
+# tar
+
+@final
+class TarParser:
+    """Columns of samples in tar archives.
+
+    A column is (extensions, form, dtype, shape with -1 for what varies, expected, default); forms: "spans", "texts", "key",
+    "number", "array".
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[tuple[Sequence[str], str, str, Sequence[int], str, bytes | None]],
+        *,
+        values_limit: int,
+    ) -> TarParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes | None],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+def is_tar(head: bytes) -> bool: ...
+def recognise_tar_packing(paths: Sequence[str], threads: int) -> _Ids: ...
+def index_tar_samples(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids, _Ids]: ...
+def tar_sample_members(record: bytes) -> list[tuple[str, int, int]]: ...
+def npy_header(file: bytes) -> tuple[str, list[int]]: ...
 
 # image
 

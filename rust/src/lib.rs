@@ -5,6 +5,7 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod columns;
 pub mod crc32c;
 pub mod example;
 pub mod files;
@@ -19,3 +20,4 @@ pub mod permute;
 pub mod pick;
 pub mod pool;
 mod prefetch;
+pub mod tar;

@@ -7,7 +7,6 @@ feature takes the default, is empty where the column is ragged, and is an error 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,14 +14,11 @@ from penstock import kernels
 from penstock.errors import DataError, RowError, SourceError
 from penstock.format.example import ExampleColumn, Feature, choose_columns
 from penstock.format.manifest import Manifest
+from penstock.format.native_columns import parse_records, read_first_records
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
 from penstock.shards import Shards
-from penstock.spec import Bytes, Columns, Ids, Spans, Spec
-
-#: Records that are looked at to learn the features, and how many bytes of them at most.
-INFER_RECORDS = 100
-INFER_BYTES = 64 << 20
+from penstock.spec import Columns, Ids, Spans, Spec
 
 
 def _index_files(
@@ -56,25 +52,7 @@ class TFRecordSource:
 
         Raises RowError for the first row that is damaged or does not have the columns' features.
         """
-        arrays: dict[str, Any] = {
-            column.name: allocate(column.name, column.field, len(records))
-            for column in self.columns
-            if column.form == "fixed"
-        }
-        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
-        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
-        return {
-            column.name: arrays[column.name] if column.name in arrays else column.finish(part, records)
-            for column, part in zip(self.columns, filled, strict=True)
-        }
-
-
-def _bytes_of(array: Any) -> Bytes:
-    """The bytes of a contiguous array, without a copy."""
-    if not array.flags.c_contiguous:
-        raise ValueError("allocate must give contiguous arrays")
-    flat: Bytes = array.reshape(-1).view(np.uint8)
-    return flat
+        return parse_records(self.parser, self.columns, records, allocate, threads)
 
 
 def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecordSource:
@@ -101,23 +79,14 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
 
 def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[str, Feature]:
     """The features of the first records of the first shard that has any, by name in sorted order."""
-    first = 0
-    shard = int(manifest.shard_of(np.array([first], dtype=np.int64))[0])
-    last = min(int(manifest.first_sample[shard + 1]), first + INFER_RECORDS)
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    ends = manifest.offset[first:last] + manifest.length[first:last]
-    records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
-    numbers = np.zeros(records, dtype=np.int64)
-    buffer = np.empty(int(ends[records - 1]), dtype=np.uint8)
-    start, size = np.array([0], dtype=np.int64), np.array([buffer.size], dtype=np.int64)
-    read(manifest.stored, np.array([shard], dtype=np.int64), start, size, buffer, start)
-    offset, length = manifest.offset[:records], manifest.length[:records]
+    records = read_first_records(manifest, read)
     try:
-        found = kernels.infer_examples([buffer], numbers, offset, length, options.verify)
+        found = kernels.infer_examples(
+            list(records.buffers), records.which, records.offset, records.length, options.verify
+        )
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    return {row[0]: Feature(*row, records=records) for row in found}
+    return {row[0]: Feature(*row, records=len(records)) for row in found}
 
 
 FORMAT = Format(

@@ -5,6 +5,7 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod columns;
 mod entry_points;
 mod files;
 mod gather;
@@ -12,6 +13,7 @@ mod image;
 mod order;
 mod pick;
 mod progress;
+mod tar;
 mod tfrecord;
 mod trouble;
 
@@ -55,5 +57,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     order::register(module)?;
     pick::register(module)?;
     progress::register(module)?;
+    tar::register(module)?;
     tfrecord::register(module)
 }

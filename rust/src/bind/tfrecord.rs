@@ -6,11 +6,13 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::columns::{check_outs, filled_columns, out_slices};
 use super::progress::WorkProgress;
 use super::trouble::{file_error, row_error};
 use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
+use crate::columns::Records;
 use crate::example::element::Dtype;
-use crate::example::{Column, Filled, Parser, Records, Target, infer};
+use crate::example::{Column, Parser, Target, infer};
 use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
 use crate::framing::{FileTrouble, tfrecord};
 
@@ -27,7 +29,7 @@ fn is_tfrecord(head: &[u8]) -> bool {
 #[pyfunction]
 fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
     let packing = py
-        .detach(|| recognise_files(&paths, threads))
+        .detach(|| recognise_files(&paths, threads, recognise))
         .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
     let numbers = packing.into_iter().map(|packing| match packing {
         Packing::Plain => 0,
@@ -178,46 +180,15 @@ impl ExampleParser {
         let buffers = slices(&buffers)?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         check_spans(which, offset, length)?;
-        let outs = outs.iter_mut().map(|out| match out {
-            Some(out) => out.as_slice_mut(),
-            None => Ok(&mut [][..]),
-        });
-        let outs = outs.collect::<Result<Vec<_>, _>>()?;
-        self.check_outs(which.len(), &outs)?;
+        let outs = out_slices(&mut outs)?;
+        let row_bytes = self.0.columns().iter().map(|column| column.target.form().row_bytes());
+        check_outs(which.len(), row_bytes, &outs)?;
         let records = Records { buffers: &buffers, which, offset, length };
         let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
         let filled =
             py.detach(|| self.0.parse(records, outs, pool.as_deref())).map_err(|failure| row_error(py, failure))?;
-        PyList::new(py, filled.into_iter().map(|filled| to_python(py, filled)).collect::<PyResult<Vec<_>>>()?)
+        filled_columns(py, filled)
     }
-}
-
-impl ExampleParser {
-    fn check_outs(&self, rows: usize, outs: &[&mut [u8]]) -> PyResult<()> {
-        let wanted = self.0.columns().iter().map(|column| match column.target {
-            Target::Fixed { dtype, values } => rows * values * dtype.size(),
-            _ => 0,
-        });
-        if wanted.eq(outs.iter().map(|out| out.len())) {
-            return Ok(());
-        }
-        Err(misuse("outs must have one array a column, of the bytes of all its rows"))
-    }
-}
-
-fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match filled {
-        Filled::Fixed => py.None().into_bound(py),
-        Filled::Spans { which, offset, length } => {
-            (which.into_pyarray(py), offset.into_pyarray(py), length.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-        Filled::Ragged { values, offsets } => {
-            (values.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-        Filled::Texts { data, ends, offsets } => {
-            (data.into_pyarray(py), ends.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-    })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::fault::{Fault, RowFailure};
+use super::fault::Fault;
 use super::feature::{Found, Kind, entries, feature};
 use super::rows::body;
-use super::{Records, values};
+use super::values;
+use crate::columns::{Records, RowFailure};
 
 /// What is known of one feature.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,12 +10,11 @@ mod rows;
 pub mod values;
 pub mod wire;
 
-use rayon::prelude::*;
-
 use element::Dtype;
-use fault::RowFailure;
 use names::Names;
-use rows::{Chunk, Gathered};
+
+pub use crate::columns::{Filled, Records};
+use crate::columns::{Form, RowFailure, fill};
 
 /// What a feature becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +44,19 @@ pub enum Target {
     },
 }
 
+impl Target {
+    /// The form that the column takes.
+    #[must_use]
+    pub const fn form(&self) -> Form {
+        match *self {
+            Self::Fixed { dtype, values } => Form::Fixed { row_bytes: values * dtype.size() },
+            Self::Ragged { .. } => Form::Ragged,
+            Self::Spans => Form::Spans,
+            Self::Texts { .. } => Form::Texts,
+        }
+    }
+}
+
 /// One wanted column.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -56,51 +68,6 @@ pub struct Column {
     pub expected: String,
     /// The bytes of a row that lacks the feature: a whole row for `Fixed`, one value for `Spans` and `Texts`.
     pub default: Option<Vec<u8>>,
-}
-
-/// Records as places in buffers, their frames included.
-#[derive(Debug, Clone, Copy)]
-pub struct Records<'a> {
-    /// The buffers.
-    pub buffers: &'a [&'a [u8]],
-    /// The buffer of each record.
-    pub which: &'a [i64],
-    /// Where each begins in its buffer.
-    pub offset: &'a [i64],
-    /// How many bytes it has.
-    pub length: &'a [i64],
-}
-
-/// What a column became; numbers are in the machine's byte order.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Filled {
-    /// The output that was given.
-    Fixed,
-    /// Places in the records' buffers; `which` is -1 (and `offset` 0) where the default takes the feature's place.
-    Spans {
-        /// The buffer of each row.
-        which: Vec<i64>,
-        /// Where its value begins.
-        offset: Vec<i64>,
-        /// How many bytes it has.
-        length: Vec<i64>,
-    },
-    /// Numbers of all rows; row i has those from `offsets[i]` to `offsets[i + 1]`.
-    Ragged {
-        /// The numbers' bytes.
-        values: Vec<u8>,
-        /// One more than rows.
-        offsets: Vec<i64>,
-    },
-    /// Bytes of all rows: value j is `data[ends[j]..ends[j + 1]]`, row i has the values `offsets[i]..offsets[i + 1]`.
-    Texts {
-        /// The bytes.
-        data: Vec<u8>,
-        /// One more than values.
-        ends: Vec<i64>,
-        /// One more than rows.
-        offsets: Vec<i64>,
-    },
 }
 
 /// Makes columns of records; made once, used for every batch.
@@ -144,37 +111,7 @@ impl Parser {
     ) -> Result<Vec<Filled>, RowFailure> {
         let rows = records.which.len();
         assert!(records.offset.len() == rows && records.length.len() == rows, "spans of different lengths");
-        assert_eq!(outs.len(), self.columns.len(), "one output a column");
-        let chunk_rows = pool.map_or(rows, |pool| rows.div_ceil(4 * pool.current_num_threads()).clamp(32, 1024)).max(1);
-        let chunks = self.chunks(rows, chunk_rows, outs);
-        let parts: Vec<Result<Vec<Gathered>, RowFailure>> = match pool {
-            Some(pool) if chunks.len() > 1 => {
-                pool.install(|| chunks.into_par_iter().map(|chunk| chunk.parse(self, records)).collect())
-            }
-            _ => chunks.into_iter().map(|chunk| chunk.parse(self, records)).collect(),
-        };
-        Ok(rows::join(parts.into_iter().collect::<Result<Vec<_>, _>>()?, &self.columns))
-    }
-
-    /// Cuts rows and outputs into chunks.
-    fn chunks<'a>(&self, rows: usize, chunk_rows: usize, outs: Vec<&'a mut [u8]>) -> Vec<Chunk<'a>> {
-        let mut chunks: Vec<Chunk<'a>> = (0..rows)
-            .step_by(chunk_rows)
-            .map(|first| Chunk::new(first..(first + chunk_rows).min(rows), outs.len()))
-            .collect();
-        for (column, out) in self.columns.iter().zip(outs) {
-            let row_bytes = match column.target {
-                Target::Fixed { dtype, values } => values * dtype.size(),
-                _ => 0,
-            };
-            assert_eq!(out.len(), rows * row_bytes, "an output of another size than the rows");
-            let mut rest = out;
-            for chunk in &mut chunks {
-                let (part, after) = rest.split_at_mut(chunk.len() * row_bytes);
-                chunk.push(part);
-                rest = after;
-            }
-        }
-        chunks
+        let forms: Vec<Form> = self.columns.iter().map(|column| column.target.form()).collect();
+        fill(rows, &forms, outs, pool, |chunk| rows::parse(self, records, chunk))
     }
 }
