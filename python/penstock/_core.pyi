@@ -105,15 +105,17 @@ class WorkProgress:
 
 @final
 class ExampleParser:
-    """Columns of tf.train.Examples.
+    """Columns of tf.train.Examples and SequenceExamples.
 
     A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
-    (multiples of that many), "spans", "texts" (that many, -1: any number).
+    (multiples of that many), "spans", "texts" (that many, -1: any number); of lists of features, whose numbers follow those
+    of features, "steps" (that many in each step) and "nested" (any number in each step).
     """
 
     def __new__(
         cls,
         features: Sequence[str],
+        lists: Sequence[str],
         columns: Sequence[tuple[int, str, str, int, str, bytes | None]],
         *,
         verify: bool,
@@ -148,7 +150,7 @@ def index_tfrecords(
 ) -> tuple[_Ids, _Ids]: ...
 def infer_examples(
     buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
-) -> list[tuple[str, str, bool, int, int, int]]: ...
+) -> list[tuple[str, str, bool, int, int, int, bool]]: ...
 
 # tar
 

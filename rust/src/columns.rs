@@ -55,6 +55,8 @@ pub enum Form {
     Ragged,
     /// Values of bytes, copied one behind the other, any number of them a row.
     Texts,
+    /// Any number of steps a row, and any number of values (numbers or bytes) a step.
+    Nested,
 }
 
 impl Form {
@@ -95,18 +97,29 @@ pub enum Filled {
         /// One more than rows.
         offsets: Vec<i64>,
     },
+    /// Values of all steps: step j has the values `steps[j]..steps[j + 1]`, row i has the steps `offsets[i]..offsets[i + 1]`.
+    Nested {
+        /// The values' bytes.
+        data: Vec<u8>,
+        /// Where each value of bytes begins, one more than values; only [0] for numbers.
+        ends: Vec<i64>,
+        /// One more than steps.
+        steps: Vec<i64>,
+        /// One more than rows.
+        offsets: Vec<i64>,
+    },
 }
 
 /// What a chunk collects for a column that has no output of its own.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// `Spans`: which; `Ragged` and `Texts`: values in each row.
+    /// `Spans`: which; `Ragged` and `Texts`: values in each row. `Nested`: steps in each row.
     pub rows: Vec<i64>,
-    /// `Spans`: offsets. `Texts`: the length of each value.
+    /// `Spans`: offsets. `Texts` and `Nested`: the length of each value of bytes.
     pub places: Vec<i64>,
-    /// `Spans`: lengths.
+    /// `Spans`: lengths. `Nested`: values in each step.
     pub lengths: Vec<i64>,
-    /// `Ragged` and `Texts`: the values.
+    /// `Ragged`, `Texts` and `Nested`: the values.
     pub data: Vec<u8>,
 }
 
@@ -209,6 +222,7 @@ fn join_column(parts: Vec<Gathered>, form: Form) -> Filled {
         Form::Spans => Filled::Spans { which: rows, offset: places, length: lengths },
         Form::Ragged => Filled::Ragged { values: data, offsets: sums(&rows) },
         Form::Texts => Filled::Texts { data, ends: sums(&places), offsets: sums(&rows) },
+        Form::Nested => Filled::Nested { data, ends: sums(&places), steps: sums(&lengths), offsets: sums(&rows) },
     }
 }
 

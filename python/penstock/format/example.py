@@ -1,4 +1,4 @@
-"""The columns of tf.train.Example records: which features there are, and what was asked for."""
+"""The columns of tf.train.Example and SequenceExample records: which features there are, and what was asked for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Feature:
     """What the first records say of a feature.
 
     kind: "bytes", "float32", "int64", or "nothing" if no record holds a list; mixed: whether some hold another kind;
-    present: records that hold it, of `records`; least, most: values in a record that holds it.
+    present: records that hold it, of `records`; least, most: values in a record that holds it. is_list: whether it is a list of
+    features (of a SequenceExample), so that present, least and most are those of its steps.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Feature:
     present: int
     least: int
     most: int
+    is_list: bool
     records: int
 
 
@@ -49,9 +51,14 @@ class ExampleColumn:
     feature: str
     field: Field
     default: bytes | None
+    is_list: bool = False
 
     def description(self, feature: int) -> tuple[int, str, str, int, str, bytes | None]:
         """The column for `kernels.ExampleParser`."""
+        if self.is_list:
+            form = "nested" if self.field.shape == (None, None) else "steps"
+            step = math.prod(axis for axis in self.field.shape if axis is not None)
+            return feature, form, self.field.dtype, step, f"{self.field}", None
         ragged = None in self.field.shape
         values = math.prod(axis for axis in self.field.shape if axis is not None)
         form = form_of(self.field)
@@ -89,6 +96,8 @@ def _column(name: str, column: Column, features: Mapping[str, Feature]) -> Examp
         feature = _unseen(name, column, features)
     dtype = column.dtype or _inferred_dtype(name, feature)
     _check_dtype(name, dtype, feature)
+    if feature.is_list:
+        return ExampleColumn(name, column.feature, Field(dtype, _steps_shape(name, dtype, column, feature)), None, True)
     shape = _inferred_shape(column, feature) if column.shape is None else tuple(column.shape)
     _check_shape(name, dtype, shape, feature)
     field = Field(dtype, shape)
@@ -96,6 +105,27 @@ def _column(name: str, column: Column, features: Mapping[str, Feature]) -> Examp
         raise PlanError(f"columns[{name!r}]: a record that lacks a ragged column has no values; leave the default away")
     default = None if column.default is None else default_bytes(name, field, column.default)
     return ExampleColumn(name, column.feature, field, default)
+
+
+def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tuple[int | None, ...]:
+    """The shape of a list of features: (None,) with a value a step, (None, n) with n of them, (None, None) with any number."""
+    if column.default is not None:
+        raise PlanError(f"columns[{name!r}]: a record that lacks a list has no steps; leave the default away")
+    step: tuple[int | None, ...] = () if feature.most == 1 else (feature.most,)
+    if feature.least != feature.most or feature.most == 0:
+        step = (None,)
+    if column.shape is None:
+        return (None, *step) if dtype not in _TEXTS or step == () else (None, None)
+    shape = tuple(column.shape)
+    values = math.prod(axis or 0 for axis in shape[1:])
+    fits = shape == (None, None) or (None not in shape[1:] and values == feature.least == feature.most)
+    if shape[:1] != (None,) or not fits or (dtype in _TEXTS and shape not in ((None,), (None, None))):
+        found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"
+        raise PlanError(
+            f"columns[{name!r}]: shape {shape} does not fit the list {column.feature!r}, whose steps hold {found} values; "
+            "the first axis is None, for the steps; shape=(None, None) takes any number of values a step"
+        )
+    return shape
 
 
 def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Feature:
@@ -116,7 +146,7 @@ def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Featu
         stacklevel=2,
     )
     kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in _TEXTS else "int64"
-    return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, records=records)
+    return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, is_list=False, records=records)
 
 
 def _inferred_dtype(name: str, feature: Feature) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.errors import PlanError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, ReadRanges
-from penstock.spec import Bytes, Columns, Field, Spans
+from penstock.spec import Bytes, Columns, Field, Ids, Spans
 from penstock.spec import Column as Values
 
 #: Records that are looked at to learn the columns, and how many bytes of them at most.
@@ -44,7 +44,9 @@ class NativeParser(Protocol):
 
 
 def form_of(field: Field) -> str:
-    """How native code gives a column back: "fixed", "ragged", "spans" or "texts"."""
+    """How native code gives a column back: "fixed", "ragged", "spans", "texts" or "nested"."""
+    if field.shape == (None, None):
+        return "nested"
     if field.dtype in ("bytes", "string"):
         return "spans" if field == Field("bytes") else "texts"
     return "ragged" if None in field.shape else "fixed"
@@ -82,10 +84,21 @@ def _finish(column: NativeColumn, part: Any, records: Spans) -> Values:
         return _finish_spans(part, records, column.default)
     if form == "ragged":
         return _finish_ragged(part, column.field)
+    if form == "nested":
+        data, ends, steps, offsets = part
+        values = pa.LargeListArray.from_arrays(pa.array(steps), _values(column.field, data, ends))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
     data, ends, offsets = part
-    kind = pa.large_string() if column.field.dtype == "string" else pa.large_binary()
-    values = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    values = _values(column.field, data, ends)
     return pa.LargeListArray.from_arrays(pa.array(offsets), values) if column.field.shape else values
+
+
+def _values(field: Field, data: Bytes, ends: Ids) -> pa.Array:
+    """Numbers, or the values of bytes that begin at `ends`."""
+    if field.dtype not in ("bytes", "string"):
+        return pa.array(data.view(field.numpy_dtype))
+    kind = pa.large_string() if field.dtype == "string" else pa.large_binary()
+    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:

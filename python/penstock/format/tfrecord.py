@@ -1,7 +1,8 @@
-"""TFRecord files of tf.train.Example (tensorflow/core/example): plain, GZIP or ZLIB.
+"""TFRecord files of tf.train.Example and SequenceExample (tensorflow/core/example): plain, GZIP or ZLIB.
 
 Frames: tensorflow/core/lib/io/record_writer.h. Missing and ragged features follow tf.io.parse_example: a record without the
-feature takes the default, is empty where the column is ragged, and is an error otherwise.
+feature takes the default, is empty where the column is ragged, and is an error otherwise. A SequenceExample's context is like an
+Example; its lists of features are ragged columns, one step after the other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def _index_files(
     )
     return np.zeros_like(counts), counts, length
 
+
+#: Before the name of a list of features where a feature of the context has the same one.
+_LISTS = "feature_lists/"
 
 _FRAMING = Framing(kind="tfrecord", version=1, index=_index_files, packing=kernels.recognise_tfrecord_packing)
 
@@ -66,11 +70,17 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
     manifest = Manifest("tfrecord", shards, index.first_sample, index.offset, index.length, index.unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{shards.path(0)}: no records in {len(shards):,} file(s); write some, or point to others")
-    columns = choose_columns(_features(manifest, read, options), options, shards.path(0))
-    names = list(dict.fromkeys(column.feature for column in columns))
+    features = _features(manifest, read, options)
+    columns = choose_columns(features, options, shards.path(0))
+    plain, lists = (
+        list(dict.fromkeys(column.feature for column in columns if column.is_list == is_list))
+        for is_list in (False, True)
+    )
+    numbers = {name: number for number, name in enumerate([*plain, *lists])}
     parser = kernels.ExampleParser(
-        names,
-        [column.description(names.index(column.feature)) for column in columns],
+        plain,
+        [features[name].name for name in lists],
+        [column.description(numbers[column.feature]) for column in columns],
         verify=options.verify,
         values_limit=options.limits.values,
     )
@@ -86,7 +96,11 @@ def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[st
         )
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    return {row[0]: Feature(*row, records=len(records)) for row in found}
+    features: dict[str, Feature] = {}
+    for row in found:
+        shown = f"{_LISTS}{row[0]}" if row[0] in features else row[0]
+        features[shown] = Feature(*row, records=len(records))
+    return features
 
 
 FORMAT = Format(

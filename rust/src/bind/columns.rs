@@ -25,7 +25,7 @@ pub fn check_outs(rows: usize, row_bytes: impl Iterator<Item = usize>, outs: &[&
 }
 
 /// For each column: None for fixed, (which, offset, length) for spans, (values' bytes, offsets) for ragged,
-/// (bytes, ends, offsets) for texts.
+/// (bytes, ends, offsets) for texts, (bytes, ends, steps, offsets) for nested.
 pub fn filled_columns(py: Python<'_>, filled: Vec<Filled>) -> PyResult<Bound<'_, PyList>> {
     PyList::new(py, filled.into_iter().map(|filled| to_python(py, filled)).collect::<PyResult<Vec<_>>>()?)
 }
@@ -41,6 +41,11 @@ fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>
         }
         Filled::Texts { data, ends, offsets } => {
             (data.into_pyarray(py), ends.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
+        }
+        Filled::Nested { data, ends, steps, offsets } => {
+            let parts =
+                (data.into_pyarray(py), ends.into_pyarray(py), steps.into_pyarray(py), offsets.into_pyarray(py));
+            parts.into_pyobject(py)?.into_any()
         }
     })
 }

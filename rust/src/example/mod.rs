@@ -1,4 +1,4 @@
-//! Batches of serialised `tf.train.Example`s to columns: a bounded walk over the wire bytes of each record that allocates
+//! Batches of serialised `tf.train.Example`s and `SequenceExample`s to columns: a bounded walk over the wire bytes of each record that allocates
 //! nothing, all rows in parallel, numbers stored straight into the batch.
 
 pub mod element;
@@ -7,6 +7,7 @@ pub mod feature;
 pub mod infer;
 pub mod names;
 mod rows;
+mod steps;
 pub mod values;
 pub mod wire;
 
@@ -42,6 +43,28 @@ pub enum Target {
         /// Whether each must be UTF-8.
         text: bool,
     },
+    /// Of a list of features: so many numbers in each step.
+    Steps {
+        /// Their type.
+        dtype: Dtype,
+        /// How many.
+        values: usize,
+    },
+    /// Of a list of features: one value of bytes in each step.
+    StepTexts {
+        /// Whether each must be UTF-8.
+        text: bool,
+    },
+    /// Of a list of features: any number of numbers in each step.
+    Nested {
+        /// Their type.
+        dtype: Dtype,
+    },
+    /// Of a list of features: any number of values of bytes in each step.
+    NestedTexts {
+        /// Whether each must be UTF-8.
+        text: bool,
+    },
 }
 
 impl Target {
@@ -50,9 +73,10 @@ impl Target {
     pub const fn form(&self) -> Form {
         match *self {
             Self::Fixed { dtype, values } => Form::Fixed { row_bytes: values * dtype.size() },
-            Self::Ragged { .. } => Form::Ragged,
+            Self::Ragged { .. } | Self::Steps { .. } => Form::Ragged,
             Self::Spans => Form::Spans,
-            Self::Texts { .. } => Form::Texts,
+            Self::Texts { .. } | Self::StepTexts { .. } => Form::Texts,
+            Self::Nested { .. } | Self::NestedTexts { .. } => Form::Nested,
         }
     }
 }
@@ -60,7 +84,7 @@ impl Target {
 /// One wanted column.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Which of the parser's features it is made of.
+    /// Which of the parser's features it is made of; the lists of features follow the plain ones.
     pub feature: usize,
     /// What it becomes.
     pub target: Target,
@@ -73,20 +97,30 @@ pub struct Column {
 /// Makes columns of records; made once, used for every batch.
 #[derive(Debug)]
 pub struct Parser {
+    /// The names of plain features, then of lists of features.
     features: Vec<String>,
-    names: Names,
+    plain: Names,
+    lists: Names,
     columns: Vec<Column>,
     verify: bool,
     values_limit: usize,
 }
 
 impl Parser {
-    /// `features` are different names; `columns` refer to them. `verify` checks each record's data against its checksum.
+    /// `plain` and `lists` are different names each; `columns` refer to them. `verify` checks each record's data against its checksum.
     /// `values_limit` bounds the values of one feature in one record.
     #[must_use]
-    pub fn new(features: Vec<String>, columns: Vec<Column>, verify: bool, values_limit: usize) -> Self {
-        let names = Names::new(features.iter().map(String::as_str));
-        Self { features, names, columns, verify, values_limit }
+    pub fn new(
+        plain: Vec<String>,
+        lists: Vec<String>,
+        columns: Vec<Column>,
+        verify: bool,
+        values_limit: usize,
+    ) -> Self {
+        let names = |texts: &[String]| Names::new(texts.iter().map(String::as_str));
+        let (plain_names, list_names) = (names(&plain), names(&lists));
+        let features = [plain, lists].concat();
+        Self { features, plain: plain_names, lists: list_names, columns, verify, values_limit }
     }
 
     /// The columns in their order.

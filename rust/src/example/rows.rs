@@ -1,9 +1,9 @@
 //! A chunk of rows: what one task of the pool does.
 
 use super::fault::Fault;
-use super::feature::{Found, Kind, find};
+use super::feature::{Found, Kind, find, find_lists};
 use super::wire::Part;
-use super::{Column, Parser, Target, values};
+use super::{Column, Parser, Target, steps, values};
 use crate::columns::{Chunk, Gathered, Records, RowFailure};
 use crate::crc32c;
 use crate::framing::tfrecord::{FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES};
@@ -24,8 +24,9 @@ struct Record<'a> {
 /// Fills a chunk's part of the outputs and gathers the rest.
 pub fn parse(parser: &Parser, records: Records<'_>, mut chunk: Chunk<'_>) -> Result<Vec<Gathered>, RowFailure> {
     let mut gathered: Vec<Gathered> = parser.columns.iter().map(|_| Gathered::default()).collect();
-    let mut found = vec![Found::default(); parser.names.len()];
-    let mut order = Vec::new();
+    let mut found = vec![Found::default(); parser.plain.len()];
+    let mut lists = vec![Part::default(); parser.lists.len()];
+    let (mut order, mut list_order) = (Vec::new(), Vec::new());
     for row in chunk.rows.clone() {
         if row + ROWS_AHEAD < chunk.rows.end {
             ask_for(records, row + ROWS_AHEAD);
@@ -33,12 +34,18 @@ pub fn parse(parser: &Parser, records: Records<'_>, mut chunk: Chunk<'_>) -> Res
         let start = records.offset[row] as usize;
         let tell = |column: Option<usize>, fault: Fault| tell(parser, row, column, fault, start);
         let (bytes, body) = body(records, row, parser.verify).map_err(|fault| tell(None, fault))?;
-        find(bytes, body, &parser.names, &mut order, &mut found).map_err(|fault| tell(None, fault))?;
+        find(bytes, body, &parser.plain, &mut order, &mut found).map_err(|fault| tell(None, fault))?;
+        if !lists.is_empty() {
+            find_lists(bytes, body, &parser.lists, &mut list_order, &mut lists).map_err(|fault| tell(None, fault))?;
+        }
         let record = Record { bytes, which: records.which[row], start: row - chunk.rows.start };
         for (number, column) in parser.columns.iter().enumerate() {
             let (out, gathered) = (&mut *chunk.outs[number], &mut gathered[number]);
-            store(&record, &found[column.feature], column, parser.values_limit, out, gathered)
-                .map_err(|fault| tell(Some(number), fault))?;
+            match column.feature.checked_sub(found.len()) {
+                Some(list) => steps::store(bytes, lists[list], &column.target, parser.values_limit, gathered),
+                None => store(&record, &found[column.feature], column, parser.values_limit, out, gathered),
+            }
+            .map_err(|fault| tell(Some(number), fault))?;
         }
     }
     Ok(gathered)
@@ -125,6 +132,9 @@ fn store(
         }
         Target::Spans => store_span(record, found, column, gathered),
         Target::Texts { values, text } => store_texts(bytes, found, column, (values, text, limit), gathered),
+        Target::Steps { .. } | Target::StepTexts { .. } | Target::Nested { .. } | Target::NestedTexts { .. } => {
+            Err(Fault::Kind { found: found.kind })
+        }
     }
 }
 

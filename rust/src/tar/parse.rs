@@ -86,7 +86,7 @@ pub struct Parser {
 const ROWS_AHEAD: usize = 4;
 
 /// What was found, and what to do.
-type Fault = (String, &'static str);
+pub type Fault = (String, &'static str);
 
 impl Found {
     /// The member's bytes; None if the sample has no such member.
@@ -285,7 +285,7 @@ const CHANGED: &str = "the file changed after it was indexed, or is damaged: ind
 ///
 /// # Errors
 /// What was found, and what to do, if the record is damaged.
-pub fn members(mut record: &[u8]) -> Result<Vec<(String, usize, usize)>, (String, &'static str)> {
+pub fn members(mut record: &[u8]) -> Result<Vec<(String, usize, usize)>, Fault> {
     let (mut walk, mut found) = (Walk::part(), Vec::new());
     while let Some(member) = walk.next(&mut record).map_err(in_words)? {
         if let Some((_, extension)) = split(member.name).filter(|_| member.is_file) {
