@@ -1,14 +1,16 @@
 """Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
 
-What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow. The
+What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow and NumPy. The
 hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (image_decode/gif-frame-beyond-screen), are left as they are.
 """
 
 from __future__ import annotations
 
 import io
+import tarfile
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 GOLDEN = Path("tests/golden")
@@ -78,6 +80,24 @@ def frames(path: Path, limit: int) -> list[bytes]:
     return found
 
 
+def archives() -> dict[str, bytes]:
+    """A sample of a golden archive of every kind, with its end."""
+    found = {}
+    for name in ("plain", "gnu", "posix", "v7", "ustar"):
+        data = (GOLDEN / "webdataset" / f"{name}.tar").read_bytes()
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            members = archive.getmembers()[:5]
+        found[f"golden-{name}"] = data[: members[-1].offset] + bytes(1024)
+    for kind, array in {
+        "int16": np.arange(6, dtype="<i2").reshape(2, 3),
+        "float32": np.zeros((3, 2), ">f4", "F"),
+    }.items():
+        out = io.BytesIO()
+        np.save(out, array)
+        found[f"npy-{kind}"] = out.getvalue()
+    return found
+
+
 def write(target: str, seeds: dict[str, bytes]) -> None:
     """One file an input."""
     (SEEDS / target).mkdir(parents=True, exist_ok=True)
@@ -92,6 +112,7 @@ def main() -> None:
     write("jpeg_scan", {name: data + SCAN_CHOICE for name, data in files.items()})
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
     write("image_decode", pictures())
+    write("tar_samples", archives())
     for name in ("dense", "docs", "missing", "ragged", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:

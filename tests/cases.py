@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import penstock as ps
 from conftest import jpeg
-from format import shards, tfrecords
+from format import shards, tars, tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -198,6 +198,19 @@ def mds(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(str(root))
 
 
+def archives(samples: int, root: Path | None) -> ps.Dataset:
+    """Tar archives of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        files = [
+            (f"{number:05d}.{kind}", content)
+            for number in rows.tolist()
+            for kind, content in {"id": b"%d" % number, "txt": b"text", "npy": tars.npy(np.arange(number % 4))}.items()
+        ]
+        tars.write(root / f"{shard}.tar", files)
+    return ps.read(f"{root}/*.tar")
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
 
@@ -223,6 +236,7 @@ def sql(samples: int, root: Path | None) -> ps.Dataset:
 
 
 SOURCES = {
+    "archives": archives,
     "arrays": arrays,
     "blocks": blocks,
     "folder": folder,

@@ -10,6 +10,7 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "ImageProgram",
+    "TarParser",
     "WorkProgress",
     "__version__",
     "copy_fields",
@@ -17,20 +18,25 @@ __all__ = [
     "gather_rows",
     "image_info",
     "index_recordio",
+    "index_tar_samples",
     "index_tfrecords",
     "infer_examples",
     "is_recordio",
+    "is_tar",
     "is_tfrecord",
     "join_spans",
     "jpeg_entry_points",
     "list_elements",
     "mix",
+    "npy_header",
     "pick_rows",
     "read_ranges",
+    "recognise_tar_packing",
     "recognise_tfrecord_packing",
     "recordio_payloads",
     "split_fields",
     "stat_files",
+    "tar_sample_members",
     "unpack_files_once",
     "walk_files",
 ]
@@ -134,15 +140,17 @@ class WorkProgress:
 
 @final
 class ExampleParser:
-    """Columns of tf.train.Examples.
+    """Columns of tf.train.Examples and SequenceExamples.
 
     A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
-    (multiples of that many), "spans", "texts" (that many, -1: any number).
+    (multiples of that many), "spans", "texts" (that many, -1: any number); of lists of features, whose numbers follow those
+    of features, "steps" (that many in each step) and "nested" (any number in each step).
     """
 
     def __new__(
         cls,
         features: Sequence[str],
+        lists: Sequence[str],
         columns: Sequence[tuple[int, str, str, int, str, bytes | None]],
         *,
         verify: bool,
@@ -177,7 +185,41 @@ def index_tfrecords(
 ) -> tuple[_Ids, _Ids]: ...
 def infer_examples(
     buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
-) -> list[tuple[str, str, bool, int, int, int]]: ...
+) -> list[tuple[str, str, bool, int, int, int, bool]]: ...
+
+# tar
+
+@final
+class TarParser:
+    """Columns of samples in tar archives.
+
+    A column is (extensions, form, dtype, shape with -1 for what varies, expected, default); forms: "spans", "texts", "key",
+    "number", "array".
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[tuple[Sequence[str], str, str, Sequence[int], str, bytes | None]],
+        *,
+        values_limit: int,
+    ) -> TarParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes | None],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+def is_tar(head: bytes) -> bool: ...
+def recognise_tar_packing(paths: Sequence[str], threads: int) -> _Ids: ...
+def index_tar_samples(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids, _Ids]: ...
+def tar_sample_members(record: bytes) -> list[tuple[str, int, int]]: ...
+def npy_header(file: bytes) -> tuple[str, list[int]]: ...
 
 # image
 

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod columns;
 pub mod crc32c;
 pub mod example;
 pub mod fields;
@@ -20,3 +21,4 @@ pub mod permute;
 pub mod pick;
 pub mod pool;
 mod prefetch;
+pub mod tar;

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from format import shards, tfrecords
+from format import shards, tars, tfrecords
 from penstock.format.protocol import Source
 from penstock.spec import Columns, Spans
 
@@ -41,7 +41,8 @@ class Small:
 
     make(folder): writes the dataset and returns the file to damage; at most a few KB, so that every byte matters. where: what
     `ps.read` gets, of that file. options: further arguments of `ps.read`. sees: "all" if damage is told or does no harm,
-    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error, "prefix" if a file cut between
+    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error
+    or loses nothing, "prefix" if a file cut between
     records is one of fewer records. hostile: contents of the file that must be refused, by name.
     """
 
@@ -191,6 +192,40 @@ def folder_of(victim: Path) -> str:
     return str(victim.parent)
 
 
+def make_webdataset(folder: Path) -> Path:
+    files = [(f"{row}.{kind}", f"{row}{kind}".encode() * row) for row in range(4) for kind in ("jpg", "json")]
+    numbers = [(f"{row}.npy", tars.npy(np.arange(row, dtype=np.int16))) for row in range(4)]
+    return tars.write(folder / "small.tar", sorted(files + numbers))
+
+
+def hostile_archives() -> dict[str, bytes]:
+    def stating(field: bytes) -> bytes:
+        header = tars.member("000.cls")
+        return tars.with_sum(header[:124] + field + header[136:]) + bytes(2048)
+
+    def extended(kind: bytes, content: bytes, size: int | None = None) -> bytes:
+        header = tars.member("x", kind, size=len(content) if size is None else size)
+        return header + content.ljust(-(-len(content) // 512) * 512, b"\0") + tars.member("0.cls") + bytes(1024)
+
+    return {
+        "a size of 2^63": stating(b"\x80\0\0\0\x80" + bytes(7)),
+        "a size of 2^64 - 1": stating(b"\x80\0\0\0" + b"\xff" * 8),
+        "a size beyond 2^64": stating(b"\x80\0\0\x01" + bytes(8)),
+        "a negative size": stating(b"\xff" * 12),
+        "a size that is no number": stating(b"99999999999\0"),
+        "a size that is as long as it can be": stating(b"777777777777"),
+        "a name without an end": extended(b"L", b"x" * 512, 1 << 30),
+        "a name of gigabytes": extended(b"L", b"", 7 << 30),
+        "an extended header of gigabytes": extended(b"x", b"", 7 << 30),
+        "an extended header with a length that lies": extended(b"x", b"99999 path=a\n"),
+        "an extended header with a size of 2^63": extended(b"x", b"28 size=9223372036854775808\n"),
+        "a sparse member": extended(b"x", b"22 GNU.sparse.major=1\n"),
+        "a name for all members": extended(b"g", b"10 path=a\n"),
+        "nothing but long names": tars.member("x", b"L", size=1) + b"x" * 512,
+        "a header of ones": b"\xff" * 2048,
+    }
+
+
 SMALL = [
     Small(
         name="tfrecord",
@@ -205,4 +240,5 @@ SMALL = [
     Small(name="mds index", make=make_mds_index, where=folder_of),
     Small(name="litdata", make=make_litdata, where=folder_of),
     Small(name="litdata rows", make=make_litdata_rows, where=folder_of),
+    Small(name="webdataset", make=make_webdataset, hostile=hostile_archives),
 ]

@@ -7,11 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import image_folder, litdata, mds, recordio, tfrecord
+from penstock.format import image_folder, litdata, mds, recordio, tfrecord, webdataset
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT, recordio.FORMAT, mds.FORMAT, litdata.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    image_folder.FORMAT,
+    tfrecord.FORMAT,
+    recordio.FORMAT,
+    mds.FORMAT,
+    litdata.FORMAT,
+    webdataset.FORMAT,
+)
 
 _HEAD_BYTES = 512
 

@@ -5,6 +5,7 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod columns;
 mod entry_points;
 mod fields;
 mod files;
@@ -14,6 +15,7 @@ mod order;
 mod pick;
 mod progress;
 mod recordio;
+mod tar;
 mod tfrecord;
 mod trouble;
 
@@ -59,5 +61,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     pick::register(module)?;
     progress::register(module)?;
     recordio::register(module)?;
+    tar::register(module)?;
     tfrecord::register(module)
 }

@@ -28,7 +28,7 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    fn add(&self, bytes: u64) -> Result<(), Trouble> {
+    pub(crate) fn add(&self, bytes: u64) -> Result<(), Trouble> {
         self.done.fetch_add(bytes, Ordering::Relaxed);
         if self.stopped.load(Ordering::Relaxed) { Err(Trouble::Stopped) } else { Ok(()) }
     }
@@ -62,7 +62,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Data { place: place.into(), found: found.into(), remedy: remedy.into() }
     }
 }
@@ -81,7 +81,7 @@ pub struct FileTrouble {
 ///
 /// # Errors
 /// Of all files that failed, the one with the lowest number.
-fn for_each_file<T: Send>(
+pub(crate) fn for_each_file<T: Send>(
     files: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T, Trouble> + Sync,

@@ -12,6 +12,8 @@ use super::tfrecord::{HEADER_BYTES, data_length};
 use super::{FileTrouble, Progress, Trouble, for_each_file};
 
 const STEP_BYTES: usize = 1 << 20;
+/// Bytes by which a packing is recognised.
+const START_BYTES: usize = 512;
 
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,14 +57,18 @@ fn is_multiple_of_31(first: u8, second: u8) -> bool {
     (u16::from(first) << 8 | u16::from(second)) % 31 == 0
 }
 
-/// [`recognise`] for many files.
+/// How files are packed, from their first bytes (512 at most) by `recognise`.
 ///
 /// # Errors
 /// Of the first file that cannot be read.
-pub fn recognise_files<P: AsRef<Path> + Sync>(files: &[P], threads: usize) -> Result<Vec<Packing>, FileTrouble> {
+pub fn recognise_files<P: AsRef<Path> + Sync>(
+    files: &[P],
+    threads: usize,
+    recognise: impl Fn(&[u8]) -> Packing + Sync,
+) -> Result<Vec<Packing>, FileTrouble> {
     for_each_file(files.len(), threads, |file| {
-        let mut start = Vec::with_capacity(HEADER_BYTES);
-        File::open(&files[file])?.take(HEADER_BYTES as u64).read_to_end(&mut start)?;
+        let mut start = Vec::with_capacity(START_BYTES);
+        File::open(&files[file])?.take(START_BYTES as u64).read_to_end(&mut start)?;
         Ok(recognise(&start))
     })
 }
