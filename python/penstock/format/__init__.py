@@ -7,11 +7,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import image_folder, tfrecord
+from penstock.format import hdf5, image_folder, lmdb, media_folder, npy, npz, tfrecord, tokens, zarr
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    image_folder.FORMAT,
+    media_folder.AUDIO,
+    media_folder.VIDEO,
+    tfrecord.FORMAT,
+    lmdb.FORMAT,
+    npy.FORMAT,
+    npz.FORMAT,
+    hdf5.FORMAT,
+    zarr.FORMAT,
+    tokens.FORMAT,
+)
 
 _HEAD_BYTES = 512
 

@@ -9,11 +9,13 @@ mod entry_points;
 mod files;
 mod gather;
 mod image;
+mod lmdb;
 mod order;
 mod pick;
 mod progress;
 mod tfrecord;
 mod trouble;
+mod windows;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -52,8 +54,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
+    lmdb::register(module)?;
     order::register(module)?;
     pick::register(module)?;
     progress::register(module)?;
-    tfrecord::register(module)
+    tfrecord::register(module)?;
+    windows::register(module)
 }
