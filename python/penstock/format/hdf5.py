@@ -6,7 +6,9 @@ ever opened: links to other files, external storage and virtual datasets are ref
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,12 @@ _MAGIC = b"\x89HDF\r\n\x1a\n"
 _OBJECTS = 100_000
 #: Bytes of unpacked chunks that h5py keeps for each dataset: a block's edges lie inside chunks.
 _CHUNK_CACHE_BYTES = 16 << 20
+#: Files that stay open.
+_OPEN_FILES = 64
+
+_INSTEAD = (
+    "no file but those that were listed is opened: copy the values into this one, or choose others with columns=[…]"
+)
 
 
 @dataclass(frozen=True)
@@ -51,18 +59,19 @@ def open_hdf5(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays |
     if not is_local(shards):
         raise SourceError(f"{shards.path(0)}: HDF5 is read from local or mounted paths; copy or mount it")
     files = Files(shards)
-    first = _looked_at(files, 0, options)
+    try:
+        return _opened(files, options)
+    finally:
+        files.close()  # what is mapped needs it no more, and what failed must not keep others from writing
+
+
+def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
+    shards, first = files.shards, _looked_at(files, 0, options)
     columns = choose_arrays(first.arrays, options, shards.path(0))
     names = {column.array: first.paths[column.array] for column in columns.values()}
-    facts = [{name: _facts(files.dataset(shard, path)) for name, path in names.items()} for shard in range(len(shards))]
+    facts = [{name: files.facts(shard, path) for name, path in names.items()} for shard in range(len(shards))]
     for shard, found in enumerate(facts):
-        for name, one in found.items():
-            check_alike(facts[0][name], one, name, (shards.path(0), shards.path(shard)))
-            check_bounded(one, name, options, shards.path(shard))
-        if len({one.shape[0] for one in found.values()}) > 1:
-            raise DataError(
-                f"{shards.path(shard)}: datasets differ in length, unlike in {shards.path(0)}; write it again"
-            )
+        _check_shard(shards, shard, found, facts[0], options)
     rows = [next(iter(found.values())).shape[0] for found in facts]
     manifest = Manifest("hdf5", shards, np.cumsum([0, *rows], dtype=np.int64))
     placed = _placed(files, columns, names, facts[0])
@@ -75,46 +84,73 @@ def open_hdf5(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays |
     return SlicedArrays(manifest, columns, block_rows(list(facts[0].values()), sum(rows) // len(rows)), read)
 
 
+def _check_shard(
+    shards: Shards, shard: int, found: Mapping[str, ArrayFacts], first: Mapping[str, ArrayFacts], options: Options
+) -> None:
+    for name, one in found.items():
+        check_alike(first[name], one, name, (shards.path(0), shards.path(shard)))
+        check_bounded(one, name, options, shards.path(shard))
+    if len({one.shape[0] for one in found.values()}) > 1:
+        raise DataError(f"{shards.path(shard)}: datasets differ in length, unlike in {shards.path(0)}; write it again")
+
+
 class Files:
-    """Open files: each is opened when it is first needed, once."""
+    """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
-        self._open: dict[int, Any] = {}
-        self._lock = threading.Lock()
+        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.RLock()
 
     def file(self, shard: int) -> Any:
-        """The open file; DataError for one that h5py cannot open."""
+        """The open file; DataError for one that h5py cannot open, or that was changed."""
         path = self.shards.path(shard)
-        with self._lock:
-            if shard not in self._open:
-                try:
-                    self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
-                except (OSError, RuntimeError, ValueError, KeyError) as error:
-                    raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
-            return self._open[shard]
+        if shard not in self._open:
+            if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
+                raise DataError(
+                    f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
+                )
+            try:
+                self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+            except (OSError, RuntimeError, ValueError, KeyError) as error:
+                raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(shard)
+        return self._open[shard]
 
     def dataset(self, shard: int, path: str) -> Any:
         """A dataset that lies in the file itself; DataError where it is not there, or its values lie elsewhere."""
-        where, group = self.shards.path(shard), self.file(shard)
-        *folders, name = path.split("/")
+        where = self.shards.path(shard)
+        group = self.file(shard)
         try:
-            for folder in folders:
-                group = _hard(group, folder, where)
-            dataset = _hard(group, name, where)
-            outside = "virtual" if dataset.is_virtual else "stored outside the file" if dataset.external else ""
-        except (KeyError, AttributeError, RuntimeError, OSError, ValueError) as error:
+            for name in path.split("/"):
+                link = group.get(name, getlink=True)
+                if not isinstance(link, _h5py().HardLink):
+                    raise DataError(f"{where}: {_told(group, name, link)}; {_INSTEAD}")
+                group = group[name]
+            if reason := _elsewhere(group):
+                raise DataError(f"{where}: {reason}; {_INSTEAD}")
+        except (KeyError, AttributeError, RuntimeError, OSError, TypeError) as error:
             raise DataError(f"{where}: no dataset /{path} can be opened ({error}); write the file again") from None
-        if outside:
-            raise DataError(
-                f"{where}: /{path} is {outside}, and no file but those that were listed is opened; copy its values into it"
-            )
-        return dataset
+        return group
+
+    def facts(self, shard: int, path: str) -> ArrayFacts:
+        """What a dataset is."""
+        with self._lock:
+            return _facts(self.dataset(shard, path))
 
     def rows(self, shard: int, path: str, first: int, count: int) -> npt.NDArray[Any]:
         """Rows of a dataset."""
-        values: npt.NDArray[Any] = self.dataset(shard, path)[first : first + count]
-        return values
+        with self._lock:
+            values: npt.NDArray[Any] = self.dataset(shard, path)[first : first + count]
+            return values
+
+    def close(self) -> None:
+        """Closes all files; the next need opens them again."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
 
 
 def _h5py() -> Any:
@@ -127,14 +163,11 @@ def _h5py() -> Any:
     return h5py
 
 
-def _hard(group: Any, name: str, where: str) -> Any:
-    """A member of a group that is no link to elsewhere."""
-    link = group.get(name, getlink=True)
-    if not isinstance(link, _h5py().HardLink):
-        raise DataError(
-            f"{where}: {_told(group, name, link)}; copy what it leads to into the file, or choose others with columns=[…]"
-        )
-    return group[name]
+def _elsewhere(dataset: Any) -> str:
+    """Why a dataset's values are not in the file; "" if they are."""
+    if dataset.is_virtual:
+        return f"{dataset.name} is virtual: its values lie in other datasets, perhaps of other files"
+    return f"{dataset.name} is stored in other files" if dataset.external else ""
 
 
 def _told(group: Any, name: str, link: Any) -> str:
@@ -151,35 +184,32 @@ def _looked_at(files: Files, shard: int, options: Options) -> _File:
     keys = options.own.get("keys") or [""]
     below = tuple(key.strip("/") for key in ([keys] if isinstance(keys, str) else keys))
     arrays, paths, refused = {}, {}, {}
+    where = files.shards.path(shard)
     try:
-        for path, found in _walk(files.file(shard), h5py):
+        for path, reason in _walk(files.file(shard), h5py):
             if not any(path == key or path.startswith(f"{key}/" if key else "") for key in below):
                 continue
             name = path.replace("/", ".")
-            if isinstance(found, str):
-                refused[name] = found
+            if reason:
+                refused[name] = reason
             else:
-                arrays[name], paths[name] = _facts(files.dataset(shard, path)), path
+                arrays[name], paths[name] = files.facts(shard, path), path
     except (RuntimeError, OSError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{files.file(shard).filename}: damaged ({error}); write it again") from None
+        raise DataError(f"{where}: damaged ({error}); write it again") from None
     asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
     wanted = None if asked is None else {one.feature if isinstance(one, Column) else one for one in asked}
     for name, reason in refused.items():
         if wanted is None or any(f"{one}.".startswith(f"{name}.") for one in wanted):
-            raise DataError(
-                f"{files.file(shard).filename}: {reason}; copy what it leads to into the file, or choose others with columns=[…]"
-            )
+            raise DataError(f"{where}: {reason}; {_INSTEAD}")
     if not arrays:
-        raise SourceError(
-            f"{files.file(shard).filename}: no datasets" + (f" below {', '.join(below)}" if any(below) else "")
-        )
+        raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))
     return _File(arrays, paths, refused)
 
 
-def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, Any]]:
-    """Every dataset by its path, and for every link to elsewhere what it leads to."""
+def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, str]]:
+    """Every dataset by its path, with ""; and what leads to elsewhere, with where that is."""
     seen, open_groups, objects = set(), [("", file)], 0
     while open_groups:
         prefix, group = open_groups.pop()
@@ -197,7 +227,7 @@ def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, Any]]:
             elif isinstance(found := group[name], h5py.Group):
                 open_groups.append((f"{prefix}{name}/", found))
             elif isinstance(found, h5py.Dataset):
-                yield prefix + name, found
+                yield prefix + name, _elsewhere(found)
 
 
 def _facts(dataset: Any) -> ArrayFacts:

@@ -118,7 +118,9 @@ def check_alike(first: ArrayFacts, other: ArrayFacts, name: str, where: tuple[st
 
 
 def check_bounded(facts: ArrayFacts, name: str, options: Options, where: str) -> None:
-    """DataError for a row or a chunk that is larger than a record may be."""
+    """DataError for a row or a chunk that is larger than a record may be, and for more rows than can be counted."""
+    if facts.shape[0] >= 1 << 62:
+        raise DataError(f"{where}: {name} says that it has {facts.shape[0]:,} rows; it is damaged, write it again")
     for what, shape in (("a row", facts.row_shape), ("a chunk", facts.chunk or ())):
         size = math.prod(shape) * facts.dtype.itemsize
         if size > options.limits.record_bytes:
