@@ -279,6 +279,9 @@ FORMAT = Format(
     name="hdf5",
     suffixes=(".h5", ".hdf5", ".he5", ".hdf"),
     matches=lambda head: head.startswith(_MAGIC),
+    access="with its chunk; in memory (mapped) where the file holds plain numbers",
+    detects="what h5py sees: a cut file, checksums where the file has them (fletcher32), packed chunks",
+    extra="hdf5",
     options={"keys": "groups or datasets to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
     open=open_hdf5,
 )

@@ -114,6 +114,8 @@ FORMAT = Format(
     suffixes=(".mdb", ".lmdb"),
     claims=_claims,
     matches=lambda head: head[16:24] == _MAGIC,
+    access="by its own bytes",
+    detects="damage to the tree, truncation of what it holds; not to values",
     options={"database": "the name of a named database; without it the unnamed one, or the only one"},
     open=open_lmdb,
 )

@@ -22,13 +22,14 @@ from penstock.spec import Columns, Field, Ids, Spans, Spec
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What a folder holds. column: the name of the bytes; what: the folder in messages; matches: as in `Format`."""
+    """What a folder holds. column: the name of the bytes; what: the folder in messages; matches, detects: as in `Format`."""
 
     format: str
     column: str
     what: str
     suffixes: tuple[str, ...]
     matches: Callable[[bytes], bool]
+    detects: str
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -70,7 +71,14 @@ def folder_format(kind: Kind) -> Format:
     def open_folder(shards: Shards, _: ReadRanges, options: Options) -> MediaFolder:
         return open_media_folder(shards, options, kind)
 
-    return Format(name=kind.format, suffixes=kind.suffixes, matches=kind.matches, open=open_folder)
+    return Format(
+        name=kind.format,
+        suffixes=kind.suffixes,
+        matches=kind.matches,
+        access="one file",
+        detects=kind.detects,
+        open=open_folder,
+    )
 
 
 def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFolder:
@@ -129,6 +137,7 @@ AUDIO = folder_format(
         what="a folder of sound",
         suffixes=(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
         matches=_is_sound,
+        detects="what its decoder sees",
     )
 )
 
@@ -139,5 +148,6 @@ VIDEO = folder_format(
         what="a folder of films",
         suffixes=(".mp4", ".mkv", ".webm", ".avi", ".mov"),
         matches=_is_film,
+        detects="what its decoder sees",
     )
 )

@@ -151,5 +151,7 @@ FORMAT = Format(
     name="npy",
     suffixes=(".npy",),
     matches=lambda head: head.startswith(MAGIC),
+    access="in memory (mapped), elsewhere by its own bytes",
+    detects="another size than the header says",
     open=open_npy,
 )

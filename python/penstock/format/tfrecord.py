@@ -124,5 +124,7 @@ FORMAT = Format(
     name="tfrecord",
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfrecord.gz", ".tfrecords.gz", ".tfrec.gz"),
     matches=kernels.is_tfrecord,
+    access="by its own bytes",
+    detects="any flipped bit (two CRC-32C a record), truncation",
     open=open_tfrecord,
 )

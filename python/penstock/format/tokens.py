@@ -148,6 +148,8 @@ FORMAT = Format(
     name="tokens",
     matches=is_llmc,
     claims=_claims,
+    access="in memory (mapped), elsewhere by its own bytes",
+    detects="sizes that do not fit the dtype, the header or Megatron's index",
     options={
         "window": "tokens of a sample (needed), for example 2049",
         "stride": "tokens from one window's first to the next one's; the window's length unless given",

@@ -139,6 +139,9 @@ def _claims(shards: Shards) -> bool:
 FORMAT = Format(
     name="zarr",
     claims=_claims,
+    access="with its chunk",
+    detects="what the codecs see; not a missing chunk, which is the fill value",
+    extra="zarr",
     options={"keys": "groups or arrays to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
     open=open_zarr,
 )

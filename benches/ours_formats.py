@@ -1,0 +1,41 @@
+"""Penstock's side of the workloads that compare readers of a format: `ps.read`, nothing tuned."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
+
+import numpy as np
+from common import BATCH, Feed, endless
+
+import penstock as ps
+from tokens import token_file
+from work import WINDOW, Data
+
+
+def tokens(data: Data) -> Feed:
+    """A plain file of tokens, every window at a place of its own."""
+    windows = ps.read(token_file(data), format="tokens", dtype="uint16", window=WINDOW)
+    loader = ps.Loader(windows.shuffle(seed=0, mode="global").batch(BATCH["tokens"], drop_last=True), to="numpy")
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch["tokens"], settings={"format": "flat file"})
+
+
+def copies(data: Data) -> Feed:
+    """No loader at all: NumPy copies the same bytes, in order, into buffers that it uses again; what memory allows."""
+    stored = np.fromfile(token_file(data), dtype=np.uint16)
+    rows = BATCH["tokens"]
+    windows = stored[: len(stored) // (rows * WINDOW) * rows * WINDOW].reshape(-1, rows, WINDOW)
+    buffers = np.empty((8, rows, WINDOW), dtype=np.uint16)
+
+    def batches() -> Iterator[np.ndarray]:
+        for number, part in enumerate(windows):
+            np.copyto(buffers[number % len(buffers)], part)
+            yield buffers[number % len(buffers)]
+
+    return Feed(batches=endless(batches), column=lambda batch: batch, note="no loader: NumPy copies, in order")
+
+
+FEEDS = {"tokens": {"exact": tokens, "memcpy": copies}}
