@@ -12,7 +12,9 @@ WINDOW_BLOCKS = 2
 def default_block_rows(samples: int, size_bytes: int, shards: int) -> int:
     """Samples that make a block: about 1 MiB, but never more than a shard holds; 1 for what has no shards (memory).
 
-    Whether files are mapped or read by ranges makes no difference to it. default_block_rows(10_000, 10_000 * 100_000, 10) == 10
+    Whether files are mapped or read by ranges makes no difference.
+
+    default_block_rows(10_000, 10_000 * 100_000, 10) == 10
     """
     if samples == 0 or shards == 0:
         return 1
