@@ -8,8 +8,10 @@ use crate::prefetch::prefetch;
 
 /// Bytes that one task of the pool copies: enough to make handing it over cheap, few enough for small batches to be shared.
 const BYTES_PER_TASK: usize = 1 << 17;
-/// The first bytes of the next row, asked for while this one is copied: the processor itself does not look beyond a page.
-const AHEAD_BYTES: usize = 1 << 9;
+/// Bytes of the next row that are asked for while this one is copied, where it begins and where its second page does: the
+/// processor itself does not look beyond a page, nor at another place.
+const AHEAD_BYTES: usize = 512;
+const PAGE_BYTES: usize = 4096;
 
 /// Writes a stored row to its place; both are whole numbers of values.
 type Convert = fn(&[u8], &mut [u8]);
@@ -101,6 +103,14 @@ fn widen<const FROM: usize, const TO: usize>(stored: &[u8], out: &mut [u8], one:
     }
 }
 
+/// Has the beginning of a row, and of its second page, fetched.
+fn ask_for(row: &[u8]) {
+    let second = PAGE_BYTES - row.as_ptr().addr() % PAGE_BYTES;
+    for part in [row, row.get(second..).unwrap_or_default()] {
+        prefetch(&part[..part.len().min(AHEAD_BYTES)]);
+    }
+}
+
 /// Copies the `row_bytes` bytes from byte `start[i]` of `part(which[i])` to place i of `out`, converted.
 ///
 /// # Errors
@@ -129,7 +139,7 @@ pub fn copy_windows<'a>(
             let mut rows = which.iter().zip(start).zip(out.chunks_exact_mut(width));
             let bad = rows.position(|((&number, &first), place)| {
                 if let Some(bytes) = next.next().and_then(|(&number, &first)| window(number, first)) {
-                    prefetch(&bytes[..bytes.len().min(AHEAD_BYTES)]);
+                    ask_for(bytes);
                 }
                 window(number, first).map(|bytes| (conversion.convert)(bytes, place)).is_none()
             });
