@@ -9,20 +9,31 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256}
+BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
     "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
     "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
+    "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "mds": "samples/s", "recordio": "samples/s"}
+UNITS = {
+    "a": "images/s",
+    "b": "records/s",
+    "c": "samples/s",
+    "mds": "samples/s",
+    "recordio": "samples/s",
+    "tokens": "windows/s",
+}
 
 FLOATS = 32
 INTS = 16
 FORMAT_SAMPLES = 60_000
 TINY_SAMPLES = 10_000_000
+#: 400 MB of tokens, more than a processor's caches hold.
+TOKENS = 200_000_000
+WINDOW = 2_049
 TINY_SAMPLES_IN_FILES = 1_000_000
 
 

@@ -113,6 +113,8 @@ def main() -> None:
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
     write("image_decode", pictures())
     write("tar_samples", archives())
+    databases = ("empty", "named", "several")
+    write("lmdb_walk", {name: (GOLDEN / "lmdb" / name / "data.mdb").read_bytes() for name in databases})
     for name in ("dense", "docs", "missing", "ragged", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:

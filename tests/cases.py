@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
+import lmdb
 import numpy as np
 import pyarrow as pa
+import zarr
 
 import penstock as ps
 from conftest import jpeg
@@ -211,6 +214,55 @@ def archives(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tar")
 
 
+def tokens(samples: int, root: Path | None) -> ps.Dataset:
+    """Overlapping windows of two token files, mapped; a window's first token tells its id."""
+    assert root is not None
+    cut = samples // 3
+    for name, first, last in (("a", 0, cut), ("b", cut, samples)):
+        np.arange(first * 2, last * 2 + 3, dtype=np.uint16).tofile(root / f"{name}.bin")
+    options = {"format": "tokens", "dtype": "uint16", "window": 5, "stride": 2, "to_dtype": "int64"}
+    return ps.read(f"{root}/*.bin", **options).map(lambda columns: {"id": columns["tokens"][:, 0] // 2, **columns})
+
+
+def array_files(samples: int, root: Path | None) -> ps.Dataset:
+    """Records with fields in two .npy files, one of them empty, mapped."""
+    assert root is not None
+    rows = np.zeros(samples, dtype=[("id", ">i8"), ("row", "f4", (3,)), ("text", "U6")])
+    rows["id"], rows["text"] = np.arange(samples), [f"t{number}" for number in range(samples)]
+    np.save(root / "a.npy", rows)
+    np.save(root / "b.npy", rows[:0])
+    return ps.read(root)
+
+
+def chunked(samples: int, root: Path | None) -> ps.Dataset:
+    """Chunked datasets of two HDF5 files."""
+    assert root is not None
+    for name, ids in (("a", np.arange(samples // 3)), ("b", np.arange(samples // 3, samples))):
+        with h5py.File(root / f"{name}.h5", "w") as file:
+            file.create_dataset("id", data=ids, chunks=(1,) if len(ids) < 8 else (8,), compression="gzip")
+            file["text"] = [f"text {number}" for number in ids]
+    return ps.read(root)
+
+
+def store(samples: int, root: Path | None) -> ps.Dataset:
+    """A Zarr store."""
+    assert root is not None
+    group = zarr.open_group(str(root / "x.zarr"), mode="w")
+    group.create_array("id", data=np.arange(samples), chunks=(9,))
+    group.create_array("row", data=np.sqrt(np.arange(samples * 2)).reshape(samples, 2), chunks=(4, 1))
+    return ps.read(root / "x.zarr")
+
+
+def database(samples: int, root: Path | None) -> ps.Dataset:
+    """An LMDB database, whose keys tell the ids."""
+    assert root is not None
+    with lmdb.open(str(root / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as transaction:
+        for number in range(samples):
+            transaction.put(b"%06d" % number, b"x" * (number % 50) * (number % 50))
+    made = ps.read(root / "x.lmdb")
+    return made.map(lambda columns: {"id": columns["key"].cast(pa.large_string()).cast(pa.int64()), **columns})
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
 
@@ -237,8 +289,11 @@ def sql(samples: int, root: Path | None) -> ps.Dataset:
 
 SOURCES = {
     "archives": archives,
+    "array_files": array_files,
     "arrays": arrays,
     "blocks": blocks,
+    "chunked": chunked,
+    "database": database,
     "folder": folder,
     "iterable": iterable,
     "mds": mds,
@@ -246,7 +301,9 @@ SOURCES = {
     "recordio": recordio,
     "records": records,
     "sql": sql,
+    "store": store,
     "tables": tables,
+    "tokens": tokens,
 }
 
 #: Sources that are run through every transform; the others meet one plan each, which keeps the suite quick.

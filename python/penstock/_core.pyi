@@ -10,13 +10,16 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "ImageProgram",
+    "MappedFiles",
     "TarParser",
     "WorkProgress",
     "__version__",
     "copy_fields",
+    "copy_windows",
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_lmdb",
     "index_recordio",
     "index_tar_samples",
     "index_tfrecords",
@@ -278,3 +281,41 @@ def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
 
 def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = ...) -> npt.NDArray[np.uint8]:
     """The picture as an array of (height, width, 3). Raises ValueError."""
+
+# windows
+
+def copy_windows(
+    parts: list[_Bytes],
+    which: _Ids,
+    start: _Ids,
+    row_bytes: int,
+    stored: str,
+    wanted: str,
+    out: _Bytes,
+    threads: int,
+) -> None:
+    """Copies the `row_bytes` bytes from byte start[i] of parts[which[i]] to place i of `out`.
+
+    stored, wanted: NumPy types ("<u2", ">f4", "|u1"); values are brought into the wanted byte order, and small integers
+    become larger ones. Raises IndexError for bytes that are not there, ValueError for types that no conversion leads to.
+    """
+
+@final
+class MappedFiles:
+    """Local files in the address space: mapped when they are first needed, each of the size that it must have."""
+
+    def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
+    def copy_windows(
+        self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
+    ) -> None:
+        """As `copy_windows`, from files. Raises OSError (path, found) for a file that is gone or of another size."""
+
+# lmdb
+
+def index_lmdb(
+    path: str, database: bytes | None, *, record_bytes: int, progress: WorkProgress
+) -> tuple[_Bytes, _Ids, _Ids, _Ids]:
+    """The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, its length.
+
+    database: a named one; None is the unnamed one, or the only one. Raises DataError naming the page for damaged files.
+    """

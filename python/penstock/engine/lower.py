@@ -20,7 +20,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, Source, is_forward_only
+from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -105,8 +105,8 @@ def check_shuffle(source: AnySource) -> None:
 def _block_rows(source: AnySource) -> int:
     if isinstance(source, BlockSource) and source.block_rows is not None:
         return source.block_rows
-    manifest, alone = source.manifest, isinstance(source, Source) and source.random_access
-    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards), random_access=alone)
+    manifest = source.manifest
+    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards))
 
 
 def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
@@ -189,7 +189,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         maker.record_slots,
     )
     reading: ReadRecords | ReadBlocks
-    if order.block_rows == 1:
+    if order.block_rows == 1 or maker.source.manifest.scattered:
         reading = ReadRecords(places, read, slots)
         maker.add("read", "io", lambda work: reading(cursor(work)), threads=2)
     else:

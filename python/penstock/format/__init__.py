@@ -7,17 +7,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import image_folder, litdata, mds, recordio, tfrecord, webdataset
+from penstock.format import (
+    hdf5,
+    image_folder,
+    litdata,
+    lmdb,
+    mds,
+    media_folder,
+    npy,
+    npz,
+    recordio,
+    tfrecord,
+    tokens,
+    webdataset,
+    zarr,
+)
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
 FORMATS: tuple[Format, ...] = (
     image_folder.FORMAT,
+    media_folder.AUDIO,
+    media_folder.VIDEO,
     tfrecord.FORMAT,
     recordio.FORMAT,
     mds.FORMAT,
     litdata.FORMAT,
     webdataset.FORMAT,
+    lmdb.FORMAT,
+    npy.FORMAT,
+    npz.FORMAT,
+    hdf5.FORMAT,
+    zarr.FORMAT,
+    tokens.FORMAT,
 )
 
 _HEAD_BYTES = 512

@@ -24,7 +24,8 @@ class Manifest:
     first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
     every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
-    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity.
+    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
+    their shard, so that each is read by its own range.
     """
 
     format: str
@@ -33,6 +34,7 @@ class Manifest:
     offset: Ids | None = None
     length: Ids | None = None
     unpacked: Shards | None = None
+    scattered: bool = False
 
     @property
     def samples(self) -> int:
@@ -61,6 +63,13 @@ class Manifest:
         if self.one_record_each:
             return samples
         return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    def extents(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
+        """Shard, offset and length (int64) of each record that has bytes of its own."""
+        shard = self.shard_of(samples)
+        if self.offset is None or self.length is None:
+            return shard, np.zeros(len(samples), dtype=np.int64), self.shards.sizes[samples]
+        return shard, self.offset[samples], self.length[samples]
 
     def place(self, sample: int) -> str:
         """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""

@@ -61,7 +61,7 @@ class Options:
 class Source(Protocol):
     """An opened dataset: its manifest, the columns that it offers, and how records become columns.
 
-    `random_access` says that single records cost no more than neighbouring ones (memory), so that a block is one record.
+    `random_access` says that samples lie in memory, or are mapped into it: there is nothing to read before `parse`.
     """
 
     @property
@@ -74,7 +74,7 @@ class Source(Protocol):
 
     @property
     def random_access(self) -> bool:
-        """Whether single records cost no more than neighbouring ones."""
+        """Whether samples lie in memory, so that nothing is read before `parse`."""
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Columns of the records (one span a row, frame included), one a field of `spec`.

@@ -131,7 +131,7 @@ def _index_missing(shards: Shards, keys: list[str], options: Options, framing: F
         for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
             readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
     limit = options.limits.record_bytes
-    start, counts, length = _watched(
+    start, counts, length = watched(
         lambda work: framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
         options.progress,
         int(sizes.sum()),
@@ -152,7 +152,7 @@ def _unpack(shards: Shards, packing: Ids, keys: list[str], options: Options) -> 
     scratch = [f"{target}.{uuid.uuid4().hex}.tmp" for target in targets]
     room = max(0, shutil.disk_usage(folder).free - RESERVE_BYTES)
     try:
-        sizes = _watched(
+        sizes = watched(
             lambda work: kernels.unpack_files_once(
                 shards.paths.to_pylist(),
                 packing,
@@ -214,7 +214,7 @@ def _threads() -> int:
     return os.cpu_count() or 1
 
 
-def _watched(call: Callable[[kernels.WorkProgress], _T], progress: Progress | None, total: int) -> _T:
+def watched(call: Callable[[kernels.WorkProgress], _T], progress: Progress | None, total: int) -> _T:
     """The result of a native call that runs in a thread, so that progress can be told and Ctrl-C ends it."""
     work = kernels.WorkProgress()
     with ThreadPoolExecutor(1, thread_name_prefix="penstock-index") as threads:

@@ -11,6 +11,7 @@ mod fields;
 mod files;
 mod gather;
 mod image;
+mod lmdb;
 mod order;
 mod pick;
 mod progress;
@@ -18,6 +19,7 @@ mod recordio;
 mod tar;
 mod tfrecord;
 mod trouble;
+mod windows;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -57,10 +59,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
+    lmdb::register(module)?;
     order::register(module)?;
     pick::register(module)?;
     progress::register(module)?;
     recordio::register(module)?;
     tar::register(module)?;
     tfrecord::register(module)
+    tfrecord::register(module)?;
+    windows::register(module)
 }

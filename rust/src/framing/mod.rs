@@ -3,6 +3,7 @@
 pub mod parts;
 mod positions;
 pub mod recordio;
+pub mod lmdb;
 pub mod tfrecord;
 pub mod unpack;
 
