@@ -21,11 +21,12 @@ __all__ = [
     "join_spans",
     "jpeg_entry_points",
     "mix",
-    "pick_rows",
+    "pack_columns",
     "read_ranges",
     "recognise_tfrecord_packing",
     "stat_files",
     "unpack_files_once",
+    "unpack_rows",
     "walk_files",
 ]
 
@@ -62,7 +63,10 @@ def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Id
 
 # pick
 
-def pick_rows(parts: Sequence[_Bytes], row_bytes: int, which: _Ids, rows: _Ids, out: _Bytes, threads: int) -> None: ...
+def pack_columns(columns: Sequence[_Bytes], widths: Sequence[int], count: int, out: _Bytes, threads: int) -> None: ...
+def unpack_rows(
+    parts: Sequence[_Bytes], widths: Sequence[int], which: _Ids, numbers: _Ids, outs: Sequence[_Bytes], threads: int
+) -> None: ...
 
 # entry points
 

@@ -16,11 +16,12 @@ from penstock._core import (
     join_spans,
     jpeg_entry_points,
     mix,
-    pick_rows,
+    pack_columns,
     read_ranges,
     recognise_tfrecord_packing,
     stat_files,
     unpack_files_once,
+    unpack_rows,
     walk_files,
 )
 from penstock._core import __version__ as native_version
@@ -40,10 +41,11 @@ __all__ = [
     "jpeg_entry_points",
     "mix",
     "native_version",
-    "pick_rows",
+    "pack_columns",
     "read_ranges",
     "recognise_tfrecord_packing",
     "stat_files",
     "unpack_files_once",
+    "unpack_rows",
     "walk_files",
 ]

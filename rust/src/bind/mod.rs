@@ -10,8 +10,8 @@ mod files;
 mod gather;
 mod image;
 mod order;
-mod pick;
 mod progress;
+mod rows;
 mod tfrecord;
 mod trouble;
 
@@ -53,7 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gather::register(module)?;
     image::register(module)?;
     order::register(module)?;
-    pick::register(module)?;
     progress::register(module)?;
+    rows::register(module)?;
     tfrecord::register(module)
 }
