@@ -48,10 +48,21 @@ def copies(data: Data) -> Feed:
     return Feed(batches=endless(batches), column=lambda batch: batch, note="no loader: NumPy copies, in order")
 
 
+def table(data: Data) -> Feed:
+    """Parquet files, every column an array."""
+    files = [str(path) for path in data.files("parquet", "table", ".parquet")]
+    return shuffled(ps.read(files), "parquet", "c00")
+
+
 def shuffled(dataset: ps.Dataset, workload: str, column: str, mode: str = "block") -> Feed:
     """Epoch after epoch of one loader, as NumPy and Arrow arrays."""
     loader = ps.Loader(dataset.shuffle(seed=0, mode=mode).batch(BATCH[workload], drop_last=True), to="numpy")
     return Feed(batches=endless(lambda: loader), column=lambda batch: batch[column])
 
 
-FEEDS = {"mds": {"exact": mds}, "recordio": {"exact": recordio}, "tokens": {"exact": tokens, "memcpy": copies}}
+FEEDS = {
+    "mds": {"exact": mds},
+    "parquet": {"exact": table},
+    "recordio": {"exact": recordio},
+    "tokens": {"exact": tokens, "memcpy": copies},
+}

@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64}
+BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64, "parquet": 1024}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
@@ -17,6 +17,7 @@ TITLES = {
     "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
     "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
     "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
+    "parquet": "Parquet: 100 float32 columns, a million rows",
 }
 UNITS = {
     "a": "images/s",
@@ -25,6 +26,7 @@ UNITS = {
     "mds": "samples/s",
     "recordio": "samples/s",
     "tokens": "windows/s",
+    "parquet": "rows/s",
 }
 
 FLOATS = 32
@@ -35,6 +37,8 @@ TINY_SAMPLES = 10_000_000
 TOKENS = 200_000_000
 WINDOW = 2_049
 TINY_SAMPLES_IN_FILES = 1_000_000
+TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
+TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
 
 
 def work_folder() -> Path:

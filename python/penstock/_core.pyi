@@ -32,6 +32,7 @@ __all__ = [
     "list_elements",
     "mix",
     "npy_header",
+    "pack_columns",
     "pick_rows",
     "read_ranges",
     "recognise_tar_packing",
@@ -41,6 +42,7 @@ __all__ = [
     "stat_files",
     "tar_sample_members",
     "unpack_files_once",
+    "unpack_rows",
     "walk_files",
 ]
 
@@ -106,7 +108,10 @@ def recordio_payloads(
 
 # pick
 
-def pick_rows(parts: Sequence[_Bytes], row_bytes: int, which: _Ids, rows: _Ids, out: _Bytes, threads: int) -> None: ...
+def pack_columns(columns: Sequence[_Bytes], widths: Sequence[int], count: int, out: _Bytes, threads: int) -> None: ...
+def unpack_rows(
+    parts: Sequence[_Bytes], widths: Sequence[int], which: _Ids, numbers: _Ids, outs: Sequence[_Bytes], threads: int
+) -> None: ...
 
 # entry points
 

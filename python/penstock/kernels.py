@@ -27,6 +27,7 @@ from penstock._core import (
     list_elements,
     mix,
     npy_header,
+    pack_columns,
     pick_rows,
     read_ranges,
     recognise_tar_packing,
@@ -36,6 +37,7 @@ from penstock._core import (
     stat_files,
     tar_sample_members,
     unpack_files_once,
+    unpack_rows,
     walk_files,
 )
 from penstock._core import __version__ as native_version
@@ -66,6 +68,7 @@ __all__ = [
     "mix",
     "native_version",
     "npy_header",
+    "pack_columns",
     "pick_rows",
     "read_ranges",
     "recognise_tar_packing",
@@ -75,5 +78,6 @@ __all__ = [
     "stat_files",
     "tar_sample_members",
     "unpack_files_once",
+    "unpack_rows",
     "walk_files",
 ]

@@ -175,7 +175,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
     if isinstance(maker.source, BlockSource):
-        load = LoadBlocks(maker.source, blocks)
+        load = LoadBlocks(maker.source, blocks, where.cpus)
         maker.add("read", "io", lambda work: load(cursor(work)))
         maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
         return

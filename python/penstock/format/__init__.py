@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
 from penstock.format import (
+    arrow_ipc,
     hdf5,
+    huggingface,
     image_folder,
     litdata,
     lmdb,
@@ -16,6 +18,7 @@ from penstock.format import (
     media_folder,
     npy,
     npz,
+    parquet,
     recordio,
     tfrecord,
     tokens,
@@ -40,6 +43,9 @@ FORMATS: tuple[Format, ...] = (
     hdf5.FORMAT,
     zarr.FORMAT,
     tokens.FORMAT,
+    huggingface.FORMAT,
+    parquet.FORMAT,
+    arrow_ipc.FORMAT,
 )
 
 _HEAD_BYTES = 512

@@ -126,3 +126,27 @@ class StatedManifest(Manifest):
 def digest_of(identity: str) -> str:
     """32 hex digits of a text that names data."""
     return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class TableManifest(Manifest):
+    """A manifest of rows in columns.
+
+    held_bytes: bytes of all rows in memory, in the columns that were chosen, as far as it is known beforehand. choice: what
+    besides the files decides which rows there are (a filter, a split), a part of the data's identity.
+    """
+
+    held_bytes: int = 0
+    choice: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all rows in memory."""
+        return self.held_bytes
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data: the files, and the choice among their rows."""
+        if not self.choice:
+            return super().digest
+        return hashlib.blake2b(f"{super().digest} {self.choice}".encode(), digest_size=16).hexdigest()

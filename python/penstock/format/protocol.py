@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.format.manifest import Manifest
 from penstock.limits import DEFAULT_LIMITS, Limits
+from penstock.rows import Rows
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
@@ -103,8 +104,8 @@ class BlockSource(Protocol):
     def block_rows(self) -> int | None:
         """How many neighbouring rows are worth loading together."""
 
-    def load(self, first: int, rows: int) -> Columns:
-        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`.
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`, or all of them as `Rows`.
 
         Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
         data, RowError (row of these, found, do) for one bad row; the engine adds file and record.

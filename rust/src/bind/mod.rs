@@ -13,10 +13,10 @@ mod gather;
 mod image;
 mod lmdb;
 mod order;
-mod pick;
 mod progress;
 mod recordio;
 mod tar;
+mod rows;
 mod tfrecord;
 mod trouble;
 mod windows;
@@ -61,10 +61,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     image::register(module)?;
     lmdb::register(module)?;
     order::register(module)?;
-    pick::register(module)?;
     progress::register(module)?;
     recordio::register(module)?;
     tar::register(module)?;
+    rows::register(module)?;
     tfrecord::register(module)
     tfrecord::register(module)?;
     windows::register(module)
