@@ -33,7 +33,6 @@ __all__ = [
     "mix",
     "npy_header",
     "pack_columns",
-    "pick_rows",
     "read_ranges",
     "recognise_tar_packing",
     "recognise_tfrecord_packing",

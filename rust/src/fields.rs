@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::example::fault::RowFailure;
+use crate::columns::RowFailure;
 use crate::gather::span;
 
 /// Bytes that one task of the pool copies, so that small copies stay on few threads.

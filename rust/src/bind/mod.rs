@@ -65,7 +65,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     recordio::register(module)?;
     tar::register(module)?;
     rows::register(module)?;
-    tfrecord::register(module)
     tfrecord::register(module)?;
     windows::register(module)
 }
