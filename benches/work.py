@@ -9,13 +9,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+BATCH = {"a": 256, "b": 1024, "c": 256, "tar": 256}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "tar": "samples/s"}
 
 FLOATS = 32
 INTS = 16
@@ -57,6 +58,11 @@ class Data:
     def files(self, workload: str, folder: str, suffix: str) -> list[Path]:
         """Sorted: files("b", "tfrecord", ".tfrecord") are b/tfrecord/*.tfrecord."""
         return sorted((self.root / workload / folder).glob(f"*{suffix}"))
+
+    @property
+    def archives(self) -> list[Path]:
+        """The photographs as WebDataset's tar files."""
+        return self.files("a", "webdataset", ".tar")
 
     def place(self, workload: str, name: str) -> Path:
         """A path for one format's copy; its parent exists."""
