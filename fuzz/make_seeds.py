@@ -105,7 +105,7 @@ def main() -> None:
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
     write("image_decode", pictures())
     write("tar_samples", archives())
-    for name in ("dense", "docs", "missing", "ragged", "unpacked"):
+    for name in ("dense", "docs", "missing", "ragged", "sequences", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
