@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64, "parquet": 1024}
+BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64, "parquet": 1024, "tar": 256}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
@@ -18,6 +18,7 @@ TITLES = {
     "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
     "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
     "parquet": "Parquet: 100 float32 columns, a million rows",
+    "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
 }
 UNITS = {
     "a": "images/s",
@@ -27,6 +28,7 @@ UNITS = {
     "recordio": "samples/s",
     "tokens": "windows/s",
     "parquet": "rows/s",
+    "tar": "samples/s",
 }
 
 FLOATS = 32
@@ -75,6 +77,11 @@ class Data:
     def files(self, workload: str, folder: str, suffix: str) -> list[Path]:
         """Sorted: files("b", "tfrecord", ".tfrecord") are b/tfrecord/*.tfrecord."""
         return sorted((self.root / workload / folder).glob(f"*{suffix}"))
+
+    @property
+    def archives(self) -> list[Path]:
+        """The photographs as WebDataset's tar files."""
+        return self.files("a", "webdataset", ".tar")
 
     def place(self, workload: str, name: str) -> Path:
         """A path for one format's copy; its parent exists."""

@@ -115,7 +115,7 @@ def main() -> None:
     write("tar_samples", archives())
     databases = ("empty", "named", "several")
     write("lmdb_walk", {name: (GOLDEN / "lmdb" / name / "data.mdb").read_bytes() for name in databases})
-    for name in ("dense", "docs", "missing", "ragged", "unpacked"):
+    for name in ("dense", "docs", "missing", "ragged", "sequences", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
-from os.path import commonpath
+from os.path import commonpath, exists
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
 from penstock.storage import Storage, open_storage
+from penstock.storage.braces import expand_braces
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +146,7 @@ def read(
     progress: Progress | None = None,
     **own: Any,
 ) -> Dataset:
-    """Opens files as they are: a folder, a glob, one file, or a list of these.
+    """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
 
     The format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
@@ -155,7 +156,8 @@ def read(
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
     if not places:
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
-    opened = [(storage, place) if storage is not None else open_storage(place) for place in places]
+    paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
+    opened = [(storage, path) if storage is not None else open_storage(path) for path in paths]
     if len({type(store) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages; read them apart")
     store = opened[0][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 import penstock as ps
 from format.test_tfrecord import golden, same
 from format.tfrecords import GOLDEN, block, entry, example, floats, integers, listed, open_files, parse, texts, write
-from penstock.errors import DataError, PlanError, RowError
+from penstock.errors import DataError, PenstockError, PlanError, RowError
 from penstock.format.protocol import Column
 from penstock.limits import Limits
 from penstock.spec import Field
@@ -96,6 +97,22 @@ def test_steps_that_do_not_fit_are_told(tmp_path: Path) -> None:
             parse(open_files(write(tmp_path / "b", [bad]), columns=["x", "id"]))
     source = open_files(write(tmp_path / "a", [good, b"", sequence(x=[])]), columns=["x"])
     assert parse(source)["x"].to_pylist() == [[[1, 2]] * 3, [], []]
+
+
+def test_garbage_in_records_with_sound_checksums_never_crashes(tmp_path: Path) -> None:
+    rng = random.Random(8)
+    good = sequence(example(id=integers(1)), x=[floats(1, 2)] * 3, y=[texts(b"a", b"b"), texts()], z=[integers(300)])
+    outcomes = set()
+    for _ in range(500):
+        data = bytearray(good)
+        for _ in range(rng.choice([1, 2, 5])):
+            place = rng.randrange(len(data))
+            data[place : place + rng.choice([0, 1, 1, 4])] = rng.randbytes(rng.choice([0, 1, 1, 4]))
+        try:
+            outcomes.add(len(parse(open_files(write(tmp_path / "a", [good, good, bytes(data)])))))
+        except PenstockError as error:
+            outcomes.add(type(error))
+    assert {4, DataError} <= outcomes
 
 
 def test_limits_bound_values_and_steps(tmp_path: Path) -> None:

@@ -82,6 +82,27 @@ def test_batches_of_every_order_and_thread_hold_the_same(tmp_path: Path) -> None
     assert seen == {number: b"%d" % number * (number % 50) for number in range(rows)}
 
 
+def test_long_and_short_members_are_found_alike(tmp_path: Path) -> None:
+    """Headers are hopped to behind long members, and read with their neighbours among short ones."""
+    sizes = [10, 300_000, 5, 5, 70_000, 40_000, 600_000, 0, 1, 33_000, 2, 1_100_000, 3]
+    contents = [bytes([number]) * size for number, size in enumerate(sizes)]
+    files = [(f"{number:02d}.{kind}", content) for number, content in enumerate(contents) for kind in ("bin", "txt")]
+    write(tmp_path / "a.tar", files)
+    found = read(tmp_path / "a.tar")
+    assert found["bin"] == contents
+    assert found["txt"] == [content.decode() for content in contents]
+
+
+def test_a_shard_of_other_columns(tmp_path: Path) -> None:
+    write(tmp_path / "a.tar", PAIRS)
+    write(tmp_path / "b.tar", [("100.png", b"p"), ("100.txt", b"t")])
+    with (
+        ps.Loader(ps.read(str(tmp_path)).batch(13)) as loader,
+        pytest.raises(DataError, match=r'b\.tar, record 0, byte 0: member "jpg": the sample lacks it; expected bytes'),
+    ):
+        next(iter(loader))
+
+
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_long_names(tmp_path: Path, format: int) -> None:
     folders = "folder/" * (12 if format == tarfile.USTAR_FORMAT else 60)

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
+use super::bytes::{Bytes, FileBytes};
 use super::sample::{lower, split};
-use super::walk::{Bytes, FileBytes, Member, Walk, place_of};
+use super::walk::{Member, Walk, place_of};
 use crate::framing::{FileTrouble, Progress, Trouble, for_each_file};
 
 /// The samples of one archive: where the first begins, and how long each is; they lie without gaps.

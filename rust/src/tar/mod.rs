@@ -1,6 +1,7 @@
 //! Tar archives (POSIX.1-1988 ustar, POSIX.1-2001 pax, GNU long names and base-256 sizes), member by member. Nothing is
 //! ever extracted: names are only names.
 
+pub mod bytes;
 mod header;
 pub mod index;
 pub mod npy;
