@@ -256,7 +256,7 @@ def store(samples: int, root: Path | None) -> ps.Dataset:
 def database(samples: int, root: Path | None) -> ps.Dataset:
     """An LMDB database, whose keys tell the ids."""
     assert root is not None
-    with lmdb.open(str(root / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as transaction:
+    with lmdb.open(str(root / "x.lmdb"), map_size=1 << 24, sync=False) as env, env.begin(write=True) as transaction:
         for number in range(samples):
             transaction.put(b"%06d" % number, b"x" * (number % 50) * (number % 50))
     made = ps.read(root / "x.lmdb")

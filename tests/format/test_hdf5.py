@@ -86,6 +86,18 @@ def test_numbers_in_one_piece_are_mapped(tmp_path: Path, options: dict[str, Any]
     assert through(dataset) == {name: wanted[feature] for name, feature in columns.items()}
 
 
+def test_numbers_of_odd_sizes_are_h5pys_to_read(tmp_path: Path) -> None:
+    """Their bytes are not what NumPy means by the dtype."""
+    kind = h5py.h5t.STD_I32LE.copy()
+    kind.set_precision(12)
+    kind.set_offset(4)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        space = h5py.h5s.create_simple((5,))
+        dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, space))
+        dataset[:] = np.arange(-2, 3)
+    assert rows_of(ps.read(tmp_path / "x.h5")) == {"x": [-2, -1, 0, 1, 2]}
+
+
 def test_several_files_and_keys(tmp_path: Path) -> None:
     parts = [write(tmp_path / f"{number}.h5", 100 * number, rows) for number, rows in enumerate((9, 30, 4))]
     joined = {name: [value for part in parts for value in part[name]] for name in parts[0]}

@@ -47,11 +47,10 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class _File:
-    """What a file holds: datasets by dotted name, and what is not read, with the reason."""
+    """What a file holds: datasets by dotted name, and their paths."""
 
     arrays: Mapping[str, ArrayFacts]
     paths: Mapping[str, str]
-    refused: Mapping[str, str]
 
 
 def open_hdf5(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
@@ -205,7 +204,7 @@ def _looked_at(files: Files, shard: int, options: Options) -> _File:
             raise DataError(f"{where}: {reason}; {_INSTEAD}")
     if not arrays:
         raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))
-    return _File(arrays, paths, refused)
+    return _File(arrays, paths)
 
 
 def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, str]]:
@@ -268,7 +267,9 @@ def _placed(
 
 def _start(dataset: Any, size: int) -> int | None:
     """The byte where a dataset's values begin, if they lie there as they are."""
-    start = dataset.id.get_offset()
+    start, stored = dataset.id.get_offset(), dataset.id.get_type()
+    if not stored.equal(_h5py().h5t.py_create(dataset.dtype, logical=True)):  # integers of 12 bits, say
+        return None
     whole = dataset.id.get_storage_size() == dataset.nbytes and dataset.chunks is None and dataset.compression is None
     if start is None or not whole or start + dataset.nbytes > size:
         return None

@@ -6,6 +6,7 @@ are unpacked once, into the cache.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import struct
 import zipfile
@@ -18,7 +19,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from penstock.errors import DataError, SourceError
+from penstock.errors import DataError, PenstockError, SourceError
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.npy import turn
@@ -124,6 +125,8 @@ def _archive(path: str) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: the zip archive is damaged ({error}); write it again") from None
     except OSError as error:
+        if isinstance(error, PenstockError) or error.errno == errno.ENOSPC:
+            raise
         raise DataError(f"{path}: {error.strerror or error}") from None
 
 

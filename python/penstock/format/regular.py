@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock import kernels
 from penstock.errors import DataError, PlanError, RowError
@@ -199,7 +200,8 @@ def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 def is_local(shards: Shards) -> bool:
     """Whether all files are paths of this machine, which can be mapped."""
-    return all("://" not in path and os.path.isabs(path) for path in shards.paths.to_pylist())
+    elsewhere = pc.or_(pc.invert(pc.starts_with(shards.paths, os.sep)), pc.match_substring(shards.paths, "://"))
+    return not pc.any(elsewhere).as_py()
 
 
 @dataclass(frozen=True, eq=False)
