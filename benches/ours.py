@@ -14,6 +14,7 @@ import numpy as np
 from common import BATCH, Feed, endless, main, version_of
 
 import penstock as ps
+from ours_formats import FEEDS
 from penstock.engine.entry_points import build_entry_points
 from penstock.engine.workers import usable_cpus
 from work import TINY_SAMPLES, Data, work_folder
@@ -70,5 +71,5 @@ if __name__ == "__main__":
         "fast": partial(photographs, fast=True, entry_points="off"),
         "fast, JPEG index": partial(indexed, fast=True),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}}
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}, **FEEDS}
     main("penstock", version_of("penstock"), feeds)

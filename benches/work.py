@@ -9,18 +9,22 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+BATCH = {"a": 256, "b": 1024, "c": 256, "objects": 256, "sql": 1024}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "objects": "a map-style Python object: number → (float32[16], int)",
+    "sql": "1,000,000 rows of a key, 4 doubles and an integer",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "objects": "items/s", "sql": "rows/s"}
 
 FLOATS = 32
 INTS = 16
 TINY_SAMPLES = 10_000_000
 TINY_SAMPLES_IN_FILES = 1_000_000
+SQL_ROWS = 1_000_000
+SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
 
 
 def work_folder() -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from common import BATCH, CPUS, Feed, endless, main
+from map_style import Floats, Together
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
 from torchvision.io import read_file
@@ -80,6 +81,12 @@ def tiny_by_batch(_: Data) -> Feed:
     )
 
 
+def objects(data: Floats) -> Feed:
+    """Workload (objects), in the training's own process."""
+    loader = DataLoader(data, batch_size=BATCH["objects"], shuffle=True, drop_last=True)
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings={"workers": 0})
+
+
 if __name__ == "__main__":
     feeds = {
         "a": {
@@ -91,5 +98,6 @@ if __name__ == "__main__":
             "workers_0": lambda data: tiny(data, workers=0),
             f"workers_{CPUS}": lambda data: tiny(data, workers=CPUS),
         },
+        "objects": {"workers_0": lambda _: objects(Floats()), "workers_0, __getitems__": lambda _: objects(Together())},
     }
     main("PyTorch DataLoader", torch.__version__, feeds)
