@@ -16,7 +16,7 @@ from pathlib import Path
 
 from work import HERE, REPOSITORY, Data, interpreter, work_folder
 
-WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "mxnet")
+WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "mxnet", "pandas")
 
 
 def make(root: Path, peers: tuple[str, ...], *, photographs: bool = True) -> None:

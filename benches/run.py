@@ -46,6 +46,7 @@ PEERS = (
     "huggingface",
     "mxnet",
     "ray",
+    "pandas",
 )
 CHART = REPOSITORY / "docs" / "images" / "bench.svg"
 OURS_EVERY = 3

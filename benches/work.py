@@ -9,7 +9,18 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "mds": 256, "recordio": 256, "tokens": 64, "parquet": 1024, "tar": 256}
+BATCH = {
+    "a": 256,
+    "b": 1024,
+    "c": 256,
+    "mds": 256,
+    "recordio": 256,
+    "tokens": 64,
+    "parquet": 1024,
+    "tar": 256,
+    "objects": 256,
+    "sql": 1024,
+}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
@@ -19,6 +30,8 @@ TITLES = {
     "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
     "parquet": "Parquet: 100 float32 columns, a million rows",
     "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
+    "objects": "a map-style Python object: number → (float32[16], int)",
+    "sql": "1,000,000 rows of a key, 4 doubles and an integer",
 }
 UNITS = {
     "a": "images/s",
@@ -29,6 +42,8 @@ UNITS = {
     "tokens": "windows/s",
     "parquet": "rows/s",
     "tar": "samples/s",
+    "objects": "items/s",
+    "sql": "rows/s",
 }
 
 FLOATS = 32
@@ -41,6 +56,8 @@ WINDOW = 2_049
 TINY_SAMPLES_IN_FILES = 1_000_000
 TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
 TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
+SQL_ROWS = 1_000_000
+SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
 
 
 def work_folder() -> Path:

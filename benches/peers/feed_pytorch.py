@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from common import BATCH, CPUS, Feed, endless, main
+from map_style import Floats, Together
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
 from torchvision.io import read_file
@@ -122,6 +123,12 @@ def table_by_batch(data: Data, *, workers: int) -> Feed:
     return Feed(batches=endless(lambda: loader), column=lambda batch: batch["c00"], settings=settings, note=note)
 
 
+def objects(data: Floats) -> Feed:
+    """Workload (objects), in the training's own process."""
+    loader = DataLoader(data, batch_size=BATCH["objects"], shuffle=True, drop_last=True)
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings={"workers": 0})
+
+
 if __name__ == "__main__":
     feeds = {
         "a": {
@@ -139,5 +146,6 @@ if __name__ == "__main__":
             "workers_0": lambda data: table(data, workers=0),
             f"workers_{CPUS}": lambda data: table(data, workers=CPUS),
         },
+        "objects": {"workers_0": lambda _: objects(Floats()), "workers_0, __getitems__": lambda _: objects(Together())},
     }
     main("PyTorch DataLoader", torch.__version__, feeds)
