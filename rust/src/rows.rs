@@ -100,17 +100,18 @@ fn unpack_task(
     rows: &[i64],
     mut outs: Vec<&mut [u8]>,
 ) -> Option<usize> {
-    let mut tile: [&[u8]; TILE] = [&[]; TILE];
+    let mut tile = vec![0; TILE * row_bytes];
     for (number, (which, rows)) in which.chunks(TILE).zip(rows.chunks(TILE)).enumerate() {
         for (at, (&part, &row)) in which.iter().zip(rows).enumerate() {
             match row_of(parts, row_bytes, part, row) {
-                Some(bytes) => tile[at] = bytes,
+                Some(bytes) => tile[at * row_bytes..(at + 1) * row_bytes].copy_from_slice(bytes),
                 None => return Some(number * TILE + at),
             }
         }
         let mut place = 0;
         for (out, &width) in outs.iter_mut().zip(widths) {
-            unpack_column(&tile[..rows.len()], place, width, &mut out[number * TILE * width..]);
+            let end = (number * TILE + rows.len()) * width;
+            unpack_column(&tile, row_bytes, place, width, &mut out[number * TILE * width..end]);
             place += width;
         }
     }
@@ -122,23 +123,23 @@ fn row_of<'a>(parts: &[&'a [u8]], row_bytes: usize, part: i64, row: i64) -> Opti
     parts.get(usize::try_from(part).ok()?)?.get(start..start.checked_add(row_bytes)?)
 }
 
-fn unpack_column(rows: &[&[u8]], place: usize, width: usize, out: &mut [u8]) {
+fn unpack_column(tile: &[u8], row_bytes: usize, place: usize, width: usize, out: &mut [u8]) {
     match width {
         0 => {}
-        1 => unpack_fixed::<1>(rows, place, out),
-        2 => unpack_fixed::<2>(rows, place, out),
-        4 => unpack_fixed::<4>(rows, place, out),
-        8 => unpack_fixed::<8>(rows, place, out),
+        1 => unpack_fixed::<1>(tile, row_bytes, place, out),
+        2 => unpack_fixed::<2>(tile, row_bytes, place, out),
+        4 => unpack_fixed::<4>(tile, row_bytes, place, out),
+        8 => unpack_fixed::<8>(tile, row_bytes, place, out),
         _ => {
-            for (value, row) in out.chunks_exact_mut(width).zip(rows) {
+            for (value, row) in out.chunks_exact_mut(width).zip(tile.chunks_exact(row_bytes)) {
                 value.copy_from_slice(&row[place..place + width]);
             }
         }
     }
 }
 
-fn unpack_fixed<const WIDTH: usize>(rows: &[&[u8]], place: usize, out: &mut [u8]) {
-    for (value, row) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(rows) {
+fn unpack_fixed<const WIDTH: usize>(tile: &[u8], row_bytes: usize, place: usize, out: &mut [u8]) {
+    for (value, row) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(tile.chunks_exact(row_bytes)) {
         value.copy_from_slice(&row[place..place + WIDTH]);
     }
 }
