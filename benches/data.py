@@ -16,12 +16,13 @@ from pathlib import Path
 
 from work import HERE, REPOSITORY, Data, interpreter, work_folder
 
-WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain")
+WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface")
 
 
-def make(root: Path, peers: tuple[str, ...]) -> None:
+def make(root: Path, peers: tuple[str, ...], *, photographs: bool = True) -> None:
     """Photographs and rows, then every writer's copy. A peer without an environment is told and left out."""
-    _once(root, "data", [str(HERE / "photographs.py"), str(root)])
+    if photographs:
+        _once(root, "data", [str(HERE / "photographs.py"), str(root)])
     for peer in peers:
         _once(root, peer, [str(HERE / "peers" / f"feed_{peer}.py"), "--write", "--data", str(root)])
 

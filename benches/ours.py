@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 import numpy as np
+import ours_formats
 from common import BATCH, Feed, endless, main, version_of
 
 import penstock as ps
@@ -70,5 +71,5 @@ if __name__ == "__main__":
         "fast": partial(photographs, fast=True, entry_points="off"),
         "fast, JPEG index": partial(indexed, fast=True),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}}
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}, **ours_formats.FEEDS}
     main("penstock", version_of("penstock"), feeds)

@@ -33,7 +33,7 @@ import table
 from work import HERE, REPOSITORY, TITLES, UNITS, interpreter, work_folder
 
 OURS = "penstock"
-PEERS = ("pytorch", "tfdata", "dali", "ffcv", "spdl", "webdataset", "mosaicml", "litdata", "grain", "huggingface")
+PEERS = ("pytorch", "tfdata", "dali", "ffcv", "spdl", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "ray")
 CHART = REPOSITORY / "docs" / "images" / "bench.svg"
 OURS_EVERY = 3
 Line = dict[str, Any]
@@ -124,7 +124,11 @@ def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
             skipped.append({"peer": peer, "reason": reason})
         elif peer != "data":
             ready.append(peer)
-    bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
+    if {"a", "b"} & set(arguments.workload):
+        bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
+    else:  # what the other workloads read does not come from the photographs
+        writers = [peer for peer in bench_data.WRITERS if peer == "huggingface" and peer in ready]
+        bench_data.make(arguments.data, tuple(writers), photographs=False)
     found: list[Side] = []
     for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
         try:

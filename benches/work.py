@@ -9,18 +9,21 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+BATCH = {"a": 256, "b": 1024, "c": 256, "parquet": 1024}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "parquet": "Parquet: 100 float32 columns, a million rows",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "parquet": "rows/s"}
 
 FLOATS = 32
 INTS = 16
 TINY_SAMPLES = 10_000_000
 TINY_SAMPLES_IN_FILES = 1_000_000
+TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
+TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
 
 
 def work_folder() -> Path:
