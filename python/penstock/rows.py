@@ -55,6 +55,11 @@ def pack_rows(columns: Columns, spec: Spec, rows: int, *, threads: int = 1) -> R
     return Rows(packed, others)
 
 
+def as_rows(found: Columns | Rows, spec: Spec, rows: int) -> Rows:
+    """What a source loaded, as `Rows`."""
+    return found if isinstance(found, Rows) else pack_rows(found, spec, rows)
+
+
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """One table of several that follow each other."""
     if len(parts) == 1:

@@ -7,11 +7,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import arrow_ipc, image_folder, parquet, tfrecord
+from penstock.format import arrow_ipc, huggingface, image_folder, parquet, tfrecord
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT, parquet.FORMAT, arrow_ipc.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    huggingface.FORMAT,
+    image_folder.FORMAT,
+    tfrecord.FORMAT,
+    parquet.FORMAT,
+    arrow_ipc.FORMAT,
+)
 
 _HEAD_BYTES = 512
 

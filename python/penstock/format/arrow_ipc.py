@@ -27,7 +27,7 @@ from penstock.format.table import (
     columns_of,
 )
 from penstock.limits import Limits
-from penstock.rows import Rows, join_rows, pack_rows
+from penstock.rows import Rows, as_rows, join_rows, pack_rows
 from penstock.shards import Shards
 from penstock.spec import Columns, Ids, Spec
 
@@ -79,21 +79,23 @@ class ArrowBatches:
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows)."""
         begin = int(np.searchsorted(self.first_row, first, side="right")) - 1
-        plain: list[Columns] = []
-        packed: list[Rows] = []
+        parts: list[Columns | Rows] = []
+        counts = []
         for batch in range(begin, int(np.searchsorted(self.first_row, first + rows))):
             low, high = self.first_row[batch : batch + 2].tolist()
             start, count = max(first, low) - low, min(first + rows, high) - max(first, low)
             if count <= 0:
                 continue
-            if not self._is_plain(batch):
-                packed.append(self.parts.slice(batch, start, count))
-                continue
-            columns = self.ready.columns(batch)
-            part = {name: _slice(column, start, count) for name, column in columns.items()}
-            plain.append(part)
-            packed.append(pack_rows(part, self.spec, count))
-        return _joined(plain) if len(plain) == len(packed) else join_rows(packed)
+            counts.append(count)
+            if self._is_plain(batch):
+                columns = self.ready.columns(batch)
+                parts.append({name: _slice(column, start, count) for name, column in columns.items()})
+            else:
+                parts.append(self.parts.slice(batch, start, count))
+        plain = [part for part in parts if not isinstance(part, Rows)]
+        if len(plain) == len(parts):
+            return _joined(plain)
+        return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
     def _is_plain(self, batch: int) -> bool:
         """Whether a batch's columns can be used where they lie."""
