@@ -1,0 +1,156 @@
+"""Damage, once for all formats: a format adds one row to `SMALL` and is run through test_damage.py.
+
+What is damaged is one small file. Whatever happens to it, reading gives a clear error or samples, in bounded time and memory; which samples may
+come is what the row promises (`sees`, `cut`), and docs/formats.md says the same in words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from format import tfrecords
+from penstock.format.protocol import Source
+from penstock.spec import Columns, Spans
+
+Rows = list[tuple[Any, ...]]
+
+#: Address space that damaged files may make a process ask for, and memory that they may make it use.
+ASKED_BYTES = 8 << 30
+USED_BYTES = 256 << 20
+#: Up to this many bytes a file is cut at every byte; above it at every byte near its ends, and at some between.
+CUT_EVERYWHERE = 2_048
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """A small dataset of one format, and what its reader promises of damage.
+
+    make(folder): writes the dataset and returns the file to damage; at most a few KB, so that every byte matters. where: what
+    `ps.read` gets, of that file. options: further arguments of `ps.read`. sees: "all" if damage is told or does no harm,
+    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error, "prefix" if a file cut between
+    records is one of fewer records. hostile: contents of the file that must be refused, by name.
+    """
+
+    name: str
+    make: Callable[[Path], Path]
+    where: Callable[[Path], str] = str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sees: str = "structure"
+    cut: str = "told"
+    hostile: Callable[[], Mapping[str, bytes]] = dict
+
+
+def read_rows(small: Small, victim: Path) -> Rows:
+    """All rows of the dataset as Python values, without the engine: its threads are not what is tried."""
+    return rows_of(load_all(ps.read(small.where(victim), **small.options)))
+
+
+def load_all(dataset: ps.Dataset) -> Columns:
+    """The columns of all samples, as the source gives them."""
+    source, manifest = dataset.source, dataset.source.manifest
+    if not isinstance(source, Source):
+        return source.load(0, manifest.samples)
+    samples = np.arange(manifest.samples)
+    if manifest.length is None and not manifest.one_record_each:
+        nothing = np.empty(0, dtype=np.int64)
+        return source.parse(samples, Spans((), nothing, nothing, nothing), tfrecords.allocate)
+    offset = np.zeros_like(samples) if manifest.offset is None else manifest.offset
+    length = manifest.stored.sizes if manifest.length is None else manifest.length
+    at = np.cumsum(length) - length
+    buffer = np.empty(int(length.sum()), dtype=np.uint8)
+    dataset.read_ranges(manifest.stored, manifest.shard_of(samples), offset, length, buffer, at)
+    return source.parse(samples, Spans((buffer,), np.zeros_like(samples), at, length), tfrecords.allocate)
+
+
+def rows_of(columns: Columns) -> Rows:
+    """The rows of columns, with a NaN equal to itself."""
+    return [
+        tuple(map(repr, row)) for row in zip(*(tfrecords.listed(column) for column in columns.values()), strict=True)
+    ]
+
+
+class Victim:
+    """The file that is damaged; every version of it has a time of its own, so that no index is taken for another's."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.whole = path, path.read_bytes()
+        self._versions = 0
+
+    def write(self, content: bytes) -> None:
+        self.path.write_bytes(content)
+        self._versions += 1
+        os.utime(self.path, ns=(self._versions, self._versions))
+
+
+def cuts(size: int) -> list[int]:
+    """The sizes to which a file is cut."""
+    if size <= CUT_EVERYWHERE:
+        return list(range(size))
+    between = random.Random(1).sample(range(size), CUT_EVERYWHERE // 4)
+    return sorted({*range(CUT_EVERYWHERE // 2), *range(size - CUT_EVERYWHERE // 4, size), *between})
+
+
+def flips(content: bytes, count: int) -> Iterator[bytes]:
+    """The content with one bit flipped, or a few."""
+    rng = random.Random(2)
+    for _ in range(count):
+        flipped = bytearray(content)
+        for _ in range(rng.choice([1, 1, 1, 2, 8])):
+            flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+        yield bytes(flipped)
+
+
+@contextlib.contextmanager
+def bounded_memory() -> Iterator[None]:
+    """What runs inside can neither ask for much address space nor use much memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ASKED_BYTES, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) << 10 < USED_BYTES
+
+
+# One row a format
+
+
+def make_tfrecord(folder: Path) -> Path:
+    rows = [
+        tfrecords.example(x=tfrecords.floats(row, row / 3), y=tfrecords.integers(*range(row)), z=tfrecords.texts(b"z"))
+        for row in range(6)
+    ]
+    return tfrecords.write(folder / "small.tfrecord", rows)
+
+
+def hostile_tfrecords() -> dict[str, bytes]:
+    def stating(length: int) -> bytes:
+        stated = struct.pack("<Q", length)
+        return tfrecords.frame(b"") + stated + tfrecords.masked(stated) + b"12345678"
+
+    return {f"a record of {length} bytes": stating(length) for length in (1 << 63, (1 << 64) - 1, 1 << 40, 100)}
+
+
+SMALL = [
+    Small(
+        name="tfrecord",
+        make=make_tfrecord,
+        options={"columns": {"x": "x", "y": ps.Column(feature="y", dtype="int64", shape=(None,)), "z": "z"}},
+        sees="all",
+        cut="prefix",
+        hostile=hostile_tfrecords,
+    ),
+]
