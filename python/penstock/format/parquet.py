@@ -149,15 +149,15 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
     fixed_bytes = sum(field.row_bytes for field in spec.values())
     opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep)
     looked = _for_each(range(len(shards)), opened.look, options.progress)
-    groups = _joined([part for part, _ in looked], filtered=keep is not None)
+    groups = _joined(looked, filtered=keep is not None)
     rows = groups.rows if groups.kept is None else np.array([len(kept) for kept in groups.kept], dtype=np.int64)
     per_shard = np.bincount(groups.shard, weights=rows, minlength=len(shards)).astype(np.int64)
-    all_rows, all_bytes = max(1, int(groups.rows.sum())), sum(size for _, size in looked)
+    row_bytes = fixed_bytes + _varying_bytes(files, columns, groups)
     manifest = TableManifest(
         "parquet",
         shards,
         np.append(0, np.cumsum(per_shard)),
-        held_bytes=all_bytes * int(rows.sum()) // all_rows,
+        held_bytes=int(row_bytes * int(rows.sum())),
         choice="" if groups.kept is None else choice(keep, groups.kept),
     )
     return Parquet(
@@ -175,8 +175,8 @@ class _Opened:
     fixed_bytes: int
     keep: pc.Expression | None
 
-    def look(self, shard: int) -> tuple[RowGroups, int]:
-        """A file's row groups, and the bytes of the chosen columns in memory."""
+    def look(self, shard: int) -> RowGroups:
+        """A file's row groups."""
         shards, file = self.files.shards, self.files.open(shard)
         place = shards.path(shard)
         check_same_columns(file.schema_arrow, self.schema, self.columns, place, shards.path(0))
@@ -187,26 +187,29 @@ class _Opened:
             raise DataError(
                 f"{place}: row groups of {rows.tolist()[:8]} rows, {file.metadata.num_rows:,} in all; {_DAMAGED}"
             )
-        held = self.fixed_bytes * rows + np.array([self._varying_bytes(group) for group in found], dtype=np.int64)
-        for number, size in enumerate(held.tolist()):
-            check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {number}")
+        for group, count in enumerate(rows.tolist()):
+            size = max(self.fixed_bytes * count, found[group].total_byte_size)
+            check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
         number = np.flatnonzero(rows)
         kept = None
         if self.keep is not None:
             opened = open_shard(shards, shard, self.files.read)
             kept = kept_rows(opened, number, rows, self.keep, place)
-        return RowGroups(np.full(len(number), shard), number, rows[number], kept), int(held.sum())
+        return RowGroups(np.full(len(number), shard), number, rows[number], kept)
 
-    def _varying_bytes(self, group: pq.RowGroupMetaData) -> int:
-        wanted = [column.feature for column in self.columns if not column.field.is_fixed]
-        if not wanted:
-            return 0
-        leaves = [group.column(number) for number in range(group.num_columns)]
-        return sum(
-            max(0, leaf.total_uncompressed_size)
-            for leaf in leaves
-            if any(leaf.path_in_schema == name or leaf.path_in_schema.startswith(f"{name}.") for name in wanted)
-        )
+
+def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGroups) -> float:
+    """Bytes of a row in columns of no fixed size, as the first row group has them.
+
+    The footer says how large columns are as well, but pyarrow ends the process when that part of a footer is damaged.
+    """
+    varying = [column.feature for column in columns if not column.field.is_fixed]
+    if not varying or not len(groups.rows):
+        return 0.0
+    shard, number = int(groups.shard[0]), int(groups.number[0])
+    file = files.open(shard)
+    with arrow_errors(f"{files.shards.path(shard)}, row group {number}", _DAMAGED):
+        return float(file.read_row_group(number, columns=varying).nbytes / groups.rows[0])
 
 
 def _joined(parts: list[RowGroups], *, filtered: bool) -> RowGroups:

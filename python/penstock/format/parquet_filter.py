@@ -32,7 +32,7 @@ def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
         made = pads.dataset(schema.empty_table()).scanner(columns={"kept": keep}).to_table()["kept"].type
     except (ValueError, TypeError, IndexError, pa.ArrowException) as error:
         raise PlanError(
-            f"filters={filters!r}: {error}; pass e.g. [('year', '>=', 2020)] or a pyarrow.compute expression"
+            f"filters={filters!r}: {' '.join(str(error).split())}; pass e.g. [('year', '>=', 2020)] or a pyarrow.compute expression"
         ) from None
     if not pa.types.is_boolean(made):
         raise PlanError(f"filters={filters!r} gives {made} for a row; it must give true or false")
@@ -41,11 +41,17 @@ def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
 
 def _with_paths(filters: Any, schema: pa.Schema) -> Any:
     """The filter with "box.left" as the path of a struct's field."""
+    if isinstance(filters, list) and filters and isinstance(filters[0], tuple):
+        filters = [filters]
     if isinstance(filters, list):
-        return [_with_paths(part, schema) for part in filters]
-    if isinstance(filters, tuple) and filters and isinstance(filters[0], str) and filters[0] not in schema.names:
-        return (tuple(filters[0].split(".")), *filters[1:])
+        return [[_with_path(part, schema) for part in parts] for parts in filters]
     return filters
+
+
+def _with_path(part: Any, schema: pa.Schema) -> Any:
+    if isinstance(part, tuple) and part and isinstance(part[0], str) and part[0] not in schema.names:
+        return (tuple(part[0].split(".")), *part[1:])
+    return part
 
 
 def kept_rows(file: pa.NativeFile, numbers: Ids, rows: Ids, keep: pc.Expression, place: str) -> Kept:
