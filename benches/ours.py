@@ -11,9 +11,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 import numpy as np
-import ours_formats
 from common import BATCH, Feed, endless, main, version_of
 
+import ours_formats
 import penstock as ps
 from penstock.engine.entry_points import build_entry_points
 from penstock.engine.workers import usable_cpus

@@ -33,7 +33,19 @@ import table
 from work import HERE, REPOSITORY, TITLES, UNITS, interpreter, work_folder
 
 OURS = "penstock"
-PEERS = ("pytorch", "tfdata", "dali", "ffcv", "spdl", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "ray")
+PEERS = (
+    "pytorch",
+    "tfdata",
+    "dali",
+    "ffcv",
+    "spdl",
+    "webdataset",
+    "mosaicml",
+    "litdata",
+    "grain",
+    "huggingface",
+    "ray",
+)
 CHART = REPOSITORY / "docs" / "images" / "bench.svg"
 OURS_EVERY = 3
 Line = dict[str, Any]

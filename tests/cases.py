@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import penstock as ps
 from conftest import jpeg
+from format import tables as format_tables
 from format import tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
@@ -176,9 +178,35 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def row_groups(samples: int, root: Path | None) -> ps.Dataset:
+    """Parquet files of row groups of unequal size, less one row that a filter leaves out."""
+    assert root is not None
+    whole = format_tables.table(samples + 1)
+    pq.write_table(whole.slice(0, samples // 3), root / "0.parquet", row_group_size=7)
+    pq.write_table(whole.slice(samples // 3), root / "1.parquet", row_group_size=13)
+    return ps.read(f"{root}/*.parquet", filters=[("id", "<", samples)])
+
+
+def batches(samples: int, root: Path | None) -> ps.Dataset:
+    """Arrow files, one of them packed."""
+    assert root is not None
+    whole = format_tables.table(samples)
+    format_tables.write_arrow(root / "0.arrow", whole.slice(0, samples // 3), rows=5)
+    format_tables.write_arrow(root / "1.arrow", whole.slice(samples // 3), rows=9, stream=True, packing="lz4")
+    return ps.read(f"{root}/*.arrow")
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+SOURCES = {
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "records": records,
+    "tables": tables,
+    "parquet": row_groups,
+    "arrow": batches,
+}
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

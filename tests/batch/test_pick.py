@@ -40,7 +40,9 @@ def columns(first: int, rows: int) -> dict[str, Any]:
         "id": ids,
         "flag": ids % 3 == 0,
         "list": pa.array([list(range(number % 4)) for number in ids], pa.large_list(pa.int32())),
-        "deep": pa.array([[["a"] * (number % 3), []] for number in ids], pa.large_list(pa.large_list(pa.large_string()))),
+        "deep": pa.array(
+            [[["a"] * (number % 3), []] for number in ids], pa.large_list(pa.large_list(pa.large_string()))
+        ),
     }
 
 

@@ -63,9 +63,7 @@ def load_all(dataset: ps.Dataset) -> Columns:
     source, manifest = dataset.source, dataset.source.manifest
     if not isinstance(source, Source):
         rows = load_block(source, 0, manifest.samples)
-        return pick(
-            [rows], np.zeros(len(rows), dtype=np.int64), np.arange(len(rows)), source.spec, tfrecords.allocate
-        )
+        return pick([rows], np.zeros(len(rows), dtype=np.int64), np.arange(len(rows)), source.spec, tfrecords.allocate)
     samples = np.arange(manifest.samples)
     if manifest.length is None and not manifest.one_record_each:
         nothing = np.empty(0, dtype=np.int64)
@@ -159,7 +157,6 @@ SMALL = [
         hostile=hostile_tfrecords,
     ),
     Small(name="parquet", make=tables.make_parquet, hostile=tables.hostile_parquet),
-    Small(name="parquet filtered", make=tables.make_parquet, options={"filters": [("id", ">", 1)]}),
     Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),
     Small(name="arrow stream", make=tables.make_stream, cut="prefix", hostile=tables.hostile_arrow),
     Small(name="arrow packed", make=tables.make_packed, cut="prefix"),

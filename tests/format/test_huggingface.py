@@ -54,7 +54,10 @@ def test_save_to_disk() -> None:
 @pytest.mark.parametrize("name", ["train", "test"])
 def test_splits(name: str) -> None:
     check(rows_of(ps.read(GOLDEN / "splits", split=name)), {"train": range(9), "test": range(9, 13)}[name])
-    check(rows_of(ps.read(GOLDEN / "exported", split=name)), {"train": [*range(5), *range(5, 9)], "test": range(9, 12)}[name])
+    check(
+        rows_of(ps.read(GOLDEN / "exported", split=name)),
+        {"train": [*range(5), *range(5, 9)], "test": range(9, 12)}[name],
+    )
 
 
 def test_one_split_needs_no_name() -> None:

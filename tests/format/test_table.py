@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 
@@ -29,7 +29,7 @@ def values(column: Any) -> list[Any]:
     return column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
 
 
-DAY = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
+DAY = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
 TYPES = [
     (pa.array([1, -2], pa.int8()), Field("int8"), [1, -2]),
     (pa.array([1, 2**64 - 1], pa.uint64()), Field("uint64"), [1, 2**64 - 1]),
@@ -44,9 +44,9 @@ TYPES = [
     (pa.array([7, 5, 7]).dictionary_encode(), Field("int64"), [7, 5, 7]),
     (pa.array([DAY], pa.timestamp("ms", "UTC")), Field("int64"), [1_704_153_600_000]),
     (pa.array([DAY.date()], pa.date32()), Field("int64"), [19_724]),
-    (pa.array([datetime.time(0, 0, 3)], pa.time32("s")), Field("int64"), [3]),
-    (pa.array([datetime.timedelta(seconds=2)], pa.duration("us")), Field("int64"), [2_000_000]),
-    (pa.array([Decimal("1.25"), Decimal("-3")], pa.decimal128(9, 2)), Field("float64"), [1.25, -3.0]),
+    (pa.array([dt.time(0, 0, 3)], pa.time32("s")), Field("int64"), [3]),
+    (pa.array([dt.timedelta(seconds=2)], pa.duration("us")), Field("int64"), [2_000_000]),
+    (pa.array([Decimal("1.25"), Decimal(-3)], pa.decimal128(9, 2)), Field("float64"), [1.25, -3.0]),
     (pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2)), Field("int16", (2,)), [[1, 2], [3, 4]]),
     (pa.array([[1], [], [2, 3]], pa.list_(pa.int32())), Field("int32", (None,)), [[1], [], [2, 3]]),
     (pa.array([["a"], []]), Field("string", (None,)), [["a"], []]),
@@ -110,7 +110,9 @@ def test_a_default_of_another_type() -> None:
 def test_lists_of_a_length_become_arrays() -> None:
     column, _ = column_of(pa.array([[[1, 2]], [[3, 4]]]), shape=(1, 2), dtype="float32")
     assert (column.tolist(), column.dtype) == ([[[1.0, 2.0]], [[3.0, 4.0]]], np.float32)
-    with pytest.raises(RowError, match=r"row 1: a list of 1 values where int64\(2\) is wanted; give the column a shape"):
+    with pytest.raises(
+        RowError, match=r"row 1: a list of 1 values where int64\(2\) is wanted; give the column a shape"
+    ):
         column_of(pa.array([[1, 2], [3], [4, 5]]), shape=(2,))
     with pytest.raises(ps.DataError, match=r"a list of 1 values"):
         column_of(pa.array([[[1, 2]], [[3]]]), shape=(1, 2))
@@ -127,7 +129,7 @@ def test_dtypes_are_cast_and_never_cut() -> None:
 def test_what_no_batch_can_hold() -> None:
     with pytest.raises(ps.PlanError, match=r"here: column 'x': Arrow type map<.*leave it out"):
         column_of(pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())))
-    with pytest.raises(ps.PlanError, match="no column 'y'; there are x; did you mean|no column 'y'; there are x"):
+    with pytest.raises(ps.PlanError, match="no column 'y'; there are x"):
         choose_columns(pa.schema([("x", pa.int64())]), Options(columns=["y"]), "here")
 
 

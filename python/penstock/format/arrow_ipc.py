@@ -25,6 +25,7 @@ from penstock.format.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    named_leaves,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, as_rows, join_rows, pack_rows
@@ -108,7 +109,10 @@ class ArrowBatches:
         shard, number = int(self.shard_of_batch[batch]), int(self.number_of_batch[batch])
         file = self.files[shard]
         message = file.batches[number]
-        with arrow_errors(self._place(batch), _DAMAGED), open_shard(self.shards, shard, self.read, mapped=True) as opened:
+        with (
+            arrow_errors(self._place(batch), _DAMAGED),
+            open_shard(self.shards, shard, self.read, mapped=True) as opened,
+        ):
             messages = [file.schema_message, *file.before[number], message]
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
@@ -227,19 +231,15 @@ def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
         head = file.read(8)
         if head.startswith(b"FEA1"):
             raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")
-        try:
-            with arrow_errors(path, _DAMAGED):
-                messages = read_messages(file, size)
-                if not messages:
-                    raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
-                schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
-                batches = tuple(message for message in messages if message.kind == "batch")
-                if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
-                    raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
-        except ValueError as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{path}: {error}; {_DAMAGED}") from None
+        with arrow_errors(path, _DAMAGED):
+            messages = read_messages(file, size)
+            if not messages:
+                raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
+            schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
+            dict(named_leaves(schema))  # names that are no text are told here
+            batches = tuple(message for message in messages if message.kind == "batch")
+            if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
+                raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
     before = tuple(_dictionaries(messages, batch) for batch in batches)
     return ArrowFile(path, schema, messages[0], batches, before)
 

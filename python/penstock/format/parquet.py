@@ -1,4 +1,4 @@
-"""Parquet: the chosen columns of row groups, each decoded once; filters drop row groups by statistics, then rows exactly."""
+"""Parquet: the chosen columns of row groups, each decoded once; filters keep rows exactly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from penstock.errors import DataError, PlanError, RowError
 from penstock.format.decoded import CACHE_BYTES, DecodedParts
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
-from penstock.format.parquet_filter import choice, expression, kept_rows
+from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
@@ -28,6 +28,7 @@ from penstock.format.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    named_leaves,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, join_rows, pack_rows
@@ -71,9 +72,10 @@ class Files:
         if self.shards.sizes[shard] == 0:
             raise DataError(f"{place}: the file is empty; remove it or write it again")
         with arrow_errors(place, "it is damaged, encrypted, or no Parquet file"):
-            return pq.ParquetFile(
-                open_shard(self.shards, shard, self.read), pre_buffer=True, page_checksum_verification=self.verify
-            )
+            opened = open_shard(self.shards, shard, self.read)
+            file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
+            dict(named_leaves(file.schema_arrow))  # names that are no text are told here
+            return file
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,8 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
         raise PlanError(f"{shards.path(0)}: no columns to read; leave columns= away to read all of them")
     spec = {column.name: column.field for column in columns}
     fixed_bytes = sum(field.row_bytes for field in spec.values())
-    opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep)
+    filtered = [] if keep is None else filter_columns(keep, first.schema_arrow)
+    opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep, filtered)
     looked = _for_each(range(len(shards)), opened.look, options.progress)
     groups = _joined(looked, filtered=keep is not None)
     rows = groups.rows if groups.kept is None else np.array([len(kept) for kept in groups.kept], dtype=np.int64)
@@ -174,6 +177,7 @@ class _Opened:
     schema: pa.Schema
     fixed_bytes: int
     keep: pc.Expression | None
+    filtered: list[str]
 
     def look(self, shard: int) -> RowGroups:
         """A file's row groups."""
@@ -183,7 +187,7 @@ class _Opened:
         with arrow_errors(place, _DAMAGED):
             found = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         rows = np.array([group.num_rows for group in found], dtype=np.int64)
-        if (rows < 0).any() or rows.sum() != file.metadata.num_rows or len(rows) and rows.max() >= 1 << 31:
+        if (rows < 0).any() or rows.sum() != file.metadata.num_rows or (len(rows) and rows.max() >= 1 << 31):
             raise DataError(
                 f"{place}: row groups of {rows.tolist()[:8]} rows, {file.metadata.num_rows:,} in all; {_DAMAGED}"
             )
@@ -191,11 +195,21 @@ class _Opened:
             size = max(self.fixed_bytes * count, found[group].total_byte_size)
             check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
         number = np.flatnonzero(rows)
-        kept = None
-        if self.keep is not None:
-            opened = open_shard(shards, shard, self.files.read)
-            kept = kept_rows(opened, number, rows, self.keep, place)
+        kept = (
+            None
+            if self.keep is None
+            else [self._kept(file, place, group, int(rows[group])) for group in number.tolist()]
+        )
         return RowGroups(np.full(len(number), shard), number, rows[number], kept)
+
+    def _kept(self, file: pq.ParquetFile, place: str, group: int, rows: int) -> npt.NDArray[np.int32]:
+        assert self.keep is not None
+        with arrow_errors(f"{place}, row group {group}: filters={self.keep}", _DAMAGED):
+            table = file.read_row_group(group, columns=self.filtered)
+            table.validate(full=True)
+            if table.num_rows != rows:
+                raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
+            return kept_rows(table, self.keep)
 
 
 def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGroups) -> float:
@@ -213,7 +227,9 @@ def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGr
 
 
 def _joined(parts: list[RowGroups], *, filtered: bool) -> RowGroups:
-    shard, number, rows = (np.concatenate([getattr(part, name) for part in parts]) for name in ("shard", "number", "rows"))
+    shard, number, rows = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("shard", "number", "rows")
+    )
     kept = [rows for part in parts for rows in part.kept or ()] if filtered else None
     return RowGroups(shard, number, rows, kept)
 
