@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,8 @@ def check(picked: dict[str, Any], ids: list[int]) -> None:
 def test_rows_come_from_their_piece(cuts: list[int], ids: list[int]) -> None:
     edges = [0, *sorted(set(cuts) - {0, 64}), 64]
     whole = pack_rows(columns(0, 64), SPEC, 64)
-    sliced = [whole.slice(low, high - low) for low, high in zip(edges[:-1], edges[1:], strict=True)]
-    alone = [
-        pack_rows(columns(low, high - low), SPEC, high - low) for low, high in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    sliced = [whole.slice(low, high - low) for low, high in itertools.pairwise(edges)]
+    alone = [pack_rows(columns(low, high - low), SPEC, high - low) for low, high in itertools.pairwise(edges)]
     which = np.searchsorted(edges, ids, side="right") - 1
     row = np.array(ids) - np.array(edges)[which]
     for pieces in (sliced, alone):

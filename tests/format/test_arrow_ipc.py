@@ -103,7 +103,7 @@ def test_buffers_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.
     assert content.count(stated) > 0
     for size in (1 << 40, 1 << 62, (1 << 63) - 1):
         path.write_bytes(content.replace(stated, size.to_bytes(8, "little")))
-        with pytest.raises(ps.DataError, match="batch 0: .*(in memory, where|write it again)"):
+        with pytest.raises(ps.DataError, match=r"batch 0: .*(in memory, where|write it again)"):
             tables.rows_of(ps.read(path))
     path.write_bytes(content)
     monkeypatch.setattr("penstock.format.table._UNSUSPICIOUS_BYTES", 1 << 16)

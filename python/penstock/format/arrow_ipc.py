@@ -122,7 +122,7 @@ class ArrowBatches:
             else:
                 stream = pa.py_buffer(b"".join([memoryview(part) for part in data]))
                 table = pa.ipc.open_stream(stream).read_next_batch()
-            table = table.select([name for name in dict.fromkeys(column.path[0] for column in self.columns)])
+            table = table.select(list(dict.fromkeys(column.path[0] for column in self.columns)))
             table.validate(full=True)
         if table.num_rows != message.rows:
             raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
