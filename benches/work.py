@@ -9,42 +9,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {
-    "a": 256,
-    "b": 1024,
-    "c": 256,
-    "mds": 256,
-    "recordio": 256,
-    "tokens": 64,
-    "parquet": 1024,
-    "tar": 256,
-    "objects": 256,
-    "sql": 1024,
-}
+BATCH = {"a": 256, "b": 1024, "c": 256, "parquet": 1024}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
-    "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
-    "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
-    "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
     "parquet": "Parquet: 100 float32 columns, a million rows",
-    "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
-    "objects": "a map-style Python object: number → (float32[16], int)",
-    "sql": "1,000,000 rows of a key, 4 doubles and an integer",
 }
-UNITS = {
-    "a": "images/s",
-    "b": "records/s",
-    "c": "samples/s",
-    "mds": "samples/s",
-    "recordio": "samples/s",
-    "tokens": "windows/s",
-    "parquet": "rows/s",
-    "tar": "samples/s",
-    "objects": "items/s",
-    "sql": "rows/s",
-}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "parquet": "rows/s"}
 
 FLOATS = 32
 INTS = 16

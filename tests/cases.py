@@ -14,11 +14,13 @@ import h5py
 import lmdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import zarr
 
 import penstock as ps
 from conftest import jpeg
 from format import shards, tars, tfrecords
+from format import tables as format_tables
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -263,6 +265,24 @@ def database(samples: int, root: Path | None) -> ps.Dataset:
     return made.map(lambda columns: {"id": columns["key"].cast(pa.large_string()).cast(pa.int64()), **columns})
 
 
+def row_groups(samples: int, root: Path | None) -> ps.Dataset:
+    """Parquet files of row groups of unequal size, less one row that a filter leaves out."""
+    assert root is not None
+    whole = format_tables.table(samples + 1)
+    pq.write_table(whole.slice(0, samples // 3), root / "0.parquet", row_group_size=7)
+    pq.write_table(whole.slice(samples // 3), root / "1.parquet", row_group_size=13)
+    return ps.read(f"{root}/*.parquet", filters=[("id", "<", samples)])
+
+
+def batches(samples: int, root: Path | None) -> ps.Dataset:
+    """Arrow files, one of them packed."""
+    assert root is not None
+    whole = format_tables.table(samples)
+    format_tables.write_arrow(root / "0.arrow", whole.slice(0, samples // 3), rows=5)
+    format_tables.write_arrow(root / "1.arrow", whole.slice(samples // 3), rows=9, stream=True, packing="lz4")
+    return ps.read(f"{root}/*.arrow")
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
 
@@ -291,6 +311,7 @@ SOURCES = {
     "archives": archives,
     "array_files": array_files,
     "arrays": arrays,
+    "arrow": batches,
     "blocks": blocks,
     "chunked": chunked,
     "database": database,
@@ -298,6 +319,7 @@ SOURCES = {
     "iterable": iterable,
     "mds": mds,
     "objects": objects,
+    "parquet": row_groups,
     "recordio": recordio,
     "records": records,
     "sql": sql,

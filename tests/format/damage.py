@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from format import shards, tars, tfrecords
+from format import shards, tables, tars, tfrecords
+from penstock.batch.pick import pick
+from penstock.engine.read_columns import load_block
 from penstock.format.protocol import Source
 from penstock.spec import Columns, Spans
 
@@ -64,7 +66,8 @@ def load_all(dataset: ps.Dataset) -> Columns:
     """The columns of all samples, as the source gives them."""
     source, manifest = dataset.source, dataset.source.manifest
     if not isinstance(source, Source):
-        return source.load(0, manifest.samples)
+        rows = load_block(source, 0, manifest.samples)
+        return pick([rows], np.zeros(len(rows), dtype=np.int64), np.arange(len(rows)), source.spec, tfrecords.allocate)
     samples = np.arange(manifest.samples)
     if manifest.length is None and not manifest.one_record_each:
         nothing = np.empty(0, dtype=np.int64)
@@ -241,4 +244,8 @@ SMALL = [
     Small(name="litdata", make=make_litdata, where=folder_of),
     Small(name="litdata rows", make=make_litdata_rows, where=folder_of),
     Small(name="webdataset", make=make_webdataset, hostile=hostile_archives),
+    Small(name="parquet", make=tables.make_parquet, hostile=tables.hostile_parquet),
+    Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),
+    Small(name="arrow stream", make=tables.make_stream, cut="prefix", hostile=tables.hostile_arrow),
+    Small(name="arrow packed", make=tables.make_packed, cut="prefix"),
 ]

@@ -78,7 +78,7 @@ def test_columns_are_chosen_by_feature() -> None:
     assert dataset.classes == ()
     assert rows_of(dataset)["x"][7].as_py() == b"\xff\xd8\xff\x07"
     assert ps.read(GOLDEN / "exported", split="test", columns={"y": "label"}).classes == ("cat", "dog", "owl")
-    with pytest.raises(ps.PlanError, match="no column 'labels'.*did you mean 'label'"):
+    with pytest.raises(ps.PlanError, match=r"no column 'labels'.*did you mean 'label'"):
         ps.read(GOLDEN / "saved", columns=["labels"])
 
 

@@ -25,6 +25,7 @@ from penstock.format.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    named_leaves,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, as_rows, join_rows, pack_rows
@@ -121,7 +122,7 @@ class ArrowBatches:
             else:
                 stream = pa.py_buffer(b"".join([memoryview(part) for part in data]))
                 table = pa.ipc.open_stream(stream).read_next_batch()
-            table = table.select([name for name in dict.fromkeys(column.path[0] for column in self.columns)])
+            table = table.select(list(dict.fromkeys(column.path[0] for column in self.columns)))
             table.validate(full=True)
         if table.num_rows != message.rows:
             raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
@@ -230,19 +231,15 @@ def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
         head = file.read(8)
         if head.startswith(b"FEA1"):
             raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")
-        try:
-            with arrow_errors(path, _DAMAGED):
-                messages = read_messages(file, size)
-                if not messages:
-                    raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
-                schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
-                batches = tuple(message for message in messages if message.kind == "batch")
-                if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
-                    raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
-        except ValueError as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{path}: {error}; {_DAMAGED}") from None
+        with arrow_errors(path, _DAMAGED):
+            messages = read_messages(file, size)
+            if not messages:
+                raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
+            schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
+            dict(named_leaves(schema))  # names that are no text are told here
+            batches = tuple(message for message in messages if message.kind == "batch")
+            if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
+                raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
     before = tuple(_dictionaries(messages, batch) for batch in batches)
     return ArrowFile(path, schema, messages[0], batches, before)
 

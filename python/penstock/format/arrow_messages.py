@@ -36,7 +36,7 @@ class Message:
 
 
 def read_messages(file: pa.NativeFile, size: int) -> list[Message]:
-    """All messages of a file or stream of `size` bytes, bodies passed over; ValueError for what is none."""
+    """All messages of a file or stream of `size` bytes, bodies passed over; ArrowInvalid for what is none."""
     file.seek(0)
     at = len(FILE_MAGIC) if file.read(len(FILE_MAGIC)) == FILE_MAGIC else 0
     found: list[Message] = []
@@ -45,7 +45,7 @@ def read_messages(file: pa.NativeFile, size: int) -> list[Message]:
         if message is None:
             return found
         if (message.kind == "schema") != (not found):
-            raise ValueError(
+            raise pa.ArrowInvalid(
                 f"byte {at:,}: a {message.kind} message, where a stream has its schema first and only there"
             )
         found.append(message)
@@ -59,19 +59,21 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     prefix = file.read(8)
     old = prefix[:4] != _CONTINUES  # before Arrow 0.15 the length came first
     if len(prefix) < 4 + 4 * (not old):
-        raise ValueError(f"byte {at:,}: the file ends in the middle of a message")
+        raise pa.ArrowInvalid(f"byte {at:,}: the file ends in the middle of a message")
     prefix_bytes = 4 if old else 8
     (length,) = struct.unpack("<i", prefix[:4] if old else prefix[4:])
     if length == 0:
         return None
     left = size - at - prefix_bytes
     if not 0 < length <= min(left, _HEADER_BYTES):
-        raise ValueError(f"byte {at:,}: a message header of {length:,} bytes, with {left:,} bytes left in the file")
+        raise pa.ArrowInvalid(
+            f"byte {at:,}: a message header of {length:,} bytes, with {left:,} bytes left in the file"
+        )
     file.seek(at + prefix_bytes)
     header = _Table.root(file.read(length))
     body_bytes = header.number(3, "q")
     if not 0 <= body_bytes <= left - length:
-        raise ValueError(
+        raise pa.ArrowInvalid(
             f"byte {at:,}: a message of {body_bytes:,} bytes, with {left - length:,} bytes left in the file"
         )
     body = prefix_bytes + length
@@ -79,11 +81,11 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     if kind == _SCHEMA:
         return Message("schema", at, body + body_bytes, body)
     if kind not in (_DICTIONARY, _BATCH):
-        raise ValueError(f"byte {at:,}: a message of kind {kind}, which no table has")
+        raise pa.ArrowInvalid(f"byte {at:,}: a message of kind {kind}, which no table has")
     batch = header.table(2) if kind == _BATCH else header.table(2).table(1)
     rows = batch.number(0, "q")
     if rows < 0:
-        raise ValueError(f"byte {at:,}: a batch of {rows:,} rows")
+        raise pa.ArrowInvalid(f"byte {at:,}: a batch of {rows:,} rows")
     packed = batch.has(3)
     buffers = tuple(batch.pairs(2)) if packed else ()
     return Message(
@@ -98,18 +100,18 @@ def unpacked_bytes(message: Message, data: pa.Buffer) -> int:
         place = message.body + offset
         if length >= 8:
             if not message.body <= place <= len(view) - 8:
-                raise ValueError(
+                raise pa.ArrowInvalid(
                     f"byte {message.start:,}: a buffer at {offset:,} of {length:,} bytes lies outside its message"
                 )
             (size,) = struct.unpack_from("<q", view, place)
             if size < -1:
-                raise ValueError(f"byte {message.start:,}: a buffer of {size:,} bytes")
+                raise pa.ArrowInvalid(f"byte {message.start:,}: a buffer of {size:,} bytes")
             total += length if size == -1 else size
     return total
 
 
 class _Table:
-    """A table of a flatbuffer; fields by number. ValueError for places outside the bytes."""
+    """A table of a flatbuffer; fields by number. ArrowInvalid for places outside the bytes."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data, self._at = data, at
@@ -120,7 +122,7 @@ class _Table:
     def root(cls, data: bytes) -> _Table:
         """The table that a flatbuffer is."""
         if len(data) < 4:
-            raise ValueError(f"a message header of {len(data)} bytes")
+            raise pa.ArrowInvalid(f"a message header of {len(data)} bytes")
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def has(self, field: int) -> bool:
@@ -136,7 +138,7 @@ class _Table:
         """A table inside this one."""
         place = self._place(field)
         if place is None:
-            raise ValueError("a message header without its content")
+            raise pa.ArrowInvalid("a message header without its content")
         return _Table(self._data, place + self._read("I", place))
 
     def pairs(self, field: int) -> list[tuple[int, int]]:
@@ -147,7 +149,7 @@ class _Table:
         start = place + self._read("I", place)
         count = self._read("I", start)
         if start + 4 + 16 * count > len(self._data):
-            raise ValueError("a list in a message header that does not fit into it")
+            raise pa.ArrowInvalid("a list in a message header that does not fit into it")
         return [struct.unpack_from("<qq", self._data, start + 4 + 16 * number) for number in range(count)]
 
     def _place(self, field: int) -> int | None:
@@ -157,6 +159,6 @@ class _Table:
 
     def _read(self, code: str, at: int) -> int:
         if not 0 <= at <= len(self._data) - struct.calcsize(code):
-            raise ValueError("a message header that points outside itself")
+            raise pa.ArrowInvalid("a message header that points outside itself")
         value: int = struct.unpack_from(f"<{code}", self._data, at)[0]
         return value

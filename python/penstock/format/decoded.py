@@ -133,7 +133,7 @@ class DecodedParts:
 
 
 def _bytes_held(rows: Rows) -> int:
-    return rows.fixed.nbytes + sum(column.nbytes for column in rows.others.values())
+    return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
 
 
 def _store(path: str, rows: Rows) -> None:

@@ -71,7 +71,9 @@ def open_huggingface(shards: Shards, read: ReadRanges, options: Options) -> Hugg
             raise PlanError("filters=… is for Parquet files; of a folder of save_to_disk all rows are read")
         data, indices = _saved(shards, read, folders, split)
         schema = _schema(data, read)
-        inner: BlockSource = arrow_ipc.open_arrow(data, read, _with_features(options, own, schema), "huggingface")
+        inner: arrow_ipc.ArrowBatches | parquet.Parquet = arrow_ipc.open_arrow(
+            data, read, _with_features(options, own, schema), "huggingface"
+        )
         rows = None if indices is None else _indices(indices, read, inner.manifest.samples)
     else:
         data, rows = shards.take(_exported(paths, split)), None
@@ -93,7 +95,7 @@ def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: 
     state = _read_json(shards, folders[folder], read)
 
     def files(*keys: str) -> list[int]:
-        listed = next((state[key] for key in keys if state.get(key)), [])
+        listed: Any = next((state[key] for key in keys if state.get(key)), [])
         found = []
         for entry in listed if isinstance(listed, list) else [listed]:
             name = entry.get("filename") if isinstance(entry, dict) else None
@@ -223,7 +225,7 @@ def _indices(shards: Shards, read: ReadRanges, samples: int) -> Ids:
     return numbers
 
 
-def _manifest(manifest: Any, rows: Ids | None) -> TableManifest:
+def _manifest(manifest: TableManifest, rows: Ids | None) -> TableManifest:
     if rows is None:
         return replace(manifest, format="huggingface")
     held = manifest.held_bytes * len(rows) // max(1, manifest.samples)

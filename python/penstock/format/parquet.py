@@ -1,4 +1,4 @@
-"""Parquet: the chosen columns of row groups, each decoded once; filters drop row groups by statistics, then rows exactly."""
+"""Parquet: the chosen columns of row groups, each decoded once; filters keep rows exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.errors import DataError, PlanError, RowError
 from penstock.format.decoded import CACHE_BYTES, DecodedParts
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
-from penstock.format.parquet_filter import choice, expression, kept_rows
+from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
@@ -28,6 +28,7 @@ from penstock.format.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    named_leaves,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, join_rows, pack_rows
@@ -71,9 +72,10 @@ class Files:
         if self.shards.sizes[shard] == 0:
             raise DataError(f"{place}: the file is empty; remove it or write it again")
         with arrow_errors(place, "it is damaged, encrypted, or no Parquet file"):
-            return pq.ParquetFile(
-                open_shard(self.shards, shard, self.read), pre_buffer=True, page_checksum_verification=self.verify
-            )
+            opened = open_shard(self.shards, shard, self.read)
+            file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
+            dict(named_leaves(file.schema_arrow))  # names that are no text are told here
+            return file
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +149,18 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
         raise PlanError(f"{shards.path(0)}: no columns to read; leave columns= away to read all of them")
     spec = {column.name: column.field for column in columns}
     fixed_bytes = sum(field.row_bytes for field in spec.values())
-    opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep)
+    filtered = [] if keep is None else filter_columns(keep, first.schema_arrow)
+    opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep, filtered)
     looked = _for_each(range(len(shards)), opened.look, options.progress)
-    groups = _joined([part for part, _ in looked], filtered=keep is not None)
+    groups = _joined(looked, filtered=keep is not None)
     rows = groups.rows if groups.kept is None else np.array([len(kept) for kept in groups.kept], dtype=np.int64)
     per_shard = np.bincount(groups.shard, weights=rows, minlength=len(shards)).astype(np.int64)
-    all_rows, all_bytes = max(1, int(groups.rows.sum())), sum(size for _, size in looked)
+    row_bytes = fixed_bytes + _varying_bytes(files, columns, groups)
     manifest = TableManifest(
         "parquet",
         shards,
         np.append(0, np.cumsum(per_shard)),
-        held_bytes=all_bytes * int(rows.sum()) // all_rows,
+        held_bytes=int(row_bytes * int(rows.sum())),
         choice="" if groups.kept is None else choice(keep, groups.kept),
     )
     return Parquet(
@@ -174,9 +177,10 @@ class _Opened:
     schema: pa.Schema
     fixed_bytes: int
     keep: pc.Expression | None
+    filtered: list[str]
 
-    def look(self, shard: int) -> tuple[RowGroups, int]:
-        """A file's row groups, and the bytes of the chosen columns in memory."""
+    def look(self, shard: int) -> RowGroups:
+        """A file's row groups."""
         shards, file = self.files.shards, self.files.open(shard)
         place = shards.path(shard)
         check_same_columns(file.schema_arrow, self.schema, self.columns, place, shards.path(0))
@@ -187,26 +191,39 @@ class _Opened:
             raise DataError(
                 f"{place}: row groups of {rows.tolist()[:8]} rows, {file.metadata.num_rows:,} in all; {_DAMAGED}"
             )
-        held = self.fixed_bytes * rows + np.array([self._varying_bytes(group) for group in found], dtype=np.int64)
-        for number, size in enumerate(held.tolist()):
-            check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {number}")
+        for group, count in enumerate(rows.tolist()):
+            size = max(self.fixed_bytes * count, found[group].total_byte_size)
+            check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
         number = np.flatnonzero(rows)
-        kept = None
-        if self.keep is not None:
-            opened = open_shard(shards, shard, self.files.read)
-            kept = kept_rows(opened, number, rows, self.keep, place)
-        return RowGroups(np.full(len(number), shard), number, rows[number], kept), int(held.sum())
-
-    def _varying_bytes(self, group: pq.RowGroupMetaData) -> int:
-        wanted = [column.feature for column in self.columns if not column.field.is_fixed]
-        if not wanted:
-            return 0
-        leaves = [group.column(number) for number in range(group.num_columns)]
-        return sum(
-            max(0, leaf.total_uncompressed_size)
-            for leaf in leaves
-            if any(leaf.path_in_schema == name or leaf.path_in_schema.startswith(f"{name}.") for name in wanted)
+        kept = (
+            None
+            if self.keep is None
+            else [self._kept(file, place, group, int(rows[group])) for group in number.tolist()]
         )
+        return RowGroups(np.full(len(number), shard), number, rows[number], kept)
+
+    def _kept(self, file: pq.ParquetFile, place: str, group: int, rows: int) -> npt.NDArray[np.int32]:
+        assert self.keep is not None
+        with arrow_errors(f"{place}, row group {group}: filters={self.keep}", _DAMAGED):
+            table = file.read_row_group(group, columns=self.filtered)
+            table.validate(full=True)
+            if table.num_rows != rows:
+                raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
+            return kept_rows(table, self.keep)
+
+
+def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGroups) -> float:
+    """Bytes of a row in columns of no fixed size, as the first row group has them.
+
+    The footer says how large columns are as well, but pyarrow ends the process when that part of a footer is damaged.
+    """
+    varying = [column.feature for column in columns if not column.field.is_fixed]
+    if not varying or not len(groups.rows):
+        return 0.0
+    shard, number = int(groups.shard[0]), int(groups.number[0])
+    file = files.open(shard)
+    with arrow_errors(f"{files.shards.path(shard)}, row group {number}", _DAMAGED):
+        return float(file.read_row_group(number, columns=varying).nbytes / groups.rows[0])
 
 
 def _joined(parts: list[RowGroups], *, filtered: bool) -> RowGroups:

@@ -1,4 +1,7 @@
-"""Which rows of Parquet files a filter keeps: statistics rule out row groups, the filter's columns decide on rows."""
+"""Which rows of Parquet files a filter keeps: its own columns are read of every row group, and decide.
+
+Statistics could spare some of that, but pyarrow ends the process where it meets a damaged footer on that way.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,6 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from penstock.errors import PlanError
-from penstock.format.table import arrow_errors
-from penstock.spec import Ids
-
-Kept = list[npt.NDArray[np.int32]]
 
 
 def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
@@ -32,7 +31,7 @@ def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
         made = pads.dataset(schema.empty_table()).scanner(columns={"kept": keep}).to_table()["kept"].type
     except (ValueError, TypeError, IndexError, pa.ArrowException) as error:
         raise PlanError(
-            f"filters={filters!r}: {error}; pass e.g. [('year', '>=', 2020)] or a pyarrow.compute expression"
+            f"filters={filters!r}: {' '.join(str(error).split())}; pass e.g. [('year', '>=', 2020)] or a pyarrow.compute expression"
         ) from None
     if not pa.types.is_boolean(made):
         raise PlanError(f"filters={filters!r} gives {made} for a row; it must give true or false")
@@ -41,29 +40,36 @@ def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
 
 def _with_paths(filters: Any, schema: pa.Schema) -> Any:
     """The filter with "box.left" as the path of a struct's field."""
+    if isinstance(filters, list) and filters and isinstance(filters[0], tuple):
+        filters = [filters]
     if isinstance(filters, list):
-        return [_with_paths(part, schema) for part in filters]
-    if isinstance(filters, tuple) and filters and isinstance(filters[0], str) and filters[0] not in schema.names:
-        return (tuple(filters[0].split(".")), *filters[1:])
+        return [[_with_path(part, schema) for part in parts] for parts in filters]
     return filters
 
 
-def kept_rows(file: pa.NativeFile, numbers: Ids, rows: Ids, keep: pc.Expression, place: str) -> Kept:
-    """The rows that a filter leaves of each row group `numbers`, which have `rows[number]` rows."""
-    fragment = pads.ParquetFileFormat().make_fragment(file)
-    kept: Kept = []
-    with arrow_errors(f"{place}: filters={keep}", "the file is damaged, write it again"):
-        possible = {group.id for group in fragment.subset(filter=keep).row_groups}
-        for number in numbers.tolist():
-            if number not in possible:
-                kept.append(np.empty(0, dtype=np.int32))
-                continue
-            group = fragment.subset(row_group_ids=[number])
-            mask = group.scanner(columns={"kept": keep}).to_table()["kept"]
-            if len(mask) != rows[number]:
-                raise pa.ArrowInvalid(f"row group {number} has {len(mask):,} rows where {rows[number]:,} belong")
-            kept.append(np.flatnonzero(pc.fill_null(mask, False).to_numpy()).astype(np.int32))
-    return kept
+def _with_path(part: Any, schema: pa.Schema) -> Any:
+    if isinstance(part, tuple) and part and isinstance(part[0], str) and part[0] not in schema.names:
+        return (tuple(part[0].split(".")), *part[1:])
+    return part
+
+
+def filter_columns(keep: pc.Expression, schema: pa.Schema) -> list[str]:
+    """The columns that a filter is about: those without which it cannot be."""
+    return [name for number, name in enumerate(schema.names) if not _can_be(keep, schema.remove(number))]
+
+
+def _can_be(keep: pc.Expression, schema: pa.Schema) -> bool:
+    try:
+        pads.dataset(schema.empty_table()).scanner(columns={"kept": keep})
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def kept_rows(table: pa.Table, keep: pc.Expression) -> npt.NDArray[np.int32]:
+    """The rows of a table that a filter leaves; where it gives null, the row is left out."""
+    mask = pads.dataset(table).scanner(columns={"kept": keep}).to_table()["kept"]
+    return np.flatnonzero(pc.fill_null(mask, False).to_numpy()).astype(np.int32)
 
 
 def choice(keep: pc.Expression, kept: Sequence[npt.NDArray[np.int32]]) -> str:

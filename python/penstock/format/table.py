@@ -236,7 +236,7 @@ def check_same_columns(
     """DataError for a file whose chosen columns are not those of the first file."""
     if schema.equals(first):
         return
-    here, there = dict(_named_leaves(schema)), dict(_named_leaves(first))
+    here, there = dict(named_leaves(schema)), dict(named_leaves(first))
     for column in chosen:
         if column.feature not in here:
             raise DataError(
@@ -250,6 +250,7 @@ def check_same_columns(
             )
 
 
-def _named_leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+def named_leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    """The dotted name and the type of every column that is no struct; of a dictionary its values' type."""
     for path, kind in _leaves(schema):
         yield ".".join(path), kind.value_type if pa.types.is_dictionary(kind) else kind
