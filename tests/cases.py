@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,9 +179,40 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def json_lines(samples: int, root: Path | None) -> ps.Dataset:
+    """JSON lines in packed files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        lines = [
+            {"id": number, "row": [number, number / 2], "list": list(range(number % 4)), "text": f"text {number}"}
+            for number in rows.tolist()
+        ]
+        with gzip.open(root / f"{shard}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+    row = ps.Column(feature="row", dtype="float32", shape=(2,))
+    return ps.read(str(root), columns={"id": "id", "row": row, "list": "list", "text": "text"})
+
+
+def csv_records(samples: int, root: Path | None) -> ps.Dataset:
+    """CSV files of unequal length, with newlines in quotes."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        with (root / f"{shard}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "x", "text"), *((n, n / 4, "a\n" * (n % 3)) for n in rows.tolist())])
+    return ps.read(str(root))
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+SOURCES = {
+    "arrays": arrays,
+    "blocks": blocks,
+    "folder": folder,
+    "records": records,
+    "tables": tables,
+    "jsonl": json_lines,
+    "csv": csv_records,
+}
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

@@ -133,7 +133,7 @@ def _column(name: str, column: Column, features: Mapping[str, Feature]) -> Examp
     field = Field(dtype, shape)
     if column.default is not None and None in shape:
         raise PlanError(f"columns[{name!r}]: a record that lacks a ragged column has no values; leave the default away")
-    default = None if column.default is None else _default_bytes(name, field, column.default)
+    default = None if column.default is None else default_bytes(name, field, column.default)
     return ExampleColumn(name, column.feature, field, default)
 
 
@@ -200,7 +200,7 @@ def _check_shape(name: str, dtype: str, shape: tuple[int | None, ...], feature: 
         )
 
 
-def _default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
+def default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
     """A row of defaults (numbers) or one value (bytes) as native code stores it."""
     if field.dtype in _TEXTS:
         if not isinstance(default, bytes | str):

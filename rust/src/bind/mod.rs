@@ -9,6 +9,8 @@ mod entry_points;
 mod files;
 mod gather;
 mod image;
+mod json;
+mod lines;
 mod order;
 mod pick;
 mod progress;
@@ -52,6 +54,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
+    json::register(module)?;
+    lines::register(module)?;
     order::register(module)?;
     pick::register(module)?;
     progress::register(module)?;

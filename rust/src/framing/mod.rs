@@ -1,5 +1,6 @@
 //! Where records begin and end in a file, and files that are packed as a whole.
 
+pub mod lines;
 pub mod tfrecord;
 pub mod unpack;
 
