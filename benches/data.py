@@ -16,7 +16,7 @@ from pathlib import Path
 
 from work import HERE, REPOSITORY, Data, interpreter, work_folder
 
-WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain")
+WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface")
 
 
 def make(root: Path, peers: tuple[str, ...]) -> None:

@@ -70,6 +70,21 @@ def frames(path: Path, limit: int) -> list[bytes]:
     return found
 
 
+def lines() -> dict[str, bytes]:
+    """Golden files of lines behind the byte that chooses what a record is."""
+    choices = {"text": 0, "csv": 0x41, "csv-header": 0xC1, "jsonl": 2}
+    files = {"text": "rows.json", "csv": "arrow.csv", "csv-header": "datasets.csv", "jsonl": "pandas.jsonl"}
+    return {name: bytes([choices[name]]) + (GOLDEN / "lines" / file).read_bytes()[:400] for name, file in files.items()}
+
+
+#: One line with every column of json_lines.rs, and what is hard to step over.
+JSON_LINES = {
+    "all": b'{"i": -7, "m": [[1], [2.5e3]], "r": [0.1, NaN, -Infinity], "o": {"t": "a\\ud83d\\ude00", "w": ["", "\\n"]}}',
+    "skipped": b'{"x": [{"y": [[], {}]}, true, null, "}"], "\\u0069": 3}',
+    "numbers": b'{"i": 2147483648, "r": [12345678901234567890, 1e999, -0, 5e-324]}',
+}
+
+
 def write(target: str, seeds: dict[str, bytes]) -> None:
     """One file an input."""
     (SEEDS / target).mkdir(parents=True, exist_ok=True)
@@ -84,6 +99,8 @@ def main() -> None:
     write("jpeg_scan", {name: data + SCAN_CHOICE for name, data in files.items()})
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
     write("image_decode", pictures())
+    write("line_records", lines())
+    write("json_lines", JSON_LINES)
     for name in ("dense", "docs", "missing", "ragged", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
 from os.path import commonpath
 from typing import Any
@@ -24,6 +26,9 @@ from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
 from penstock.storage import Storage, open_storage
+
+#: Requests for single files at once: stores answer many.
+_LOCATE_THREADS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,12 +167,31 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own)
+    options = Options(
+        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, storage)
+    )
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
     node = Read(where=", ".join(places), format=source.manifest.format, columns=_plain_columns(source.spec, columns))
-    return Dataset(source, store.read, (node,))
+    return Dataset(source, getattr(source, "read_ranges", store.read), (node,))
+
+
+def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
+    """See `format.protocol.Locate`; all files must lie in one storage."""
+    if not names:
+        raise SourceError("read: an empty list of files; write some names into it")
+    store, path = (storage, names[0]) if storage is not None else open_storage(names[0])
+    base = names[0].removesuffix(path)
+    for name in names:
+        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
+            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
+    with ThreadPoolExecutor(_LOCATE_THREADS, thread_name_prefix="penstock-locate") as threads:
+        found = list(threads.map(lambda name: store.list(name.removeprefix(base)), names))
+    for name, shards in zip(names, found, strict=True):
+        if len(shards) != 1:
+            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
+    return _join(found), store.read
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:

@@ -7,11 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import csv, image_folder, jsonl, text, tfrecord
+from penstock.format import csv, image_folder, jsonl, manifest_file, text, tfrecord
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT, jsonl.FORMAT, csv.FORMAT, text.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    image_folder.FORMAT,
+    tfrecord.FORMAT,
+    jsonl.FORMAT,
+    csv.FORMAT,
+    text.FORMAT,
+    manifest_file.FORMAT,
+)
 
 _HEAD_BYTES = 512
 

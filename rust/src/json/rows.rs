@@ -15,7 +15,7 @@ use crate::prefetch::prefetch;
 /// Rows ahead whose bytes are asked for: they lie in random order.
 const ROWS_AHEAD: usize = 2;
 /// Bytes of them that are asked for.
-const BYTES_AHEAD: usize = 512;
+const BYTES_AHEAD: usize = 1024;
 
 /// What a chunk collects for a column that has no output of its own.
 #[derive(Debug, Default)]
@@ -314,15 +314,14 @@ fn numbers(
 /// The chunks' columns, one behind the other.
 pub fn join(parts: Vec<Vec<Gathered>>, columns: &[Column]) -> Vec<Filled> {
     let mut joined: Vec<Gathered> = columns.iter().map(|_| Gathered::default()).collect();
+    for (number, all) in joined.iter_mut().enumerate() {
+        all.data.reserve_exact(parts.iter().map(|part| part[number].data.len()).sum());
+    }
     for part in parts {
         for (all, more) in joined.iter_mut().zip(part) {
-            if all.counts.is_empty() && all.lengths.is_empty() {
-                *all = more;
-            } else {
-                all.counts.extend_from_slice(&more.counts);
-                all.lengths.extend_from_slice(&more.lengths);
-                all.data.extend_from_slice(&more.data);
-            }
+            all.counts.extend_from_slice(&more.counts);
+            all.lengths.extend_from_slice(&more.lengths);
+            all.data.extend_from_slice(&more.data);
         }
     }
     let filled = joined.into_iter().zip(columns).map(|(all, column)| match column.target {

@@ -8,6 +8,8 @@ use super::fault::Fault;
 /// Levels of nesting that are followed.
 const DEEPEST: usize = 1_024;
 
+/// Bytes of a string that are looked at one by one, as most keys end within them.
+const SHORT_BYTES: usize = 16;
 /// Digits of an integer that is taken as one; longer ones are floats.
 const MOST_DIGITS: usize = 38;
 
@@ -117,27 +119,29 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let mut escaped = false;
         loop {
-            let Some(found) = memchr2(b'"', b'\\', &self.bytes[self.at..]) else {
-                return Err(Fault::Syntax { at: start - 1, what: "a string is not closed" });
-            };
-            self.at += found;
-            if self.bytes[self.at] == b'"' {
-                break;
+            self.at += plain_bytes(&self.bytes[self.at..]);
+            match self.bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    self.at += self.escape()?;
+                }
+                Some(_) => return Err(self.fault("a control character in a string, which must be escaped")),
+                None => return Err(Fault::Syntax { at: start - 1, what: "a string is not closed" }),
             }
-            escaped = true;
-            self.at += match self.bytes.get(self.at + 1) {
-                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                Some(b'u') if hex(&self.bytes[self.at + 2..]).is_some() => 6,
-                _ => return Err(self.fault("an escape that JSON does not have")),
-            };
         }
         let raw = &self.bytes[start..self.at];
-        if raw.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
-            let at = start + raw.iter().position(|byte| *byte < 0x20).unwrap_or(0);
-            return Err(Fault::Syntax { at, what: "a control character in a string, which must be escaped" });
-        }
         self.at += 1;
         Ok(Text { raw, start, escaped })
+    }
+
+    /// The bytes of the escape that begins here.
+    fn escape(&self) -> Result<usize, Fault> {
+        match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
+            Some(b'u') if hex(&self.bytes[self.at + 2..]).is_some() => Ok(6),
+            _ => Err(self.fault("an escape that JSON does not have")),
+        }
     }
 
     /// The next value, which must be a number.
@@ -148,18 +152,27 @@ impl<'a> Cursor<'a> {
     pub fn number(&mut self) -> Result<Number, Fault> {
         self.peek();
         let start = self.at;
+        if let Some(number) = self.scan_number()? {
+            return Ok(number);
+        }
+        let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
+        text.parse().map(Number::Float).map_err(|_| self.fault("a number is missing"))
+    }
+
+    /// Goes behind a number; what it is, unless that takes more than its digits.
+    fn scan_number(&mut self) -> Result<Option<Number>, Fault> {
         let negative = self.bytes.get(self.at) == Some(&b'-');
         self.at += usize::from(negative);
         let (digits, value) = self.digits();
         if digits == 0 {
-            return self.word(negative);
+            return self.word(negative).map(Some);
         }
         if digits > 1 && self.bytes[self.at - digits] == b'0' {
             return Err(self.fault("a number that begins with 0"));
         }
         if !matches!(self.bytes.get(self.at), Some(b'.' | b'e' | b'E')) && digits <= MOST_DIGITS {
             let value = if digits <= 19 { i128::from(value) } else { self.long_integer(digits) };
-            return Ok(Number::Integer(if negative { -value } else { value }));
+            return Ok(Some(Number::Integer(if negative { -value } else { value })));
         }
         if self.bytes.get(self.at) == Some(&b'.') {
             self.at += 1;
@@ -174,8 +187,7 @@ impl<'a> Cursor<'a> {
                 return Err(self.fault("a digit is missing"));
             }
         }
-        let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
-        text.parse().map(Number::Float).map_err(|_| self.fault("a number is missing"))
+        Ok(None)
     }
 
     #[cold]
@@ -255,7 +267,7 @@ impl<'a> Cursor<'a> {
                 }
                 b'"' => _ = self.string("")?,
                 b't' | b'f' | b'n' => self.literal()?,
-                _ => _ = self.number()?,
+                _ => _ = self.scan_number()?,
             }
             loop {
                 if depth == 0 {
@@ -273,6 +285,21 @@ impl<'a> Cursor<'a> {
             }
         }
     }
+}
+
+/// How many bytes there are before the next quote, backslash or control character, or the end.
+#[inline(always)]
+fn plain_bytes(bytes: &[u8]) -> usize {
+    let special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
+    let head = &bytes[..bytes.len().min(SHORT_BYTES)];
+    if let Some(place) = head.iter().position(|byte| special(*byte)) {
+        return place;
+    }
+    let rest = &bytes[head.len()..];
+    let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+    let least = rest[..plain].iter().fold(u8::MAX, |least, byte| least.min(*byte));
+    let control = if least < 0x20 { rest.iter().position(|byte| *byte < 0x20) } else { None };
+    head.len() + control.unwrap_or(plain)
 }
 
 impl Text<'_> {
