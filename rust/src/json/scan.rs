@@ -8,8 +8,8 @@ use super::fault::Fault;
 /// Levels of nesting that are followed.
 const DEEPEST: usize = 1_024;
 
-/// Bytes of a string that are looked at one by one, as most keys end within them.
-const SHORT_BYTES: usize = 16;
+/// Words of 8 bytes of a string that are looked at one by one: most keys end within the first.
+const SHORT_WORDS: usize = 4;
 /// Digits of an integer that is taken as one; longer ones are floats.
 const MOST_DIGITS: usize = 38;
 
@@ -290,16 +290,32 @@ impl<'a> Cursor<'a> {
 /// How many bytes there are before the next quote, backslash or control character, or the end.
 #[inline(always)]
 fn plain_bytes(bytes: &[u8]) -> usize {
-    let special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
-    let head = &bytes[..bytes.len().min(SHORT_BYTES)];
-    if let Some(place) = head.iter().position(|byte| special(*byte)) {
-        return place;
+    let (words, _) = bytes.as_chunks::<8>();
+    let words = &words[..words.len().min(SHORT_WORDS)];
+    for (number, word) in words.iter().enumerate() {
+        let found = special_bytes(u64::from_le_bytes(*word));
+        if found != 0 {
+            return number * 8 + found.trailing_zeros() as usize / 8;
+        }
     }
-    let rest = &bytes[head.len()..];
+    let rest = &bytes[words.len() * 8..];
     let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
     let least = rest[..plain].iter().fold(u8::MAX, |least, byte| least.min(*byte));
     let control = if least < 0x20 { rest.iter().position(|byte| *byte < 0x20) } else { None };
-    head.len() + control.unwrap_or(plain)
+    words.len() * 8 + control.unwrap_or(plain)
+}
+
+/// The high bit of the first byte that is a quote, a backslash or below 0x20; bits above that one mean nothing. (Bit Twiddling
+/// Hacks, "Determine if a word has a byte less than n".)
+#[inline(always)]
+const fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let quotes = quote.wrapping_sub(ONES) & !quote;
+    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (quotes | backslashes | controls) & (ONES * 0x80)
 }
 
 impl Text<'_> {

@@ -110,3 +110,26 @@ proptest! {
         let _ = parse(&[&line], vec![column("a", Target::Raw, None), column("b", Target::Text, None)]);
     }
 }
+
+#[test]
+fn strings_end_where_they_do_at_every_length() {
+    for length in 0..80 {
+        let plain = "é".repeat(length / 3) + &"a".repeat(length - length / 3 * 2);
+        for (tail, wanted) in
+            [("", Some("")), ("\\n", Some("\n")), ("\\\"b", Some("\"b")), ("\u{1f}", None), ("\u{20}", Some(" "))]
+        {
+            for behind in ["}", "                                       }"] {
+                let line = format!("{{\"x\": \"{plain}{tail}\"{behind}");
+                let found = parse(&[&line], vec![column("x", Target::Text, None)]);
+                match wanted {
+                    Some(wanted) => {
+                        let (filled, _) = found.unwrap();
+                        let Filled::Texts { data, .. } = &filled[0] else { panic!() };
+                        assert_eq!(data, (plain.clone() + wanted).as_bytes());
+                    }
+                    None => assert!(found.unwrap_err().contains(&format!("byte {} of the line", 7 + plain.len()))),
+                }
+            }
+        }
+    }
+}
