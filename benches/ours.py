@@ -11,10 +11,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 import numpy as np
-from common import BATCH, Feed, endless, main, version_of
+from common import BATCH, Feed, main, version_of
 
 import penstock as ps
-from ours_formats import FEEDS
+from ours_formats import FEEDS, feed
 from penstock.engine.entry_points import build_entry_points
 from penstock.engine.workers import usable_cpus
 from work import TINY_SAMPLES, Data, work_folder
@@ -55,12 +55,6 @@ def tiny(_: Data) -> Feed:
     """Workload (c)."""
     train = ps.from_arrays({"x": np.arange(TINY_SAMPLES)}).shuffle(seed=0)
     return feed(train.batch(BATCH["c"], drop_last=True), "x")
-
-
-def feed(train: Any, column: str, **settings: object) -> Feed:
-    """Epoch after epoch of one loader, as NumPy arrays."""
-    loader = ps.Loader(train, to="numpy")
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[column], settings=settings)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "parquet": 1024}
+BATCH = {"a": 256, "b": 1024, "c": 256, "parquet": 1024, "jsonl": 256}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
     "parquet": "Parquet: 100 float32 columns, a million rows",
+    "jsonl": "JSON lines: a text of about 500 bytes, an id, a score, a label out of seven keys",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "parquet": "rows/s"}
+UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "parquet": "rows/s", "jsonl": "lines/s"}
 
 FLOATS = 32
 INTS = 16

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import sqlite3
 import struct
 import threading
@@ -307,6 +310,32 @@ def sql(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read_sql(f"sqlite:///{root}/data.sqlite", "SELECT * FROM samples", partition="id", connections=2)
 
 
+def json_lines(samples: int, root: Path | None) -> ps.Dataset:
+    """JSON lines in packed files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        lines = [
+            {"id": number, "row": [number, number / 2], "list": list(range(number % 4)), "text": f"text {number}"}
+            for number in rows.tolist()
+        ]
+        with gzip.open(root / f"{shard}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+    row = ps.Column(feature="row", dtype="float32", shape=(2,))
+    return ps.read(str(root), columns={"id": "id", "row": row, "list": "list", "text": "text"})
+
+
+def csv_records(samples: int, root: Path | None) -> ps.Dataset:
+    """CSV files of unequal length, with newlines in quotes."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        with (root / f"{shard}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "x", "text"), *((n, n / 4, "a\n" * (n % 3)) for n in rows.tolist())])
+    return ps.read(str(root))
+
+
+RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
+
+
 SOURCES = {
     "archives": archives,
     "array_files": array_files,
@@ -314,9 +343,11 @@ SOURCES = {
     "arrow": batches,
     "blocks": blocks,
     "chunked": chunked,
+    "csv": csv_records,
     "database": database,
     "folder": folder,
     "iterable": iterable,
+    "jsonl": json_lines,
     "mds": mds,
     "objects": objects,
     "parquet": row_groups,

@@ -19,9 +19,6 @@ from penstock.order.lanes import divisors
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
 
-#: Sources that differ from others in their format alone.
-FILES = ("archives", "records")
-
 CASES = [
     (source, order, transform)
     for source in cases.SOURCES

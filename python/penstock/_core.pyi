@@ -10,6 +10,7 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "ImageProgram",
+    "JsonParser",
     "MappedFiles",
     "TarParser",
     "WorkProgress",
@@ -19,6 +20,7 @@ __all__ = [
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_lines",
     "index_lmdb",
     "index_recordio",
     "index_tar_samples",
@@ -29,11 +31,13 @@ __all__ = [
     "is_tfrecord",
     "join_spans",
     "jpeg_entry_points",
+    "line_texts",
     "list_elements",
     "mix",
     "npy_header",
     "pack_columns",
     "read_ranges",
+    "recognise_packing",
     "recognise_tar_packing",
     "recognise_tfrecord_packing",
     "recordio_payloads",
@@ -174,6 +178,7 @@ class ExampleParser:
     ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
 
 def is_tfrecord(head: bytes) -> bool: ...
+def recognise_packing(paths: Sequence[str], threads: int) -> _Ids: ...
 def recognise_tfrecord_packing(paths: Sequence[str], threads: int) -> _Ids: ...
 def unpack_files_once(
     paths: Sequence[str],
@@ -227,6 +232,48 @@ def index_tar_samples(
 ) -> tuple[_Ids, _Ids, _Ids]: ...
 def tar_sample_members(record: bytes) -> list[tuple[str, int, int]]: ...
 def npy_header(file: bytes) -> tuple[str, list[int]]: ...
+
+# lines
+
+def index_lines(
+    paths: Sequence[str],
+    sizes: _Ids,
+    *,
+    blank: str,
+    quoted: int | None,
+    header: bool,
+    record_bytes: int,
+    threads: int,
+    progress: WorkProgress,
+) -> tuple[_Ids, _Ids, _Ids]: ...
+def line_texts(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids) -> tuple[_Bytes, _Ids]: ...
+
+# json
+
+@final
+class JsonParser:
+    """Columns of JSON lines.
+
+    A column is (path, form, dtype, shape, expected, default); forms: "fixed" (numbers in lists of these lengths), "ragged" (a
+    list of any length of these), "text", "texts" (a list of that many strings, without a shape of any number), "raw" (the
+    value as it stands).
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[tuple[Sequence[str], str, str, Sequence[int], str, bytes | None]],
+        *,
+        values_limit: int,
+    ) -> JsonParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes | None],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
 
 # image
 

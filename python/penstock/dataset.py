@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
 from os.path import commonpath, exists
 from typing import Any
@@ -25,6 +27,9 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
 from penstock.storage import Storage, open_storage
 from penstock.storage.braces import expand_braces
+
+#: Requests for single files at once: stores answer many.
+_LOCATE_THREADS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,11 +171,30 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own)
+    options = Options(
+        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, storage)
+    )
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    return of_source(source, ", ".join(places), columns, store.read)
+    return of_source(source, ", ".join(places), columns, getattr(source, "read_ranges", store.read))
+
+
+def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
+    """See `format.protocol.Locate`; all files must lie in one storage."""
+    if not names:
+        raise SourceError("read: an empty list of files; write some names into it")
+    store, path = (storage, names[0]) if storage is not None else open_storage(names[0])
+    base = names[0].removesuffix(path)
+    for name in names:
+        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
+            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
+    with ThreadPoolExecutor(_LOCATE_THREADS, thread_name_prefix="penstock-locate") as threads:
+        found = list(threads.map(lambda name: store.list(name.removeprefix(base)), names))
+    for name, shards in zip(names, found, strict=True):
+        if len(shards) != 1:
+            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
+    return _join(found), store.read
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:

@@ -7,6 +7,8 @@ come is what the row promises (`sees`, `cut`), and docs/formats.md says the same
 from __future__ import annotations
 
 import contextlib
+import json
+import lzma
 import os
 import random
 import resource
@@ -46,6 +48,8 @@ class Small:
     "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error
     or loses nothing, "prefix" if a file cut between
     records is one of fewer records. hostile: contents of the file that must be refused, by name.
+    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error, "prefix" if a file cut between
+    records is one of fewer records, "short" if the last record can be cut short unseen. hostile: contents of the file that must be refused, by name.
     """
 
     name: str
@@ -229,6 +233,49 @@ def hostile_archives() -> dict[str, bytes]:
     }
 
 
+def written(name: str, content: bytes) -> Callable[[Path], Path]:
+    """A maker of one small file."""
+
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return make
+
+
+def json_rows(rows: int = 8) -> bytes:
+    return b"".join(
+        json.dumps({"x": row, "y": [row / 3] * row, "z": "é\n" * row}, ensure_ascii=row % 2 == 0).encode() + b"\n"
+        for row in range(rows)
+    )
+
+
+def hostile_json() -> dict[str, bytes]:
+    return {
+        "nested": b'{"x": ' + b"[" * 200_000,
+        "no object": b"1\n",
+        "an array": b'[{"x": 1}]\n',
+        "half a pair": b'{"x": "\\ud800"}\n',
+        "binary": bytes(range(256)),
+        "UTF-16": '{"x": 1}\n'.encode("utf-16"),
+    }
+
+
+def hostile_csv() -> dict[str, bytes]:
+    return {
+        "an open quote": b'a,b\n1,"' + b"x" * 5_000,
+        "binary": bytes(range(256)),
+        "UTF-16": "a,b\n1,2\n".encode("utf-16"),
+    }
+
+
+def bomb(pack: Callable[[bytes], bytes]) -> Callable[[], Mapping[str, bytes]]:
+    """A small file that becomes a large one."""
+    return lambda: {"a bomb": pack(b"\n" * (64 << 20)), "cut": pack(b"some lines\n" * 100)[:-5]}
+
+
+JSON_COLUMNS = {"x": "x", "y": ps.Column(feature="y", dtype="float64", shape=(None,)), "z": "z"}
+
 SMALL = [
     Small(
         name="tfrecord",
@@ -248,4 +295,30 @@ SMALL = [
     Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),
     Small(name="arrow stream", make=tables.make_stream, cut="prefix", hostile=tables.hostile_arrow),
     Small(name="arrow packed", make=tables.make_packed, cut="prefix"),
+    Small(
+        name="jsonl",
+        make=written("small.jsonl", json_rows()),
+        options={"columns": JSON_COLUMNS},
+        cut="prefix",
+        hostile=hostile_json,
+    ),
+    Small(
+        name="jsonl.xz",
+        make=written("small.jsonl.xz", lzma.compress(json_rows())),
+        options={"columns": JSON_COLUMNS},
+        sees="all",
+        hostile=bomb(lzma.compress),
+    ),
+    Small(
+        name="csv",
+        make=written("small.csv", b"x,y,z\r\n" + b"".join(b'%d,%d.5,"t,""\n%d"\r\n' % (n, n, n) for n in range(20))),
+        cut="short",
+        hostile=hostile_csv,
+    ),
+    Small(
+        name="text",
+        make=written("small.txt", "".join(f"línea {number}\n" for number in range(12)).encode()),
+        cut="short",
+        hostile=lambda: {"UTF-16": "a\n".encode("utf-16"), "binary": bytes(range(256))},
+    ),
 ]

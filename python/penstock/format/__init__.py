@@ -9,17 +9,21 @@ import pyarrow.compute as pc
 from penstock.errors import PlanError, SourceError
 from penstock.format import (
     arrow_ipc,
+    csv,
     hdf5,
     huggingface,
     image_folder,
+    jsonl,
     litdata,
     lmdb,
+    manifest_file,
     mds,
     media_folder,
     npy,
     npz,
     parquet,
     recordio,
+    text,
     tfrecord,
     tokens,
     webdataset,
@@ -46,6 +50,10 @@ FORMATS: tuple[Format, ...] = (
     huggingface.FORMAT,
     parquet.FORMAT,
     arrow_ipc.FORMAT,
+    jsonl.FORMAT,
+    csv.FORMAT,
+    text.FORMAT,
+    manifest_file.FORMAT,
 )
 
 _HEAD_BYTES = 512

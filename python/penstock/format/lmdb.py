@@ -18,8 +18,8 @@ from penstock.errors import PlanError, SourceError
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.record_index import watched
 from penstock.format.regular import is_local
+from penstock.format.watched import watched
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
@@ -82,6 +82,7 @@ def _index(path: str, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
     if name is not None and not isinstance(name, (str, bytes)):
         raise PlanError(f"lmdb: database={name!r}; pass the name of a database")
     keys, ends, offset, length = watched(
+        kernels.WorkProgress(),
         lambda work: kernels.index_lmdb(
             path,
             name.encode() if isinstance(name, str) else name,

@@ -15,6 +15,9 @@ from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
 
+#: Finds single files by path or URL, wherever they lie: their listing, in the order given, and how to read them.
+Locate = Callable[[Sequence[str]], tuple[Shards, "ReadRanges"]]
+
 #: Reports work done so far: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
 
@@ -48,7 +51,8 @@ class Options:
     """What the user asked of `ps.read`, handed to the format as it is.
 
     columns: new name -> feature or `Column`; None takes every feature under its own name. own: the format's own options
-    (see `Format.options`), as the user wrote them.
+    (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples lie
+    elsewhere; such a source has `read_ranges` of its own.
     """
 
     columns: Mapping[str, str | Column] | Sequence[str] | None = None
@@ -56,6 +60,7 @@ class Options:
     limits: Limits = field(default=DEFAULT_LIMITS)
     progress: Progress | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
+    locate: Locate | None = None
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ use crate::columns::Records;
 use crate::example::element::Dtype;
 use crate::example::infer::Summary;
 use crate::example::{Column, Parser, Target, infer};
-use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
+use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, recognise_magic, unpack_files};
 use crate::framing::{FileTrouble, tfrecord};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -27,21 +27,31 @@ fn is_tfrecord(head: &[u8]) -> bool {
     plain || recognise(head) == Packing::Gzip
 }
 
-/// How each file is packed: 0 not at all, 1 gzip, 2 zlib.
+/// How each TFRecord file is packed: 0 not at all, 1 gzip, 2 zlib, 3 Zstandard, 4 bzip2, 5 xz, 6 LZ4.
 #[pyfunction]
 fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
-    let packing = py
-        .detach(|| recognise_files(&paths, threads, recognise))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
-    let numbers = packing.into_iter().map(|packing| match packing {
-        Packing::Plain => 0,
-        Packing::Gzip => 1,
-        Packing::Zlib => 2,
-    });
-    Ok(PyArray1::from_iter(py, numbers))
+    packing_of(py, &paths, recognise, threads)
 }
 
-/// Unpacks files (packing as above) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
+/// The same for files of any other format, which tells all but zlib.
+#[pyfunction]
+fn recognise_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
+    packing_of(py, &paths, recognise_magic, threads)
+}
+
+fn packing_of<'py>(
+    py: Python<'py>,
+    paths: &[String],
+    recognise: fn(&[u8]) -> Packing,
+    threads: usize,
+) -> PyResult<Array<'py, i64>> {
+    let packing = py
+        .detach(|| recognise_files(paths, threads, recognise))
+        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| packing as i64)))
+}
+
+/// Unpacks files (packing as above, 1 and 2 only) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
 /// them together.
 #[pyfunction]
 #[pyo3(signature = (paths, packing, targets, scratch, *, unpacked_bytes, ratio, room_bytes, threads, progress))]
@@ -209,6 +219,7 @@ impl ExampleParser {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ExampleParser>()?;
     module.add_function(wrap_pyfunction!(is_tfrecord, module)?)?;
+    module.add_function(wrap_pyfunction!(recognise_packing, module)?)?;
     module.add_function(wrap_pyfunction!(recognise_tfrecord_packing, module)?)?;
     module.add_function(wrap_pyfunction!(unpack_files_once, module)?)?;
     module.add_function(wrap_pyfunction!(index_tfrecords, module)?)?;

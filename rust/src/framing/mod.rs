@@ -1,9 +1,10 @@
 //! Where records begin and end in a file, and files that are packed as a whole.
 
+pub mod lines;
+pub mod lmdb;
 pub mod parts;
 mod positions;
 pub mod recordio;
-pub mod lmdb;
 pub mod tfrecord;
 pub mod unpack;
 
