@@ -9,7 +9,7 @@ use super::header::{self, Kind};
 use super::ops::Op;
 use super::pixels::Stored;
 use super::planar::{PlanarJpeg, PlanarResampler};
-use super::resample::{Planes, Resampler, pitch_of};
+use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
 use crate::geometry::Rect;
 use crate::keys::{Rng, mix};
@@ -77,7 +77,7 @@ impl Worker {
     pub fn new(level: Level, format: Format) -> Self {
         let buffers = Buffers {
             decoders: Decoders::default(),
-            resampler: Resampler::new(level, 3),
+            resampler: Resampler::new(level, Rows::Pixels),
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
