@@ -9,12 +9,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+#: Workload (a) alone, on photographs of 3,000×2,000: with their own data beside the others'.
+LARGE = "PENSTOCK_BENCH_LARGE" in os.environ
+BATCH = {"a": 32 if LARGE else 256, "b": 1024, "c": 256}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
 }
+if LARGE:
+    TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
 UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
 
 FLOATS = 32
@@ -26,6 +30,11 @@ TINY_SAMPLES_IN_FILES = 1_000_000
 def work_folder() -> Path:
     """$PENSTOCK_BENCH_DIR, or benches/.work."""
     return Path(os.environ.get("PENSTOCK_BENCH_DIR", HERE / ".work")).resolve()
+
+
+def data_folder() -> Path:
+    """Where the data are unless named."""
+    return work_folder() / ("data-large" if LARGE else "data")
 
 
 def environment(name: str) -> Path:
