@@ -18,29 +18,48 @@ use crate::jpeg::{self, Colour, PlaneAxis};
 /// Rows that may arrive before the last plane's: those of an MCU row, and what a plane's filter is late.
 const AHEAD: usize = 40;
 
-/// A JPEG whose planes can be resized.
+/// A JPEG that comes in planes.
 pub struct PlanarJpeg<'a> {
     data: &'a [u8],
     entry_points: Option<&'a [u8]>,
     header: jpeg::Header,
+    /// Its planes may be resized before their colours are converted.
+    fast: bool,
 }
 
 impl<'a> PlanarJpeg<'a> {
-    /// None if the picture, of the given width and height, needs the exact path.
+    /// None if the picture, of the given width and height, is not one for our decoder. `fast` allows to resize its planes as they
+    /// are stored, where they are such that this suits.
     #[must_use]
-    pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32)) -> Option<Self> {
+    pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32), fast: bool) -> Option<Self> {
         let header = jpeg::Header::parse(data).ok()?;
-        let fits = header.is_supported() && header.colour == Colour::YCbCr && (header.width, header.height) == size;
         let is_usual =
             |planes: &[[PlaneAxis; 2]]| planes[0].iter().all(|axis| axis.times == 1) && planes[1] == planes[2];
-        (fits && header.component_count == 3 && header.planes(1).is_ok_and(|planes| is_usual(&planes)))
-            .then_some(Self { data, entry_points, header })
+        let fast = fast
+            && header.colour == Colour::YCbCr
+            && header.component_count == 3
+            && header.planes(1).is_ok_and(|planes| is_usual(&planes));
+        let fits = header.is_supported() && (header.width, header.height) == size;
+        fits.then_some(Self { data, entry_points, header, fast })
     }
 
-    /// Whether a pass over the picture resizes by a filter.
+    /// Whether a pass over the picture resizes its planes as they are stored: by a filter.
     #[must_use]
-    pub fn suits(pass: &Pass) -> bool {
-        pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+    pub fn resizes_components(&self, pass: &Pass) -> bool {
+        self.fast && pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+    }
+
+    /// Hands the rows of `region` to `sink`, red, green and blue each by itself.
+    ///
+    /// # Errors
+    /// If the picture cannot be decoded.
+    pub fn colours(
+        &self,
+        decoders: &mut Decoders,
+        region: Rect,
+        sink: &mut dyn FnMut([&[u8]; 3]),
+    ) -> Result<(), Fault> {
+        decoders.colours(self.data, &self.header, self.entry_points, region, sink)
     }
 }
 
@@ -75,7 +94,7 @@ impl PlanarResampler {
     ) -> Result<(), Fault> {
         let scale = scale_of(task);
         let parts = self.start(jpeg, crop, task, scale)?;
-        let PlanarJpeg { data, entry_points, header } = jpeg;
+        let PlanarJpeg { data, entry_points, header, .. } = jpeg;
         let (width, height) = (task.window.width as usize, task.window.height);
         let pitch = pitch_of(width);
         self.rgb.resize(3 * pitch, 0);

@@ -195,6 +195,14 @@ impl Resampler {
         }
     }
 
+    /// Takes the region's next row of each of three planes, and hands over as [`Self::push`].
+    pub fn push_planes(&mut self, rows: [&[u8]; 3], emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        for (plane, row) in rows.into_iter().enumerate() {
+            self.take(plane, row);
+        }
+        self.emit(emit);
+    }
+
     fn emit(&mut self, emit: &mut dyn FnMut(u32, Planes<'_>)) {
         let mut output = std::mem::take(&mut self.output);
         while self.is_ready() {
