@@ -15,7 +15,8 @@ from conftest import jpeg
 from format import tfrecords
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate
+from penstock.format.protocol import Allocate, Options
+from penstock.format.table import TableColumn, choose_columns, columns_of
 from penstock.plan.nodes import Read
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
@@ -100,6 +101,46 @@ def arrays(samples: int, _: Path | None = None) -> ps.Dataset:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A source of columns: one Arrow table, loaded by blocks."""
+
+    manifest: Manifest
+    table: pa.Table
+    columns: tuple[TableColumn, ...]
+    block_rows: int | None = 7
+
+    @property
+    def spec(self) -> Spec:
+        return {column.name: column.field for column in self.columns}
+
+    def load(self, first: int, rows: int) -> Columns:
+        return columns_of(self.table.slice(first, rows), self.columns)
+
+
+def tables(samples: int, _: Path | None = None) -> ps.Dataset:
+    """Columns of every form, out of an Arrow table of several chunks."""
+    numbers = range(samples)
+    part = pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "flag": [number % 3 == 0 for number in numbers],
+            "row": pa.array([[number / 3, 1.0] for number in numbers], pa.list_(pa.float32(), 2)),
+            "text": [f"text {number}" * (number % 4) for number in numbers],
+            "data": [bytes([number % 251]) * (number % 9) for number in numbers],
+            "list": pa.array([list(range(number % 4)) for number in numbers], pa.list_(pa.int16())),
+            "deep": pa.array([[[number], []] for number in numbers], pa.list_(pa.list_(pa.int32()))),
+            "box": [{"left": number, "name": str(number)} for number in numbers],
+        }
+    )
+    table = pa.concat_tables([part.slice(0, samples // 3), part.slice(samples // 3)])
+    none = np.empty(0, dtype=np.int64)
+    manifest = Manifest("tables", Shards(pa.array([], pa.large_string()), none, none), np.array([0, samples]))
+    source = Tables(manifest, table, choose_columns(table.schema, Options(), "table"))
+    node = Read(where="memory", format="tables", columns=tuple((name, name) for name in source.spec))
+    return ps.Dataset(source, MemoryStorage({}).read, (node,))
+
+
 def blocks(samples: int, _: Path | None = None) -> ps.Dataset:
     return numbered(samples)[0]
 
@@ -137,7 +178,7 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
 
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records}
+SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

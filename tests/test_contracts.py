@@ -24,7 +24,7 @@ CASES = [
     for source in cases.SOURCES
     for order in cases.ORDERS
     for transform in cases.TRANSFORMS
-    if (transform == "plain" and source in ("arrays", "blocks"))
+    if (transform == "plain" and source in ("arrays", "blocks", "tables"))
     or (order == "block" and source != "records")
     or (order, source, transform) == ("block", "records", "plain")
 ]
@@ -41,7 +41,7 @@ BATCHED = [
     (*case, last)
     for case in CASES
     for last in cases.LAST
-    if last in ("short", "pad") or (case[0] in ("arrays", "blocks") and case[1:] == ("block", "plain"))
+    if last in ("short", "pad") or (case[0] in ("arrays", "blocks", "tables") and case[1:] == ("block", "plain"))
 ]
 
 
@@ -118,7 +118,7 @@ def plans(draw: Any) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
     return samples, {"size": size, "lanes": lanes, **cases.LAST[last]}, shuffle
 
 
-@pytest.mark.parametrize("source", ["arrays", "blocks"])
+@pytest.mark.parametrize("source", ["arrays", "blocks", "tables"])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] | None]) -> None:

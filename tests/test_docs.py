@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.format import FORMATS
+
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
 GOLDEN_RECORDS = ROOT / "tests" / "golden" / "tfrecord" / "docs.tfrecord"
@@ -33,3 +35,17 @@ def test_the_picture_of_entry_points_is_what_its_script_draws() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "draw_jpeg_entry_points.py")]
     drawn = subprocess.run(script, capture_output=True, check=True, encoding="utf-8").stdout
     assert drawn == (ROOT / "docs" / "images" / "jpeg_entry_points.svg").read_text(encoding="utf-8")
+
+
+def test_the_table_of_formats_is_the_registry() -> None:
+    text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    script = [sys.executable, str(ROOT / "scripts" / "formats_table.py")]
+    assert subprocess.run(script, capture_output=True, check=True, encoding="utf-8").stdout in text
+
+
+def test_every_format_is_explained() -> None:
+    headings = set(re.findall(r"^## (.+)$", (ROOT / "docs" / "formats.md").read_text(encoding="utf-8"), re.MULTILINE))
+    for format in FORMATS:
+        assert format.name in headings
+        assert format.access, format.name
+        assert format.detects, format.name

@@ -15,7 +15,7 @@ from penstock.engine.lower import Where, lower, order_of
 from penstock.errors import PlanError, SourceError
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
-from penstock.format.protocol import Column, Options, Progress, ReadRanges, Source
+from penstock.format.protocol import AnySource, Column, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
@@ -30,7 +30,7 @@ from penstock.storage import Storage, open_storage
 class Dataset:
     """An immutable description: a source and the verbs that follow it. Made by `penstock.read` and `from_arrays`."""
 
-    source: Source
+    source: AnySource
     read_ranges: ReadRanges
     nodes: tuple[Node, ...]
 
@@ -141,11 +141,13 @@ def read(
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
+    **own: Any,
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, or a list of these.
 
     The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
+    Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
@@ -160,7 +162,7 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress)
+    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own)
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import PlanError
+
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ids: TypeAlias = npt.NDArray[np.int64]
 
@@ -55,6 +57,41 @@ class Field:
 
 
 Spec: TypeAlias = Mapping[str, Field]
+
+
+def field_of_type(kind: pa.DataType) -> Field:
+    """The field of an Arrow type: field_of_type(pa.list_(pa.int32())) == Field("int32", (None,)); PlanError if none."""
+    if pa.types.is_dictionary(kind):
+        return field_of_type(kind.value_type)
+    if is_text(kind):
+        return Field("string")
+    if is_bytes(kind):
+        return Field("bytes")
+    if pa.types.is_fixed_size_list(kind) and (inner := field_of_type(kind.value_type)).is_fixed:
+        return Field(inner.dtype, (kind.list_size, *inner.shape))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = field_of_type(kind.value_type)
+        return Field(inner.dtype, (None, *inner.shape))
+    if pa.types.is_temporal(kind):
+        return Field("int64")
+    if pa.types.is_decimal(kind):
+        return Field("float64")
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return Field(np.dtype(kind.to_pandas_dtype()).name)
+    raise PlanError(
+        f"Arrow type {kind} cannot be held in a batch; leave it out with columns=[…], or cast it in the file"
+    )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds text, in any of its layouts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds bytes, in any of their layouts."""
+    whole = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(whole or pa.types.is_fixed_size_binary(kind))
 
 
 @dataclass(frozen=True, eq=False)

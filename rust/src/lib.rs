@@ -16,5 +16,6 @@ pub mod jpeg;
 pub mod keys;
 pub mod order;
 pub mod permute;
+pub mod pick;
 pub mod pool;
 mod prefetch;

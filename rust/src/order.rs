@@ -132,9 +132,10 @@ impl EpochOrder {
         }
     }
 
-    /// Writes the ids of `steps` whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after
-    /// lane, in it `hand` rows. `out` holds steps × lanes × hand ids.
-    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [u64]) {
+    /// Writes the ids of whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after lane, in
+    /// it `hand` rows. `out` holds steps × lanes × hand ids; they are below 2⁶².
+    #[allow(clippy::cast_possible_wrap)]
+    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64]) {
         let hand = usize::try_from(self.hand).unwrap_or(usize::MAX);
         let width = usize::try_from(lanes.1 - lanes.0).unwrap_or(usize::MAX) * hand;
         let steps_per_task = (ROWS_PER_TASK / hand).max(1);
@@ -144,7 +145,8 @@ impl EpochOrder {
             for (place, lane) in (lanes.0..lanes.1).enumerate() {
                 self.lane_ids(lane, first, &mut rows);
                 for (step, hands) in rows.chunks_exact(hand).enumerate() {
-                    out[step * width + place * hand..][..hand].copy_from_slice(hands);
+                    let place = &mut out[step * width + place * hand..][..hand];
+                    place.iter_mut().zip(hands).for_each(|(out, id)| *out = *id as i64);
                 }
             }
         });
@@ -176,11 +178,6 @@ impl EpochOrder {
         }
         found
     }
-}
-
-/// Writes first, first + 1, first + 2, …
-fn count_from(first: u64, out: &mut [u64]) {
-    out.iter_mut().zip(first..).for_each(|(id, number)| *id = number);
 }
 
 /// One lane of a shuffled epoch.
@@ -219,8 +216,7 @@ impl<'a> Lane<'a> {
     fn tail_ids(&self, first: u64, out: &mut [u64]) {
         let tail = self.order.samples - self.order.tail_start();
         let from = share(tail, self.lane, self.order.lanes).0 + first;
-        count_from(from, out);
-        self.shuffle.tail.apply_all(out);
+        self.shuffle.tail.run(from, out);
         out.iter_mut().for_each(|id| *id += self.order.tail_start());
     }
 
@@ -247,8 +243,7 @@ impl<'a> Lane<'a> {
         if place >= self.in_blocks {
             self.tail_ids(place - self.in_blocks, mine);
         } else if self.order.block_rows == 1 {
-            count_from(self.lane * self.order.blocks_per_lane + place, mine);
-            self.shuffle.blocks.apply_all(mine);
+            self.shuffle.blocks.run(self.lane * self.order.blocks_per_lane + place, mine);
         } else {
             self.window_ids(window, place, end, mine);
         }
@@ -259,8 +254,7 @@ impl<'a> Lane<'a> {
     fn window_ids(&self, window: u64, place: u64, end: u64, out: &mut [u64]) {
         let (first, block_rows) = (window * self.window_rows(), self.order.block_rows);
         let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
-        count_from(place - first, out);
-        Permutation::new(end - first, key).apply_all(out);
+        Permutation::new(end - first, key).run(place - first, out);
         let slot = window * self.order.window_blocks;
         let blocks: Vec<u64> =
             (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();

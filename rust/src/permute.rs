@@ -1,158 +1,199 @@
 //! A keyed permutation of `0..n`, computed on demand in O(1) memory.
 //!
-//! An alternating Feistel network over the smallest power of two that holds `n`, with cycle walking for values
-//! that fall outside (Black & Rogaway, "Ciphers with arbitrary finite domains", 2002). Both halves differ by at most one
-//! bit, so fewer than two steps of walking are expected. Many values at once go through the network side by side.
+//! A Feistel network whose halves are the digits of a number in a mixed radix: a value is `high · width + low` with `width` near
+//! √n, and every round adds to one digit a hash of the other, modulo what that digit counts to (Black & Rogaway, "Ciphers with
+//! arbitrary finite domains", 2002, section 5). `width · height` exceeds n by less than a width, so that only one value in √n falls
+//! outside and goes through the network again (cycle walking). All of it is arithmetic on 32 bits: 16 values fill a
+//! vector of AVX-512. `docs/decisions/2026-11-21-permutation.md` says what was measured of its randomness.
 
-use crate::keys::mix;
+use crate::keys::{Rng, mix};
 
-/// Rounds of the network; every round changes one half.
+/// The largest size: the sum of two digits must fit 32 bits.
+pub const LARGEST: u64 = 1 << 62;
+
+/// Rounds of the network; every round changes one digit.
 const ROUNDS: usize = 8;
+
+/// Rounds for sizes below `FEW`: digits that count to little take longer to mix.
+const ROUNDS_OF_FEW: usize = 24;
+const FEW: u64 = 1 << 10;
 
 /// Values that go through the network side by side.
 const SIDE_BY_SIDE: usize = 64;
+
+/// An odd factor without structure: 2³² over the golden ratio.
+const SPREAD: u32 = 0x9E37_79B1;
+
+type Digits = [u32; SIDE_BY_SIDE];
 
 /// The permutation of `0..n` that belongs to a key.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     size: u64,
-    low_bits: u32,
-    low_mask: u64,
-    high_mask: u64,
-    rounds: [Round; ROUNDS],
+    width: u32,
+    height: u32,
+    rounds: [Round; ROUNDS_OF_FEW],
+    pairs: usize,
 }
 
-/// What one round mixes in: a word, and an odd factor; both of 32 bits, so that vector units can multiply.
+/// What one round mixes in: a word, and an odd factor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    word: u64,
-    factor: u64,
+    word: u32,
+    factor: u32,
 }
 
-/// Half of a value to noise: a product of 32 by 32 bits with its halves folded, so that every bit reaches every bit.
-#[inline(always)]
-const fn scramble(half: u64, round: Round) -> u64 {
-    let product = ((half ^ round.word) & 0xFFFF_FFFF) * round.factor;
-    product ^ (product >> 32)
+impl Round {
+    /// `digit` plus a hash of the `other` one, modulo `count`; both the digit and `count` are at most 2³¹.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    const fn add(self, digit: u32, other: u32, count: u32) -> u32 {
+        let spread = (other ^ self.word).wrapping_mul(SPREAD);
+        let noise = (spread ^ (spread >> 16)).wrapping_mul(self.factor);
+        let sum = digit.wrapping_add(((noise as u64 * count as u64) >> 32) as u32);
+        let less = sum.wrapping_sub(count);
+        if less < sum { less } else { sum }
+    }
 }
 
 impl Permutation {
-    /// The permutation of `0..size` for `key`; with `size` 0 or 1 it is the identity.
+    /// The permutation of `0..size` for `key`; with `size` 0 or 1 it is the identity. `size` is at most `LARGEST`.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
     pub fn new(size: u64, key: u64) -> Self {
-        let bits = if size <= 2 { 1 } else { 64 - (size - 1).leading_zeros() };
-        let low_bits = bits.div_ceil(2);
-        let mut rounds = [Round::default(); ROUNDS];
-        for (number, round) in rounds.iter_mut().enumerate() {
-            let drawn = mix(&[key, size, number as u64]);
-            *round = Round { word: drawn & 0xFFFF_FFFF, factor: (drawn >> 32) | 1 };
-        }
-        Self { size, low_bits, low_mask: (1_u64 << low_bits) - 1, high_mask: (1_u64 << (bits - low_bits)) - 1, rounds }
-    }
-
-    #[inline(always)]
-    fn network(&self, values: &mut [u64; SIDE_BY_SIDE]) {
-        let (mut low, mut high) = ([0; SIDE_BY_SIDE], [0; SIDE_BY_SIDE]);
-        for place in 0..SIDE_BY_SIDE {
-            low[place] = values[place] & self.low_mask;
-            high[place] = values[place] >> self.low_bits;
-        }
-        for pair in self.rounds.chunks_exact(2) {
-            for place in 0..SIDE_BY_SIDE {
-                low[place] ^= scramble(high[place], pair[0]) & self.low_mask;
-            }
-            for place in 0..SIDE_BY_SIDE {
-                high[place] ^= scramble(low[place], pair[1]) & self.high_mask;
-            }
-        }
-        for place in 0..SIDE_BY_SIDE {
-            values[place] = (high[place] << self.low_bits) | low[place];
-        }
-    }
-
-    /// Replaces every value (each below the size) by where it goes.
-    pub fn apply_all(&self, values: &mut [u64]) {
-        let mut open = Vec::new();
-        for (number, part) in values.chunks_mut(SIDE_BY_SIDE).enumerate() {
-            let mut lanes = [0; SIDE_BY_SIDE];
-            lanes[..part.len()].copy_from_slice(part);
-            run_network(self, &mut lanes);
-            part.copy_from_slice(&lanes[..part.len()]);
-            let first = number * SIDE_BY_SIDE;
-            open.extend(part.iter().zip(first..).filter(|(value, _)| **value >= self.size).map(|(_, place)| place));
-        }
-        self.walk(values, &mut open);
-    }
-
-    /// Sends the values at the `open` places, which fell outside, through the network again until they are inside.
-    fn walk(&self, values: &mut [u64], open: &mut Vec<usize>) {
-        while open.len() >= SIDE_BY_SIDE / 4 {
-            let mut left = 0;
-            for start in (0..open.len()).step_by(SIDE_BY_SIDE) {
-                let count = SIDE_BY_SIDE.min(open.len() - start);
-                let mut lanes = [0; SIDE_BY_SIDE];
-                for lane in 0..count {
-                    lanes[lane] = values[open[start + lane]];
-                }
-                run_network(self, &mut lanes);
-                for lane in 0..count {
-                    let place = open[start + lane];
-                    values[place] = lanes[lane];
-                    open[left] = place;
-                    left += usize::from(lanes[lane] >= self.size);
-                }
-            }
-            open.truncate(left);
-        }
-        for &place in &*open {
-            values[place] = self.apply(values[place]);
-        }
+        debug_assert!(size <= LARGEST);
+        // An even width, since adding to digits of odd counts alone makes even permutations only.
+        let width = if size < 2 { 1 } else { ceil_root(size).next_multiple_of(2) };
+        let height = size.div_ceil(width).max(1);
+        let mut draws = Rng::new(mix(&[key, size]));
+        let rounds = std::array::from_fn(|_| {
+            let drawn = draws.bits();
+            Round { word: drawn as u32, factor: (drawn >> 32) as u32 | 1 }
+        });
+        let pairs = if size < FEW { ROUNDS_OF_FEW } else { ROUNDS } / 2;
+        Self { size, width: width as u32, height: height as u32, rounds, pairs }
     }
 
     /// Where `index` (below the size) goes.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
     pub fn apply(&self, index: u64) -> u64 {
         let mut value = index;
         loop {
-            let (mut low, mut high) = (value & self.low_mask, value >> self.low_bits);
-            for pair in self.rounds.chunks_exact(2) {
-                low ^= scramble(high, pair[0]) & self.low_mask;
-                high ^= scramble(low, pair[1]) & self.high_mask;
+            let (mut low, mut high) = ((value % self.wide()) as u32, (value / self.wide()) as u32);
+            for pair in self.pairs() {
+                low = pair[0].add(low, high, self.width);
+                high = pair[1].add(high, low, self.height);
             }
-            value = (high << self.low_bits) | low;
+            value = u64::from(high) * self.wide() + u64::from(low);
             if value < self.size {
                 return value;
             }
         }
     }
+
+    /// Writes where `first`, `first + 1`, `first + 2`, … go; all of them are below the size.
+    #[allow(unsafe_code)]
+    pub fn run(&self, first: u64, out: &mut [u64]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512dq") {
+            // SAFETY: the processor has AVX-512, as was just seen; nothing else about the function is unsafe.
+            return unsafe { run_avx512(self, first, out) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2, as was just seen; nothing else about the function is unsafe.
+            return unsafe { run_avx2(self, first, out) };
+        }
+        self.run_anywhere(first, out);
+    }
+
+    #[inline(always)]
+    fn run_anywhere(&self, first: u64, out: &mut [u64]) {
+        let (parts, rest) = out.as_chunks_mut();
+        let mut from = first;
+        for part in parts {
+            self.network(from, part);
+            from += SIDE_BY_SIDE as u64;
+        }
+        if !rest.is_empty() {
+            let mut part = [0; SIDE_BY_SIDE];
+            self.network(from, &mut part);
+            rest.copy_from_slice(&part[..rest.len()]);
+        }
+        for value in out {
+            if *value >= self.size {
+                *value = self.apply(*value);
+            }
+        }
+    }
+
+    /// One pass of `first`, `first + 1`, … through the network. Those that are not below the size come out as anything.
+    #[inline(always)]
+    fn network(&self, first: u64, out: &mut [u64; SIDE_BY_SIDE]) {
+        let (mut low, mut high) = self.digits(first);
+        for pair in self.pairs() {
+            for place in 0..SIDE_BY_SIDE {
+                low[place] = pair[0].add(low[place], high[place], self.width);
+            }
+            for place in 0..SIDE_BY_SIDE {
+                high[place] = pair[1].add(high[place], low[place], self.height);
+            }
+        }
+        for place in 0..SIDE_BY_SIDE {
+            out[place] = u64::from(high[place]) * self.wide() + u64::from(low[place]);
+        }
+    }
+
+    /// The digits of `first`, `first + 1`, …: low and high.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    fn digits(&self, first: u64) -> (Digits, Digits) {
+        let (start, row) = ((first % self.wide()) as u32, (first / self.wide()) as u32);
+        let (mut low, mut high) = ([0; SIDE_BY_SIDE], [row; SIDE_BY_SIDE]);
+        low.iter_mut().zip(start..).for_each(|(low, value)| *low = value);
+        if self.width as usize >= SIDE_BY_SIDE {
+            for place in 0..SIDE_BY_SIDE {
+                let carry = u32::from(low[place] >= self.width);
+                low[place] -= carry * self.width;
+                high[place] += carry;
+            }
+        } else {
+            for place in 0..SIDE_BY_SIDE {
+                high[place] += low[place] / self.width;
+                low[place] %= self.width;
+            }
+        }
+        (low, high)
+    }
+
+    #[inline(always)]
+    fn pairs(&self) -> impl Iterator<Item = &[Round]> {
+        self.rounds.chunks_exact(2).take(self.pairs)
+    }
+
+    #[inline(always)]
+    const fn wide(&self) -> u64 {
+        self.width as u64
+    }
 }
 
-/// The network with the widest vectors that this processor has.
-#[allow(unsafe_code)]
-fn run_network(permutation: &Permutation, values: &mut [u64; SIDE_BY_SIDE]) {
-    #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has AVX-512, as was just seen; nothing else about the function is unsafe.
-        return unsafe { network_avx512(permutation, values) };
-    }
-    #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just seen; nothing else about the function is unsafe.
-        return unsafe { network_avx2(permutation, values) };
-    }
-    permutation.network(values);
+/// The smallest number whose square is not below `size`.
+fn ceil_root(size: u64) -> u64 {
+    let root = size.isqrt();
+    root + u64::from(root * root < size)
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn network_avx512(permutation: &Permutation, values: &mut [u64; SIDE_BY_SIDE]) {
-    permutation.network(values);
+#[target_feature(enable = "avx512f,avx512dq")]
+fn run_avx512(permutation: &Permutation, first: u64, out: &mut [u64]) {
+    permutation.run_anywhere(first, out);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn network_avx2(permutation: &Permutation, values: &mut [u64; SIDE_BY_SIDE]) {
-    permutation.network(values);
+fn run_avx2(permutation: &Permutation, first: u64, out: &mut [u64]) {
+    permutation.run_anywhere(first, out);
 }
 
 #[cfg(test)]
@@ -184,20 +225,94 @@ mod tests {
 
     #[test]
     fn many_at_once_are_the_same_as_one_by_one() {
-        for size in [1_u64, 2, 3, 63, 64, 65, 1_000, 65_537, (1 << 33) + 7, u64::MAX / 3] {
+        for size in [1_u64, 2, 3, 63, 64, 65, 1_000, 4_096, 65_537, (1 << 33) + 7, LARGEST - 1, LARGEST] {
             let permutation = Permutation::new(size, 11);
-            let mut values: Vec<u64> = (0..200).map(|index| index % size).collect();
-            let expected: Vec<u64> = values.iter().map(|&value| permutation.apply(value)).collect();
-            permutation.apply_all(&mut values);
-            assert_eq!(values, expected, "size {size}");
+            for first in [0, size / 3, size - size.min(200)] {
+                let last = (first + 200).min(size);
+                let expected: Vec<u64> = (first..last).map(|index| permutation.apply(index)).collect();
+                let (mut run, mut anywhere) = (vec![0; expected.len()], vec![0; expected.len()]);
+                permutation.run(first, &mut run);
+                permutation.run_anywhere(first, &mut anywhere);
+                assert_eq!(run, expected, "size {size} from {first}");
+                assert_eq!(anywhere, expected, "size {size} from {first}");
+            }
         }
     }
 
     #[test]
     fn huge_sizes_stay_in_range() {
-        let size = (1 << 40) + 12_345;
-        let permutation = Permutation::new(size, 9);
-        assert!((0..10_000).all(|index| permutation.apply(index) < size));
+        for size in [(1 << 40) + 12_345, LARGEST - 5] {
+            let permutation = Permutation::new(size, 9);
+            assert!((0..10_000).all(|index| permutation.apply(index) < size));
+        }
+    }
+
+    /// How far the chi-squared statistic of counts lies from what even chances give, in standard deviations (Wilson & Hilferty).
+    fn deviation(counts: &[u32]) -> f64 {
+        let (expected, freedom) =
+            (f64::from(counts.iter().sum::<u32>()) / counts.len() as f64, counts.len() as f64 - 1.0);
+        let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+        let spread = 2.0 / (9.0 * freedom);
+        ((chi / freedom).cbrt() - (1.0 - spread)) / spread.sqrt()
+    }
+
+    fn permuted(size: u64, key: u64) -> Vec<u64> {
+        let mut values = vec![0; usize::try_from(size).unwrap()];
+        Permutation::new(size, key).run(0, &mut values);
+        values
+    }
+
+    #[test]
+    fn every_permutation_of_a_few_is_equally_likely() {
+        for size in 2..=6_usize {
+            let all: usize = (1..=size).product();
+            let mut counts = vec![0; all];
+            for key in 0..all as u64 * 50 {
+                let values = permuted(size as u64, key);
+                let rank = (0..size).fold(0, |rank, place| {
+                    let smaller = values[place..].iter().filter(|&&value| value < values[place]).count();
+                    rank * (size - place) + smaller
+                });
+                counts[rank] += 1;
+            }
+            let found = deviation(&counts);
+            assert!(found.abs() < 4.0, "{size} values: {found:.1} standard deviations");
+        }
+    }
+
+    #[test]
+    fn every_pair_is_equally_likely_at_neighbouring_places() {
+        // Just below FEW and above it, too, in 16 equal parts; the values of one part are few enough not to matter.
+        for (size, parts) in [(8, 8), (9, 9), (17, 17), (25, 25), (16 * 63, 16), (16 * 64, 16), (16 * 69, 16)] {
+            let mut counts = vec![0; usize::try_from(parts * parts).unwrap()];
+            for key in 0..40_000 {
+                let permutation = Permutation::new(size, key);
+                let part = |place| permutation.apply(place) * parts / size;
+                counts[usize::try_from(part(0) * parts + part(1)).unwrap()] += 1;
+            }
+            if size == parts {
+                let twice = usize::try_from(parts).unwrap() + 1;
+                counts = counts.iter().enumerate().filter(|(at, _)| at % twice != 0).map(|(_, count)| *count).collect();
+            }
+            let found = deviation(&counts);
+            assert!(found.abs() < 4.0, "{size} values: {found:.1} standard deviations");
+        }
+    }
+
+    #[test]
+    fn neighbours_lie_at_every_distance() {
+        for size in [10_000_u64, 1_000_000, 1_234_567] {
+            let values = permuted(size, 5);
+            let width = ceil_root(size) as usize;
+            for apart in [1, 2, 3, 64, width, width + 1] {
+                let mut counts = vec![0; 500];
+                for (value, later) in values.iter().zip(&values[apart..]) {
+                    counts[((later + size - value) % size * 500 / size) as usize] += 1;
+                }
+                let found = deviation(&counts);
+                assert!(found.abs() < 4.0, "{size} values, {apart} apart: {found:.1} standard deviations");
+            }
+        }
     }
 
     #[test]

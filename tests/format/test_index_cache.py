@@ -12,7 +12,7 @@ import pytest
 
 from format.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 from penstock import kernels
-from penstock.format import tfrecord_index
+from penstock.format import record_index
 from penstock.format.index_cache import Entry, cache_folder, entry_key, load_entry, store_entry
 
 
@@ -32,7 +32,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(len(paths))
         return native(paths, *arguments, **named)
 
-    monkeypatch.setattr(tfrecord_index.kernels, "index_tfrecords", index)
+    monkeypatch.setattr(record_index.kernels, "index_tfrecords", index)
     return calls
 
 
@@ -63,10 +63,10 @@ def test_entries_are_what_was_stored(cache: Path) -> None:
     folder = cache_folder("index")
     for number, length in enumerate([[], [16], [17, 1 << 31, 1 << 33]]):
         key = entry_key("test", number, "/a", 1, 2)
-        store_entry(folder, key, Entry(np.array(length, dtype=np.int64), 1, 5))
+        store_entry(folder, key, Entry(np.array(length, dtype=np.int64), 3, 1, 5))
         entry = load_entry(folder, key)
         assert entry is not None
-        assert (entry.length.tolist(), entry.packing, entry.unpacked_bytes) == (length, 1, 5)
+        assert (entry.length.tolist(), entry.start, entry.packing, entry.unpacked_bytes) == (length, 3, 1, 5)
     assert entry_key("t", 1, "/a", 1, 2) != entry_key("t", 1, "/a", 1, 3)
 
 
@@ -118,7 +118,7 @@ def test_many_at_once(tmp_path: Path, cache: Path) -> None:
 def test_no_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(frame(example(x=integers(1)))))
-    monkeypatch.setattr(tfrecord_index, "RESERVE_BYTES", 1 << 60)
+    monkeypatch.setattr(record_index, "RESERVE_BYTES", 1 << 60)
     with pytest.raises(OSError, match=r"no room to unpack it below .*; free some, point XDG_CACHE_HOME"):
         open_files(path)
     assert list((cache / "unpacked").iterdir()) == []

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock.errors import PlanError
-from penstock.spec import Column, Columns, Field, Spans
+from penstock.spec import Column, Columns, Field, Spans, field_of_type
 
 
 def spans_to_arrow(spans: Spans) -> pa.LargeBinaryArray:
@@ -95,9 +95,5 @@ def field_of(column: Column) -> Field:
     if isinstance(column, Spans):
         return Field("bytes")
     if isinstance(column, pa.Array):
-        if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
-            return Field("string")
-        if pa.types.is_large_list(column.type) or pa.types.is_list(column.type):
-            return Field(np.dtype(column.type.value_type.to_pandas_dtype()).name, (None,))
-        return Field("bytes")
+        return field_of_type(column.type)
     return Field(column.dtype.name, column.shape[1:])

@@ -16,13 +16,14 @@ from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.engine.entry_points import entry_points_of
 from penstock.engine.parse import NamedRows, Parse
 from penstock.engine.read import Places, ReadRecords
+from penstock.engine.read_columns import load_block
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, PlanError
 from penstock.format.entry_points import Growing
-from penstock.format.protocol import ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, ReadRanges
 from penstock.order.epoch import TRANSFORM_KEY
-from penstock.spec import EntryPoints, Ids
+from penstock.spec import Columns, EntryPoints, Ids
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
@@ -30,21 +31,25 @@ from penstock.transform.image import fuse, picture_size
 class FirstPicture:
     """Looks at the first record of a column, for chains whose output's size depends on it."""
 
-    def __init__(self, source: Source, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
+    def __init__(self, source: AnySource, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
         self._source, self._read, self._column, self._ops = source, read, column, ops
 
     def size(self) -> tuple[int, int]:
         """(height, width) of the first sample's picture."""
-        item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
-        if not self._source.random_access:
-            read = partial(self._read, self._source.manifest.stored)
-            item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
-        item = Parse(self._source, Slots(), 1)(item)
-        data = item.columns[self._column][0]
+        data = self._columns()[self._column][0]
         try:
             return picture_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
         except ValueError as error:
             raise DataError(f"{self._source.manifest.place(0)}: {error}") from None
+
+    def _columns(self) -> Columns:
+        if isinstance(self._source, BlockSource):
+            return load_block(self._source, 0, 1)
+        item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
+        if not self._source.random_access:
+            read = partial(self._read, self._source.manifest.stored)
+            item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
+        return Parse(self._source, Slots(), 1)(item).columns
 
 
 class ColumnKernel:
@@ -90,7 +95,7 @@ class ApplyKernels:
 
     def __init__(
         self,
-        source: Source,
+        source: AnySource,
         slots: Slots,
         kernels_by_column: Mapping[str, ColumnKernel],
         *,

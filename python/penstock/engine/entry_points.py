@@ -15,7 +15,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import PlanError
 from penstock.format.entry_points import EVERY_PIXELS, PART_SAMPLES, Checksums, index_path, load, store
-from penstock.format.protocol import ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, ReadRanges, Source
 from penstock.spec import Bytes, EntryPoints, Field, Ids, Spans
 
 #: Records that are read together while building.
@@ -33,10 +33,15 @@ class Built:
 
 
 def build_entry_points(
-    source: Source, read: ReadRanges, column: str, *, threads: int, progress: Callable[[int, int], None] | None = None
+    source: AnySource,
+    read: ReadRanges,
+    column: str,
+    *,
+    threads: int,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Built:
     """Makes the index of a column of pictures, or finishes one that was interrupted; PlanError if it is no such column."""
-    if column not in source.spec or source.spec[column].dtype != "bytes":
+    if isinstance(source, BlockSource) or column not in source.spec or source.spec[column].dtype != "bytes":
         raise PlanError(
             f"the JPEG index needs a column of bytes that comes from files; {column!r} is none of {list(source.spec)}"
         )

@@ -14,12 +14,13 @@ from penstock.batch.stack import spans_to_arrow
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
 from penstock.engine.parse import Parse
-from penstock.engine.read import Cursor, Places, ReadBlocks, ReadRecords
+from penstock.engine.read import Cursor, OpenBlocks, Places, ReadBlocks, ReadRecords
+from penstock.engine.read_columns import LoadBlocks, PickRows
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, ReadRanges, Source
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -69,15 +70,13 @@ class Lowered:
         )
 
 
-def order_of(source: Source, nodes: tuple[Node, ...]) -> Order:
+def order_of(source: AnySource, nodes: tuple[Node, ...]) -> Order:
     """The order that a plan asks for; PlanError if it has no batch."""
     batch, shuffle = find(nodes, Batch), find(nodes, Shuffle)
     if batch is None:
         raise PlanError("the plan has no batch; end it with .batch(size)")
     manifest = source.manifest
-    block_rows = default_block_rows(
-        manifest.samples, manifest.size_bytes, len(manifest.shards), random_access=source.random_access
-    )
+    block_rows = _block_rows(source)
     window = WINDOW_BLOCKS
     if shuffle is not None:
         block_rows = 1 if shuffle.mode == "global" else shuffle.block_rows or block_rows
@@ -94,7 +93,14 @@ def order_of(source: Source, nodes: tuple[Node, ...]) -> Order:
     )
 
 
-def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
+def _block_rows(source: AnySource) -> int:
+    if isinstance(source, BlockSource) and source.block_rows is not None:
+        return source.block_rows
+    manifest, alone = source.manifest, isinstance(source, Source) and source.random_access
+    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards), random_access=alone)
+
+
+def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
     """Stages for one rank."""
     order = order_of(source, nodes)
     lanes_of_rank(order.lanes, where.rank, where.world_size)
@@ -123,7 +129,7 @@ def lower(source: Source, read: ReadRanges, nodes: tuple[Node, ...], deliver: De
 class _Maker:
     """Collects the stages while the nodes of a plan are gone through; `spec` is None after a user's function."""
 
-    def __init__(self, source: Source, read: ReadRanges, order: Order, where: Where, slots: Slots) -> None:
+    def __init__(self, source: AnySource, read: ReadRanges, order: Order, where: Where, slots: Slots) -> None:
         self.source, self.read, self.order, self.where, self.slots = source, read, order, where, slots
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
         self.stages: list[Stage] = []
@@ -157,6 +163,12 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     maker.feature_of = dict(node.columns)
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
+    blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
+    if isinstance(maker.source, BlockSource):
+        load = LoadBlocks(maker.source, blocks)
+        maker.add("read", "io", lambda work: load(cursor(work)))
+        maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
+        return
     parse = Parse(maker.source, maker.slots, where.cpus)
     if maker.source.random_access:
         maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
@@ -171,8 +183,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         reading = ReadRecords(places, read, slots)
         maker.add("read", "io", lambda work: reading(cursor(work)), threads=2)
     else:
-        lanes = lanes_of_rank(order.lanes, where.rank, where.world_size)
-        reading = ReadBlocks(places, read, slots, order, lanes)
+        reading = ReadBlocks(places, read, slots, blocks)
         maker.add("read", "io", lambda work: reading(cursor(work)))
     maker.add("parse", "cpu", parse, threads=maker.together)
 
@@ -204,7 +215,9 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
 def _entry_points(maker: _Maker, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
     """The JPEG index for a column that comes from files, as its Decode asks for it."""
     wish = getattr(ops[0], "entry_points", "off") if ops else "off"
-    if wish == "off" or maker.source.random_access or name not in maker.source.spec:
+    if wish == "off" or name not in maker.source.spec:
+        return None
+    if isinstance(maker.source, BlockSource) or maker.source.random_access:
         return None
     manifest = maker.source.manifest
     path = index_path(manifest.digest, maker.feature_of.get(name, name))

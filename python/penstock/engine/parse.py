@@ -9,7 +9,7 @@ import numpy as np
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, RowError
-from penstock.format.protocol import Source
+from penstock.format.protocol import AnySource, Source
 from penstock.spec import Field, Spans
 
 
@@ -36,7 +36,7 @@ class Parse:
 class NamedRows:
     """Turns a kernel's complaint about a row into an error that names file and record."""
 
-    def __init__(self, source: Source, item: Item) -> None:
+    def __init__(self, source: AnySource, item: Item) -> None:
         self._source, self._item = source, item
 
     def __enter__(self) -> None:

@@ -6,7 +6,7 @@ is read when its first row is needed and kept while the window of its lane is op
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -85,42 +85,68 @@ class ReadRecords:
         return item
 
 
+class OpenBlocks:
+    """Which blocks an item needs, and which stay open after it: those of the windows of this rank's lanes."""
+
+    def __init__(self, order: Order, lanes: tuple[int, int]) -> None:
+        self._order, self._lanes = order, lanes
+
+    def needed(self, item: Item) -> tuple[Ids, Ids]:
+        """The sample ids at which the item's blocks begin, and for each row which of these blocks holds it."""
+        epoch = self._order.epoch(item.epoch)
+        starts = item.samples // epoch.block_rows * epoch.block_rows
+        starts = np.where(item.samples >= epoch.tail_start, item.samples, starts)
+        first, row_block = np.unique(starts, return_inverse=True)
+        return first, row_block.astype(np.int64)
+
+    def ends(self, item: Item, first: Ids) -> Ids:
+        """The sample ids at which blocks end that begin at `first`."""
+        epoch = self._order.epoch(item.epoch)
+        rows = np.where(first >= epoch.tail_start, 1, epoch.block_rows)
+        return np.minimum(first + rows, self._order.samples)
+
+    def kept(self, item: Item, opened: Iterable[int]) -> set[int]:
+        """Those of the opened blocks whose window is still open after the item."""
+        epoch, hand = self._order.epoch(item.epoch), self._order.hand
+        if self._order.seed is None:
+            done = int(item.samples[-1]) // epoch.block_rows * epoch.block_rows
+            return {start for start in opened if start >= done}
+        first, last = item.step * hand, (item.step + item.steps) * hand
+        keep = set(epoch.blocks(self._lanes, last, last + 1).tolist()) if last > first else set()
+        return keep.intersection(opened)
+
+
 class ReadBlocks:
     """Reads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
 
-    def __init__(self, places: Places, read: Read, slots: Slots, order: Order, lanes: tuple[int, int]) -> None:
-        self._places, self._read, self._slots = places, read, slots
-        self._order, self._lanes = order, lanes
+    def __init__(self, places: Places, read: Read, slots: Slots, blocks: OpenBlocks) -> None:
+        self._places, self._read, self._slots, self._blocks = places, read, slots, blocks
         self._pieces: dict[int, _Piece] = {}
         self._epoch = -1
 
     def __call__(self, item: Item) -> Item:
         """Fills `item.records`."""
-        epoch = self._order.epoch(item.epoch)
         if item.epoch != self._epoch:
             self._pieces, self._epoch = {}, item.epoch
-        starts = item.samples // epoch.block_rows * epoch.block_rows
-        starts = np.where(item.samples >= epoch.tail_start, item.samples, starts)
-        needed, row_block = np.unique(starts, return_inverse=True)
-        self._load([start for start in needed.tolist() if start not in self._pieces], epoch)
+        needed, row_block = self._blocks.needed(item)
+        new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
+        self._load(new, self._blocks.ends(item, new))
         pieces = [self._pieces[start] for start in needed.tolist()]
         item.records = self._spans(item.samples, pieces, row_block)
-        self._forget(item, epoch)
+        self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
         return item
 
-    def _load(self, starts: list[int], epoch: Any) -> None:
-        """Reads the blocks that begin at sample ids `starts`, several into one buffer."""
-        if not starts:
+    def _load(self, first: Ids, end: Ids) -> None:
+        """Reads the blocks of sample ids [first[i], end[i]), several into one buffer."""
+        if not len(first):
             return
-        first = np.array(starts, dtype=np.int64)
-        rows = np.where(first >= epoch.tail_start, 1, epoch.block_rows)
-        owner, *ranges = self._places.ranges(first, np.minimum(first + rows, self._order.samples))
+        owner, *ranges = self._places.ranges(first, end)
         parts = np.searchsorted(owner, np.arange(len(first) + 1))
         sizes = np.add.reduceat(ranges[2], parts[:-1])
         buffer_of = (np.cumsum(sizes) - sizes) // _BUFFER_BYTES
         edges = np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
         for low, high in pairwise(edges):
-            self._load_together(starts[low:high], parts[low : high + 1].tolist(), ranges)
+            self._load_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
 
     def _load_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
         """Reads blocks into one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
@@ -139,18 +165,7 @@ class ReadBlocks:
             if len(piece.shard) > 1:
                 rows = np.flatnonzero(row_block == number)
                 within[rows] = piece.within(shard[rows], offset[rows])
-        return Spans(tuple(piece.buffer for piece in pieces), row_block.astype(np.int64), within, length)
-
-    def _forget(self, item: Item, epoch: Any) -> None:
-        """Drops the blocks whose window closes with this item."""
-        hand = self._order.hand
-        first, last = item.step * hand, (item.step + item.steps) * hand
-        if self._order.seed is None:
-            done = int(item.samples[-1]) // epoch.block_rows * epoch.block_rows
-            keep = {start for start in self._pieces if start >= done}
-        else:
-            keep = set(epoch.blocks(self._lanes, last, last + 1).tolist()) if last > first else set()
-        self._pieces = {start: piece for start, piece in self._pieces.items() if start in keep}
+        return Spans(tuple(piece.buffer for piece in pieces), row_block, within, length)
 
 
 class _Piece:

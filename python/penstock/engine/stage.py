@@ -9,6 +9,15 @@ from typing import Any
 from penstock.spec import Columns, Ids, Spans, Spec
 
 
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Rows to be picked out of tables: row i is row `row[i]` of `pieces[which[i]]` (both int64)."""
+
+    pieces: tuple[Columns, ...]
+    which: Ids
+    row: Ids
+
+
 @dataclass
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
@@ -22,6 +31,7 @@ class Item:
     samples: Ids
     rows_per_step: int
     records: Spans | None = None
+    picked: Picked | None = None
     columns: Columns = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)
     delivered: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Formats: bytes to columns. One file each and one row here; a file's suffix, then its first bytes, choose."""
+"""Formats: bytes to columns. One file each and one row here; a folder's layout, a file's suffix, then its first bytes, choose."""
 
 from __future__ import annotations
 
@@ -6,29 +6,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import SourceError
+from penstock.errors import PlanError, SourceError
 from penstock.format import image_folder, tfrecord
-from penstock.format.protocol import Format, Options, ReadRanges, Source
+from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
 FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT)
 
-_HEAD_BYTES = 64
+_HEAD_BYTES = 512
 
 
-def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, name: str | None = None) -> Source:
+def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, name: str | None = None) -> AnySource:
     """Opens files as one dataset; `name` forces the format."""
-    if name is not None:
-        return _by_name(name).open(shards, read, options)
+    format, chosen = (_by_name(name), shards) if name is not None else _choose(where, shards, read)
+    if unknown := set(options.own) - set(format.options):
+        known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
+        raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
+    return format.open(chosen, read, options)
+
+
+def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shards]:
+    """The format of files, and those of them that are of it."""
+    for format in FORMATS:
+        if format.claims(shards):
+            return format, shards
     lowered = pc.utf8_lower(shards.paths)
     matches = {format.name: _ends_with(lowered, format.suffixes) for format in FORMATS}
     best = max(FORMATS, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
-        return best.open(shards.take(np.flatnonzero(matches[best.name])), read, options)
+        return best, shards.take(np.flatnonzero(matches[best.name]))
     head = read_head(shards, read)
     for format in FORMATS:
         if format.matches(head):
-            return format.open(shards, read, options)
+            return format, shards
     known = ", ".join(format.name for format in FORMATS)
     raise SourceError(
         f"{where}: {shards.path(0)} begins with {head[:8].hex(' ') or 'nothing (it is empty)'}, which no format claims; "
@@ -37,7 +47,7 @@ def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, 
 
 
 def read_head(shards: Shards, read: ReadRanges, shard: int | None = None) -> bytes:
-    """The first bytes (up to 64) of a shard, by default of the first that is not empty."""
+    """The first bytes (up to 512) of a shard, by default of the first that is not empty."""
     if shard is None:
         shard = int(np.argmax(shards.sizes > 0))
     size = min(int(shards.sizes[shard]), _HEAD_BYTES)

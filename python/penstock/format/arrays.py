@@ -17,7 +17,7 @@ from penstock.errors import PlanError, SourceError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate
 from penstock.shards import Shards
-from penstock.spec import Columns, Field, Ids, Spans, Spec
+from penstock.spec import Columns, Field, Ids, Spans, Spec, field_of_type
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
 _DIGEST_BYTES = 1 << 20
@@ -154,9 +154,7 @@ def _own(column: pa.Array) -> pa.Array:
 
 def _field(column: npt.NDArray[Any] | pa.Array) -> Field:
     if isinstance(column, pa.Array):
-        if pa.types.is_large_list(column.type):
-            return Field(np.dtype(column.type.value_type.to_pandas_dtype()).name, (None,))
-        return Field("string" if pa.types.is_large_string(column.type) else "bytes")
+        return field_of_type(column.type)
     return Field(column.dtype.name, column.shape[1:])
 
 

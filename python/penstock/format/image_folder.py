@@ -107,5 +107,7 @@ FORMAT = Format(
     name="image_folder",
     suffixes=(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
     matches=_matches,
+    access="one file",
+    detects="what its decoder sees; PNG any flipped bit, JPEG often nothing",
     open=open_image_folder,
 )

@@ -20,9 +20,9 @@ import numpy as np
 from penstock.spec import Ids
 
 #: Begins every entry; another layout gets another number.
-_MAGIC = b"PSTKIX01"
-#: Magic, digest of the rest, packing, unpacked size (-1: not packed), bytes of one length, records.
-_HEADER = struct.Struct("<8s16sqqqq")
+_MAGIC = b"PSTKIX02"
+#: Magic, digest of the rest, start, packing, unpacked size (-1: not packed), bytes of one length, records.
+_HEADER = struct.Struct("<8s16sqqqqq")
 _CHECKED_FROM = 24
 
 
@@ -30,11 +30,12 @@ _CHECKED_FROM = 24
 class Entry:
     """One file's index.
 
-    length: int64, bytes of each record with its frame; records lie without gaps. packing: 0 for a plain file, else how it is
+    length: int64, bytes of each record with its frame; records lie without gaps from byte `start` on. packing: 0 for a plain file, else how it is
     packed; unpacked_bytes: its size once unpacked, -1 for a plain file.
     """
 
     length: Ids
+    start: int = 0
     packing: int = 0
     unpacked_bytes: int = -1
 
@@ -89,13 +90,13 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
         return None
     if len(content) < _HEADER.size:
         return None
-    magic, digest, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
+    magic, digest, start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
     if magic != _MAGIC or digest != _digest(memoryview(content)[_CHECKED_FROM:]):
         return None
     if width not in (4, 8) or len(content) != _HEADER.size + width * records:
         return None
     length = np.frombuffer(content, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
-    return Entry(length, packing, unpacked_bytes)
+    return Entry(length, start, packing, unpacked_bytes)
 
 
 def store_entry(folder: str | None, key: str, entry: Entry) -> None:
@@ -104,7 +105,7 @@ def store_entry(folder: str | None, key: str, entry: Entry) -> None:
         return
     width = 4 if entry.length.size == 0 or int(entry.length.max()) < 1 << 32 else 8
     lengths = entry.length.astype(f"<u{width}").tobytes()
-    header = _HEADER.pack(_MAGIC, b"", entry.packing, entry.unpacked_bytes, width, entry.length.size)
+    header = _HEADER.pack(_MAGIC, b"", entry.start, entry.packing, entry.unpacked_bytes, width, entry.length.size)
     checked = header[_CHECKED_FROM:] + lengths
     try:
         handle, scratch = tempfile.mkstemp(prefix=key, suffix=".tmp", dir=folder)

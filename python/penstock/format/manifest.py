@@ -22,7 +22,7 @@ class Manifest:
 
     first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
-    every shard is one record, and where the records do not lie in files. unpacked: the files in which the records lie if
+    every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
     the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity.
     """
 
@@ -48,9 +48,16 @@ class Manifest:
         """Bytes of all records together."""
         return int(self.stored.sizes.sum())
 
+    @cached_property
+    def one_record_each(self) -> bool:
+        """Whether every shard is one record, so that a sample's id is its shard's number."""
+        if self.offset is not None or len(self.shards) != self.samples:
+            return False
+        return bool((np.diff(self.first_sample) == 1).all())
+
     def shard_of(self, samples: Ids) -> Ids:
         """The shard of each sample id."""
-        if self.offset is None:
+        if self.one_record_each:
             return samples
         return np.searchsorted(self.first_sample, samples, side="right") - 1
 
@@ -60,9 +67,10 @@ class Manifest:
             return f"sample {sample}"
         shard = int(self.shard_of(np.array([sample]))[0])
         path = self.shards.path(shard)
-        if self.offset is None:
+        if self.one_record_each:
             return path
-        return f"{path}, record {sample - int(self.first_sample[shard])}, byte {int(self.offset[sample]):,}"
+        record = f"{path}, record {sample - int(self.first_sample[shard]):,}"
+        return record if self.offset is None else f"{record}, byte {int(self.offset[sample]):,}"
 
     @cached_property
     def digest(self) -> str:

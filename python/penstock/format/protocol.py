@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.format.manifest import Manifest
 from penstock.limits import DEFAULT_LIMITS, Limits
@@ -46,13 +46,15 @@ class Column:
 class Options:
     """What the user asked of `ps.read`, handed to the format as it is.
 
-    columns: new name -> feature or `Column`; None takes every feature under its own name.
+    columns: new name -> feature or `Column`; None takes every feature under its own name. own: the format's own options
+    (see `Format.options`), as the user wrote them.
     """
 
     columns: Mapping[str, str | Column] | Sequence[str] | None = None
     verify: bool = True
     limits: Limits = field(default=DEFAULT_LIMITS)
     progress: Progress | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -82,14 +84,58 @@ class Source(Protocol):
         """
 
 
+@runtime_checkable
+class BlockSource(Protocol):
+    """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
+
+    block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
+    """
+
+    @property
+    def manifest(self) -> Manifest:
+        """Shards and rows; no offsets."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `load` gives."""
+
+    @property
+    def block_rows(self) -> int | None:
+        """How many neighbouring rows are worth loading together."""
+
+    def load(self, first: int, rows: int) -> Columns:
+        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`.
+
+        Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
+        data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
+        """
+
+
+AnySource: TypeAlias = Source | BlockSource
+
+
+def always_false(_: Any) -> bool:
+    """For formats that nothing but suffix or name tells."""
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """A row of the registry.
 
-    suffixes: lower case, with the dot; matches(head): whether a file's first 64 bytes are of this format; open: see `Source`.
+    claims(shards): whether the files together are a dataset of this format (a folder with an index, say); asked first.
+    suffixes: lower case, with the dot; asked next. matches(head): whether a file's first 512 bytes are of this format; asked
+    last. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
+    detects, extra: for the table of formats in the documentation: what a single sample costs to reach, what damage is
+    seen without an index of checksums, and which extra to install.
     """
 
     name: str
-    suffixes: tuple[str, ...]
-    matches: Callable[[bytes], bool]
-    open: Callable[[Shards, ReadRanges, Options], Source]
+    suffixes: tuple[str, ...] = ()
+    matches: Callable[[bytes], bool] = always_false
+    claims: Callable[[Shards], bool] = always_false
+    options: Mapping[str, str] = field(default_factory=dict)
+    access: str = ""
+    detects: str = ""
+    extra: str = ""
+    open: Callable[[Shards, ReadRanges, Options], AnySource]

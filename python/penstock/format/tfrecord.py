@@ -16,13 +16,25 @@ from penstock.errors import DataError, RowError, SourceError
 from penstock.format.example import ExampleColumn, Feature, choose_columns
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.tfrecord_index import index_shards
+from penstock.format.record_index import Framing, index_shards
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Ids, Spans, Spec
 
 #: Records that are looked at to learn the features, and how many bytes of them at most.
 INFER_RECORDS = 100
 INFER_BYTES = 64 << 20
+
+
+def _index_files(
+    paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
+) -> tuple[Ids, Ids, Ids]:
+    counts, length = kernels.index_tfrecords(
+        paths, sizes, record_bytes=record_bytes, threads=threads, progress=progress
+    )
+    return np.zeros_like(counts), counts, length
+
+
+_FRAMING = Framing(kind="tfrecord", version=1, index=_index_files, packing=kernels.recognise_tfrecord_packing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +84,7 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
     """
     if len(shards) == 0:
         raise SourceError("no TFRecord files to read")
-    index = index_shards(shards, options)
+    index = index_shards(shards, options, _FRAMING)
     manifest = Manifest("tfrecord", shards, index.first_sample, index.offset, index.length, index.unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{shards.path(0)}: no records in {len(shards):,} file(s); write some, or point to others")
@@ -112,5 +124,7 @@ FORMAT = Format(
     name="tfrecord",
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfrecord.gz", ".tfrecords.gz", ".tfrec.gz"),
     matches=kernels.is_tfrecord,
+    access="by its own bytes",
+    detects="any flipped bit (two CRC-32C a record), truncation",
     open=open_tfrecord,
 )

@@ -92,8 +92,9 @@ class Order:
         """
         lanes = lanes_of_rank(self.lanes, rank, world_size)
         if step + steps <= self.full_steps:
-            rows = steps * (lanes[1] - lanes[0]) * self.hand
-            return self.epoch(epoch).step_ids(lanes, step, rows, threads)
+            found = np.empty(steps * (lanes[1] - lanes[0]) * self.hand, dtype=np.int64)
+            self.epoch(epoch).step_ids(lanes, step, found, threads)
+            return found
         parts = [self.ids(epoch, step, steps - 1, rank, world_size, threads)] if steps > 1 else []
         return np.concatenate([*parts, *self._last_ids(epoch, lanes)])
 

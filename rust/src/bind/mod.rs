@@ -10,7 +10,10 @@ mod files;
 mod gather;
 mod image;
 mod order;
+mod pick;
+mod progress;
 mod tfrecord;
+mod trouble;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -29,6 +32,19 @@ pub fn kernel_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>
     crate::pool::shared(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
+/// The bytes of several arrays.
+pub fn slices<'a>(buffers: &'a [Bytes<'_>]) -> PyResult<Vec<&'a [u8]>> {
+    Ok(buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<_, _>>()?)
+}
+
+/// Whether three arrays can be the places of spans.
+pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()> {
+    if offset.len() == which.len() && length.len() == which.len() {
+        return Ok(());
+    }
+    Err(misuse("which, offset and length must be equally long"))
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -37,5 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gather::register(module)?;
     image::register(module)?;
     order::register(module)?;
+    pick::register(module)?;
+    progress::register(module)?;
     tfrecord::register(module)
 }

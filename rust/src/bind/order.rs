@@ -1,10 +1,10 @@
 //! Bindings of `order` and `keys`.
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use super::{kernel_pool, misuse};
-use crate::{keys, order};
+use crate::{keys, order, permute};
 
 type NewIds<'py> = Bound<'py, PyArray1<i64>>;
 
@@ -46,19 +46,17 @@ impl EpochOrder {
         ids(py, out)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn step_ids<'py>(
+    fn step_ids(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         lanes: (u64, u64),
         step: u64,
-        rows: usize,
+        mut out: PyReadwriteArray1<'_, i64>,
         threads: usize,
-    ) -> PyResult<NewIds<'py>> {
-        let pool = kernel_pool(threads)?;
-        let mut out = vec![0; rows];
-        py.detach(|| pool.install(|| self.0.step_ids(lanes, step, &mut out)));
-        Ok(ids(py, out))
+    ) -> PyResult<()> {
+        let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
+        py.detach(|| pool.install(|| self.0.step_ids(lanes, step, out)));
+        Ok(())
     }
 
     fn blocks<'py>(&self, py: Python<'py>, lanes: (u64, u64), first: u64, last: u64) -> NewIds<'py> {
@@ -72,15 +70,15 @@ impl EpochOrder {
     }
 }
 
-/// Ids as NumPy's int64; they are below 2⁶³, as `check` sees to.
+/// Ids as NumPy's int64; they are below 2⁶², as `check` sees to.
 #[allow(clippy::cast_possible_wrap)]
 fn ids(py: Python<'_>, out: Vec<u64>) -> NewIds<'_> {
     PyArray1::from_vec(py, out.into_iter().map(|id| id as i64).collect())
 }
 
 fn check(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> PyResult<()> {
-    if samples == 0 || lanes == 0 || hand == 0 || block_rows == 0 || samples > i64::MAX as u64 {
-        return Err(misuse("samples, lanes, hand and block_rows must be positive"));
+    if samples == 0 || lanes == 0 || hand == 0 || block_rows == 0 || samples > permute::LARGEST {
+        return Err(misuse("samples, lanes, hand and block_rows must be positive, samples at most 2⁶²"));
     }
     Ok(())
 }

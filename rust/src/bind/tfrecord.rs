@@ -1,71 +1,20 @@
 //! Bindings of `framing` and `example`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::{Bytes, Ids, Out, kernel_pool, misuse};
+use super::progress::WorkProgress;
+use super::trouble::{file_error, row_error};
+use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
 use crate::example::element::Dtype;
-use crate::example::fault::RowFailure;
 use crate::example::{Column, Filled, Parser, Records, Target, infer};
 use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
-use crate::framing::{FileTrouble, Progress, Trouble, tfrecord};
+use crate::framing::{FileTrouble, tfrecord};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
-
-/// How far a call has come that runs in another thread; `stop` makes it end early, with KeyboardInterrupt.
-#[pyclass(frozen, name = "WorkProgress", module = "penstock._core")]
-struct WorkProgress(Arc<Progress>);
-
-#[pymethods]
-impl WorkProgress {
-    #[new]
-    fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    /// Bytes done so far.
-    #[getter]
-    fn done(&self) -> u64 {
-        self.0.done()
-    }
-
-    fn stop(&self) {
-        self.0.stop();
-    }
-}
-
-/// The class `name` of penstock.errors; the errors' tree is Python's.
-fn error_class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    py.import("penstock.errors")?.getattr(name)
-}
-
-fn row_error(py: Python<'_>, failure: RowFailure) -> PyErr {
-    let made = error_class(py, "RowError").and_then(|class| class.call1((failure.row, failure.found, failure.remedy)));
-    made.map_or_else(|error| error, PyErr::from_value)
-}
-
-/// DataError for damaged files, OSError for the system's complaints.
-fn file_error(py: Python<'_>, path: &str, trouble: Trouble) -> PyErr {
-    const ENOSPC: i32 = 28;
-    match trouble {
-        Trouble::System(error) => {
-            PyOSError::new_err((error.raw_os_error().unwrap_or(5), error.to_string(), path.to_owned()))
-        }
-        Trouble::DiskFull { .. } => PyOSError::new_err((ENOSPC, trouble.to_string(), path.to_owned())),
-        Trouble::Stopped => PyKeyboardInterrupt::new_err(()),
-        Trouble::Data { place, found, remedy } => {
-            let place = if place.is_empty() { String::new() } else { format!(", {place}") };
-            let made = error_class(py, "DataError")
-                .and_then(|class| class.call1((format!("{path}{place}: {found}; {remedy}"),)));
-            made.map_or_else(|error| error, PyErr::from_value)
-        }
-    }
-}
 
 /// Whether a file that begins with `head` is a TFRecord file, or packed with gzip as they often are.
 #[pyfunction]
@@ -147,17 +96,6 @@ fn index_tfrecords<'py>(
         .detach(|| tfrecord::index_files(&files, record_bytes, threads, &progress.0))
         .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
     Ok((index.counts.into_pyarray(py), index.lengths.into_pyarray(py)))
-}
-
-fn slices<'a>(buffers: &'a [Bytes<'_>]) -> PyResult<Vec<&'a [u8]>> {
-    Ok(buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<_, _>>()?)
-}
-
-fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()> {
-    if offset.len() == which.len() && length.len() == which.len() {
-        return Ok(());
-    }
-    Err(misuse("which, offset and length must be equally long"))
 }
 
 /// Name, kind, mixed kinds, records that have it, fewest values, most values.
@@ -283,7 +221,6 @@ fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<WorkProgress>()?;
     module.add_class::<ExampleParser>()?;
     module.add_function(wrap_pyfunction!(is_tfrecord, module)?)?;
     module.add_function(wrap_pyfunction!(recognise_tfrecord_packing, module)?)?;

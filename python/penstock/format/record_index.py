@@ -1,7 +1,7 @@
-"""Where the records of TFRecord files lie: native indexing on first use, kept in the user's cache.
+"""Where the records of files without an index of their own lie: native indexing on first use, kept in the user's cache.
 
-The format has no index of its own, so every header is visited once. Files that were packed as a whole (GZIP, ZLIB) are
-unpacked once to the cache and read from there.
+What is particular to a format is its `Framing`. Files that were packed as a whole (GZIP, ZLIB, …) are unpacked once to the
+cache and read from there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,36 @@ from penstock.spec import Ids
 
 _T = TypeVar("_T")
 
-#: Changes when the meaning of an index entry does.
-INDEX_VERSION = 1
 #: Left free on the disk when files are unpacked.
 RESERVE_BYTES = 256 << 20
 #: Seconds between two reports of progress.
 _TICK_S = 0.1
+
+
+class IndexFiles(Protocol):
+    """A native indexer: visits every record of every file once."""
+
+    def __call__(
+        self, paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
+    ) -> tuple[Ids, Ids, Ids]:
+        """Where each file's first record begins, records of each file, and the length of each record, file after file.
+
+        Records lie without gaps; frames and padding belong to their record. Raises DataError for the first damaged frame.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framing:
+    """How a format's records follow each other.
+
+    kind: names the index's entries in the cache. version: changes when the meaning of an entry does. packing: how each file
+    is packed as a whole (see `kernels.unpack_files_once`), 0 not at all; None if the format is never packed.
+    """
+
+    kind: str
+    version: int
+    index: IndexFiles
+    packing: Callable[[list[str], int], Ids] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,33 +69,35 @@ class RecordIndex:
     unpacked: Shards | None
 
 
-def index_shards(shards: Shards, options: Options) -> RecordIndex:
+def index_shards(shards: Shards, options: Options, framing: Framing) -> RecordIndex:
     """Indexes shards, from the cache where it has them.
 
     Raises DataError naming file, record and byte of the first damaged frame; SourceError for files that are not local;
     OSError (ENOSPC) where unpacked files would fill the disk.
     """
     paths: list[str] = shards.paths.to_pylist()
-    _check_local(paths)
+    _check_local(paths, framing)
     folder = cache_folder("index")
     keys = [
-        entry_key("tfrecord", INDEX_VERSION, path, size, modified)
+        entry_key(framing.kind, framing.version, path, size, modified)
         for path, size, modified in zip(paths, shards.sizes.tolist(), shards.versions.tolist(), strict=True)
     ]
     entries = {shard: entry for shard, key in enumerate(keys) if (entry := _load_usable(folder, key)) is not None}
     missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
     if missing.size:
-        found = _index_missing(shards.take(missing), [keys[shard] for shard in missing], options)
+        found = _index_missing(shards.take(missing), [keys[shard] for shard in missing], options, framing)
         for shard, entry in zip(missing.tolist(), found, strict=True):
             entries[shard] = entry
             store_entry(folder, keys[shard], entry)
     return _joined(shards, keys, [entries[shard] for shard in range(len(shards))])
 
 
-def _check_local(paths: list[str]) -> None:
+def _check_local(paths: list[str], framing: Framing) -> None:
     for path in paths:
         if "://" in path:
-            raise SourceError(f"{path}: TFRecord files are indexed from local or mounted paths; copy or mount them")
+            raise SourceError(
+                f"{path}: {framing.kind} files are indexed from local or mounted paths; copy or mount them"
+            )
 
 
 def _load_usable(folder: str | None, key: str) -> Entry | None:
@@ -90,10 +116,12 @@ def _is_of_size(path: str, size: int) -> bool:
         return False
 
 
-def _index_missing(shards: Shards, keys: list[str], options: Options) -> list[Entry]:
+def _index_missing(shards: Shards, keys: list[str], options: Options, framing: Framing) -> list[Entry]:
     """The entries of shards that the cache does not have."""
     threads = _threads()
-    packing = kernels.recognise_tfrecord_packing(shards.paths.to_pylist(), threads)
+    packing = np.zeros(len(shards), dtype=np.int64)
+    if framing.packing is not None:
+        packing = framing.packing(shards.paths.to_pylist(), threads)
     unpacked_bytes = np.full(len(shards), -1, dtype=np.int64)
     packed = np.flatnonzero(packing)
     readable: list[str] = shards.paths.to_pylist()
@@ -103,13 +131,14 @@ def _index_missing(shards: Shards, keys: list[str], options: Options) -> list[En
         for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
             readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
     limit = options.limits.record_bytes
-    counts, length = _watched(
-        lambda work: kernels.index_tfrecords(readable, sizes, record_bytes=limit, threads=threads, progress=work),
+    start, counts, length = _watched(
+        lambda work: framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
         options.progress,
         int(sizes.sum()),
     )
     parts = np.split(length, np.cumsum(counts)[:-1])
-    return [Entry(part, int(kind), int(size)) for part, kind, size in zip(parts, packing, unpacked_bytes, strict=True)]
+    columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
+    return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
 
 def _unpack(shards: Shards, packing: Ids, keys: list[str], options: Options) -> list[tuple[str, int]]:
@@ -164,7 +193,7 @@ def _joined(shards: Shards, keys: list[str], entries: list[Entry]) -> RecordInde
     for entry, first in zip(entries, first_sample[:-1].tolist(), strict=True):
         records = offset[first : first + entry.length.size]
         if records.size:
-            records -= records[0]
+            records += entry.start - records[0]
     return RecordIndex(first_sample, offset, length, _unpacked_shards(shards, keys, entries))
 
 

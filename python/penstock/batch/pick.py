@@ -1,0 +1,81 @@
+"""Rows of several tables to one batch: what was loaded as blocks of columns becomes the columns of an item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.batch.stack import spans_to_arrow
+from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
+
+#: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
+Allocate = Callable[[str, Field, int], Any]
+
+
+def pick(
+    pieces: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate, *, threads: int = 1
+) -> Columns:
+    """Row i of every column is `pieces[which[i]][name][row[i]]`.
+
+    Fixed columns are copied into arrays that `allocate` gives; bytes stay where they are, as `Spans`; strings and lists
+    become Arrow arrays.
+    """
+    picked: Columns = {}
+    for name, field in spec.items():
+        parts: list[Any] = [piece[name] for piece in pieces]
+        if field.is_fixed:
+            out = allocate(name, field, len(row))
+            kernels.pick_rows([_bytes_of(part) for part in parts], field.row_bytes, which, row, _bytes_of(out), threads)
+            picked[name] = out
+        elif field.shape == ():
+            spans = _spans(parts, which, row)
+            picked[name] = spans if field.dtype == "bytes" else _text(spans)
+        else:
+            picked[name] = _lists(parts, which, row)
+    return picked
+
+
+def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
+    """The bytes of rows of large_binary or large_string arrays, as places in the arrays' own memory."""
+    edges = [_edges(part) for part in parts]
+    first, end = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+    kernels.pick_rows(edges, 8, which, row, first.view(np.uint8), 1)
+    kernels.pick_rows(edges, 8, which, row + 1, end.view(np.uint8), 1)
+    data = tuple(np.frombuffer(part.buffers()[2] or b"", dtype=np.uint8) for part in parts)
+    return Spans(data, which, first, end - first)
+
+
+def _edges(part: pa.Array) -> Bytes:
+    """The bytes of an array's offsets: where each row begins, and where the last ends."""
+    offsets = part.buffers()[1]
+    if offsets is None:  # Arrow lets an empty array do without
+        return np.zeros(8, dtype=np.uint8)
+    return np.frombuffer(offsets, dtype=np.uint8)[8 * part.offset : 8 * (part.offset + len(part) + 1)]
+
+
+def _text(spans: Spans) -> pa.Array:
+    joined = spans_to_arrow(spans)
+    return pa.LargeStringArray.from_buffers(len(joined), joined.buffers()[1], joined.buffers()[2])
+
+
+def _lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
+    """Rows of nested arrays: piece by piece, then into their order."""
+    turn = np.argsort(which, kind="stable")
+    edges = np.searchsorted(which[turn], np.arange(len(parts) + 1))
+    taken = [
+        part.take(pa.array(row[turn[low:high]])) for part, low, high in zip(parts, edges[:-1], edges[1:], strict=True)
+    ]
+    place = np.empty_like(turn)
+    place[turn] = np.arange(len(turn))
+    return pa.concat_arrays(taken).take(pa.array(place))
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> Bytes:
+    """The bytes of a contiguous array, without a copy."""
+    flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat

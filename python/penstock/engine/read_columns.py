@@ -1,0 +1,95 @@
+"""The reading stages of sources whose rows lie in columns: blocks are loaded as tables, rows are picked out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from penstock.batch.pick import pick
+from penstock.engine.read import OpenBlocks
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Item, Picked
+from penstock.errors import DataError, RowError
+from penstock.format.protocol import BlockSource
+from penstock.spec import Columns, Field, Ids
+
+#: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
+_TOGETHER = 8
+
+
+class LoadBlocks:
+    """Loads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
+
+    def __init__(self, source: BlockSource, blocks: OpenBlocks) -> None:
+        self._source, self._blocks = source, blocks
+        self._pieces: dict[int, Columns] = {}
+        self._epoch = -1
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.picked`."""
+        if item.epoch != self._epoch:
+            self._pieces, self._epoch = {}, item.epoch
+        needed, row_block = self._blocks.needed(item)
+        new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
+        self._load(new, self._blocks.ends(item, new))
+        pieces = tuple(self._pieces[start] for start in needed.tolist())
+        item.picked = Picked(pieces, row_block, item.samples - needed[row_block])
+        self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
+        return item
+
+    def _load(self, first: Ids, end: Ids) -> None:
+        spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
+        if len(spans) < 2:
+            tables = [load_block(self._source, *span) for span in spans]
+        else:
+            with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
+                tables = list(threads.map(lambda span: load_block(self._source, *span), spans))
+        for (start, _), table in zip(spans, tables, strict=True):
+            self._pieces[start] = table
+
+
+class PickRows:
+    """Picks an item's rows out of the blocks that were loaded for it."""
+
+    def __init__(self, source: BlockSource, slots: Slots, threads: int) -> None:
+        self._source, self._slots, self._threads = source, slots, threads
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.columns`, and lets go of the blocks."""
+        assert item.picked is not None
+        pieces, which, row = item.picked.pieces, item.picked.which, item.picked.row
+        item.columns = pick(pieces, which, row, self._source.spec, self._allocate, threads=self._threads)
+        item.spec = dict(self._source.spec)
+        item.picked = None
+        return item
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
+
+
+def load_block(source: BlockSource, first: int, rows: int) -> Columns:
+    """Rows [first, first + rows) of a source; DataError, with their place, for rows that are not as its spec says."""
+    with _named(source, first):
+        columns = source.load(first, rows)
+    for name, field in source.spec.items():
+        column: Any = columns[name]
+        if len(column) != rows or (field.is_fixed and column.dtype != field.numpy_dtype):
+            kind = getattr(column, "dtype", None) or column.type
+            raise DataError(
+                f"{source.manifest.place(first)}: column {name!r} came as {len(column)} rows of {kind} where {rows} of {field} "
+                f"belong; the source and its spec disagree"
+            )
+    return columns
+
+
+@contextmanager
+def _named(source: BlockSource, first: int) -> Iterator[None]:
+    try:
+        yield
+    except RowError as error:
+        what = f"{source.manifest.place(first + error.row)}: {error.found}"
+        raise DataError(f"{what}; {error.do}" if error.do else what) from None
