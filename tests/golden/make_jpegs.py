@@ -24,8 +24,6 @@ import mozjpeg_lossless_optimization
 import numpy as np
 import skimage.data
 import sklearn.datasets
-from PIL import Image, ImageFile
-
 from jpeg_encoders import (
     SAMPLINGS,
     encode_12_bit,
@@ -39,6 +37,7 @@ from jpeg_encoders import (
     encode_separate_scans,
     with_frame,
 )
+from PIL import Image, ImageFile
 
 
 def photographs() -> list[np.ndarray]:
