@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from work import HERE, REPOSITORY, Data, interpreter, work_folder
+from work import HERE, REPOSITORY, Data, data_folder, interpreter
 
 WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "mxnet", "pandas")
 
@@ -57,7 +57,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Make the bench data, once.")
     parser.add_argument("--peers", default=",".join(WRITERS), help="whose files to write")
-    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--again", action="store_true", help="remove what is there first")
     arguments = parser.parse_args()
     if arguments.again:

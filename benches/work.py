@@ -9,15 +9,49 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256, "parquet": 1024, "jsonl": 256}
+#: Workload (a) alone, on photographs of 3,000×2,000: with their own data beside the others'.
+LARGE = "PENSTOCK_BENCH_LARGE" in os.environ
+BATCH = {
+    "a": 32 if LARGE else 256,
+    "b": 1024,
+    "c": 256,
+    "tar": 256,
+    "recordio": 256,
+    "mds": 256,
+    "parquet": 1024,
+    "jsonl": 256,
+    "tokens": 64,
+    "objects": 256,
+    "sql": 1024,
+}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
+    "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
+    "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
     "parquet": "Parquet: 100 float32 columns, a million rows",
     "jsonl": "JSON lines: a text of about 500 bytes, an id, a score, a label out of seven keys",
+    "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
+    "objects": "a map-style Python object: number → (float32[16], int)",
+    "sql": "1,000,000 rows of a key, 4 doubles and an integer",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s", "parquet": "rows/s", "jsonl": "lines/s"}
+if LARGE:
+    TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
+UNITS = {
+    "a": "images/s",
+    "b": "records/s",
+    "c": "samples/s",
+    "tar": "samples/s",
+    "recordio": "samples/s",
+    "mds": "samples/s",
+    "parquet": "rows/s",
+    "jsonl": "lines/s",
+    "tokens": "windows/s",
+    "objects": "items/s",
+    "sql": "rows/s",
+}
 
 FLOATS = 32
 INTS = 16
@@ -36,6 +70,11 @@ SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
 def work_folder() -> Path:
     """$PENSTOCK_BENCH_DIR, or benches/.work."""
     return Path(os.environ.get("PENSTOCK_BENCH_DIR", HERE / ".work")).resolve()
+
+
+def data_folder() -> Path:
+    """Where the data are unless named."""
+    return work_folder() / ("data-large" if LARGE else "data")
 
 
 def environment(name: str) -> Path:
