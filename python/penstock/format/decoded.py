@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.format.index_cache import cache_folder
-from penstock.format.record_index import RESERVE_BYTES
+from penstock.format.unpack import RESERVE_BYTES
 from penstock.rows import Rows
 
 #: Data up to this size stays in memory as a whole; of larger data this much.

@@ -28,7 +28,7 @@ from penstock.format.column_digest import add_column
 from penstock.format.index_cache import cache_folder
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Progress
-from penstock.format.record_index import RESERVE_BYTES
+from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
 from penstock.spec import Columns, Field, Spec
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from penstock.errors import SourceError
 from penstock.format.index_cache import cache_folder, entry_key
-from penstock.format.record_index import RESERVE_BYTES
+from penstock.format.unpack import RESERVE_BYTES
 from penstock.shards import Shards
 
 

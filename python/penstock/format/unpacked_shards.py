@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import DataError, SourceError
 from penstock.format.index_cache import cache_folder, entry_key
 from penstock.format.protocol import Options, ReadRanges
-from penstock.format.record_index import RESERVE_BYTES
+from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
 from penstock.shards import Shards
 from penstock.spec import Bytes
