@@ -45,11 +45,9 @@ class Small:
 
     make(folder): writes the dataset and returns the file to damage; at most a few KB, so that every byte matters. where: what
     `ps.read` gets, of that file. options: further arguments of `ps.read`. sees: "all" if damage is told or does no harm,
-    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error
-    or loses nothing, "prefix" if a file cut between
-    records is one of fewer records. hostile: contents of the file that must be refused, by name.
-    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an error, "prefix" if a file cut between
-    records is one of fewer records, "short" if the last record can be cut short unseen. hostile: contents of the file that must be refused, by name.
+    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an
+    error or loses nothing, "prefix" if a file cut between records is one of fewer records, "short" if the last record can be cut
+    short unseen. hostile: contents of the file that must be refused, by name.
     """
 
     name: str

@@ -50,7 +50,7 @@ def test_cut_anywhere(small: damage.Small, victim: damage.Victim) -> None:
             found = outcome(small, victim)
             told += found is None
             if found is not None:
-                assert small.cut != "told", f"cut to {size} bytes and not told"
+                assert small.cut != "told" or found == wanted, f"cut to {size} bytes and not told"
                 if small.cut == "short":
                     found.pop()
                 assert found == wanted[: len(found)], f"cut to {size} bytes: wrong samples"

@@ -16,6 +16,7 @@ from PIL import Image
 import penstock as ps
 from format.damage import load_all
 from format.tfrecords import listed
+from penstock.batch.stack import materialize
 from penstock.limits import Limits
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "litdata"
@@ -64,7 +65,7 @@ def test_golden_pairs() -> None:
 @pytest.mark.parametrize("name", ["rows", "rows-packed"])
 def test_golden_rows(name: str) -> None:
     dataset = ps.read(str(GOLDEN / name))
-    columns = load_all(dataset)
+    columns = materialize(load_all(dataset))
     rows = wanted("rows")[: dataset.source.manifest.samples]
     assert len(rows) in (300, 600)
     assert columns["id"].tolist() == [row["id"] for row in rows]

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 PASSWORD = "pass'word \\ 7%&"  # what has to be quoted somewhere
 QUOTED_PASSWORD = "pass%27word%20%5C%207%25%26"
@@ -32,10 +31,11 @@ class Postgres:
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self._user: dict[str, Any] = {}
+        self._as_user: list[str] = []
         if os.geteuid() == 0:  # the server refuses to run as root
             user = pwd.getpwnam("postgres" if "postgres" in [entry.pw_name for entry in pwd.getpwall()] else "nobody")
-            self._user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            # Not by subprocess's own `user`: that forks, which a test process of a large address space cannot afford.
+            self._as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         password = self.folder / "password"
         password.write_text(PASSWORD + "\n")
@@ -61,11 +61,10 @@ class Postgres:
         shutil.rmtree(self.folder)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self.binaries / program), "-D", str(self.folder / "data"), *arguments]
+        command = [*self._as_user, str(self.binaries / program), "-D", str(self.folder / "data"), *arguments]
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
         done = subprocess.run(
             command,
-            **self._user,
             env=environment,
             cwd=self.folder,
             capture_output=True,
