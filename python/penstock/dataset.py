@@ -23,7 +23,7 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
-from penstock.storage import Storage, open_storage
+from penstock.storage import adopt_storage, open_storage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +137,7 @@ def read(
     *,
     format: str | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
-    storage: Storage | None = None,
+    storage: Any = None,
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
@@ -145,7 +145,8 @@ def read(
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, or a list of these.
 
-    The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
+    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
+    format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
@@ -153,7 +154,8 @@ def read(
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
     if not places:
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
-    opened = [(storage, place) if storage is not None else open_storage(place) for place in places]
+    adopted = None if storage is None else adopt_storage(storage)
+    opened = [(adopted, place) if adopted is not None else open_storage(place) for place in places]
     if len({type(store) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages; read them apart")
     store = opened[0][0]
