@@ -1,7 +1,7 @@
 """Penstock feeds deep-learning training: exact, resumable, elastic, at the hardware's limit."""
 
 from penstock.dataset import Dataset, from_arrays, read
-from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError
+from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError, StorageError
 from penstock.format import register_format
 from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
@@ -21,6 +21,7 @@ __all__ = [
     "ProcessError",
     "SourceError",
     "StateError",
+    "StorageError",
     "__version__",
     "from_arrays",
     "from_dataset",

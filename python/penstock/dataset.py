@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
-from os.path import commonpath, exists
+from os.path import commonprefix, exists
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
-from penstock.storage import Storage, open_storage
+from penstock.storage import Storage, adopt_storage, open_storage
 from penstock.storage.braces import expand_braces
 
 #: Requests for single files at once: stores answer many.
@@ -145,7 +145,7 @@ def read(
     *,
     format: str | Format | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
-    storage: Storage | None = None,
+    storage: Any = None,
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
@@ -153,7 +153,8 @@ def read(
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
 
-    The format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
+    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
+    format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
@@ -162,17 +163,19 @@ def read(
     if not places:
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
     paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
-    opened = [(storage, path) if storage is not None else open_storage(path) for path in paths]
-    if len({type(store) for store, _ in opened}) > 1:
-        raise SourceError("read: the paths lie in different storages; read them apart")
+    adopted = None if storage is None else adopt_storage(storage)
+    opened = [(adopted, path) if adopted is not None else open_storage(path) for path in paths]
+    if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
+        raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
-    shards = _join([store.list(path) for _, path in opened])
+    with ThreadPoolExecutor(min(len(opened), _LOCATE_THREADS), thread_name_prefix="penstock-list") as threads:
+        shards = _join(list(threads.map(lambda one: one[0].list(one[1]), opened)))
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
     options = Options(
-        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, storage)
+        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, adopted)
     )
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
@@ -225,10 +228,13 @@ def _join(parts: list[Shards]) -> Shards:
     paths = pa.concat_arrays([part.paths for part in parts])
     sizes = np.concatenate([part.sizes for part in parts])
     versions = np.concatenate([part.versions for part in parts])
+    tags = [part.etags for part in parts if part.etags is not None]
+    etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
     roots = {part.root for part in parts}
     if len(roots) == 1:
-        return Shards(paths, sizes, versions, roots.pop())
-    return Shards(paths, sizes, versions, commonpath(roots).rstrip("/") + "/" if all(roots) else "", several_roots=True)
+        return Shards(paths, sizes, versions, roots.pop(), etags=etags)
+    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""
+    return Shards(paths, sizes, versions, common, several_roots=True, etags=etags)
 
 
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
