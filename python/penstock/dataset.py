@@ -233,7 +233,7 @@ def _join(parts: list[Shards]) -> Shards:
     roots = {part.root for part in parts}
     if len(roots) == 1:
         return Shards(paths, sizes, versions, roots.pop(), etags=etags)
-    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""
+    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
     return Shards(paths, sizes, versions, common, several_roots=True, etags=etags)
 
 
