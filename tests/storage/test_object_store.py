@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -174,3 +178,35 @@ def test_a_list_of_objects_keeps_their_etags(server: Server) -> None:
     etags = dataset.source.manifest.shards.etags
     assert etags is not None
     assert len(set(etags.to_pylist())) == 2
+
+
+def write_formats(root: Path) -> None:
+    """One small dataset of each format that needs nothing local."""
+    table = pa.table({"x": np.arange(300), "text": [f"text {number}" for number in range(300)]})
+    (root / "parquet").mkdir(parents=True)
+    pq.write_table(table, root / "parquet" / "a.parquet", row_group_size=64)
+    (root / "arrow").mkdir()
+    with pa.ipc.new_file(root / "arrow" / "a.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=50)
+    (root / "npy").mkdir()
+    np.save(root / "npy" / "a.npy", np.arange(600).reshape(300, 2))
+    (root / "tokens").mkdir()
+    np.arange(3000, dtype=np.uint16).tofile(root / "tokens" / "a.bin")
+    shutil.copytree(Path(__file__).parent.parent / "golden" / "mds" / "numbers", root / "mds")
+
+
+OPTIONS: dict[str, dict[str, Any]] = {"tokens": {"format": "tokens", "dtype": "uint16", "window": 10}}
+
+
+@pytest.mark.parametrize("name", ["arrow", "mds", "npy", "parquet", "tokens"])
+def test_formats_are_the_same_from_a_store(server: Server, name: str, tmp_path: Path) -> None:
+    write_formats(tmp_path)
+    files = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    server.put({f"formats/{path}": content for path, content in files.items()})
+    options = OPTIONS.get(name, {})
+    near, far = (ps.read(f"{root}/{name}", **options) for root in (tmp_path, "s3://data/formats"))
+    assert far.source.manifest.digest == near.source.manifest.digest
+    assert len(near) >= 5
+    for a, b in zip(ps.Loader(near.shuffle().batch(5)), ps.Loader(far.shuffle().batch(5)), strict=True):
+        for column in a:
+            assert str(a[column]) == str(b[column])
