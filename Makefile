@@ -23,6 +23,7 @@ demo: build
 	$(BIN)/penstock demo
 
 test: build
+	scripts/test_servers.sh
 	cargo test --locked --no-default-features
 	$(BIN)/python -m pytest
 

@@ -14,14 +14,15 @@ import sys
 import time
 from pathlib import Path
 
-from work import HERE, REPOSITORY, Data, interpreter, work_folder
+from work import HERE, REPOSITORY, Data, data_folder, interpreter
 
-WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain")
+WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata", "grain", "huggingface", "mxnet", "pandas")
 
 
-def make(root: Path, peers: tuple[str, ...]) -> None:
+def make(root: Path, peers: tuple[str, ...], *, photographs: bool = True) -> None:
     """Photographs and rows, then every writer's copy. A peer without an environment is told and left out."""
-    _once(root, "data", [str(HERE / "photographs.py"), str(root)])
+    if photographs:
+        _once(root, "data", [str(HERE / "photographs.py"), str(root)])
     for peer in peers:
         _once(root, peer, [str(HERE / "peers" / f"feed_{peer}.py"), "--write", "--data", str(root)])
 
@@ -56,7 +57,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Make the bench data, once.")
     parser.add_argument("--peers", default=",".join(WRITERS), help="whose files to write")
-    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--again", action="store_true", help="remove what is there first")
     arguments = parser.parse_args()
     if arguments.again:

@@ -11,9 +11,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 import numpy as np
-from common import BATCH, Feed, endless, main, version_of
+from common import BATCH, Feed, main, version_of
 
 import penstock as ps
+from ours_formats import FEEDS, feed
 from penstock.engine.entry_points import build_entry_points
 from penstock.engine.workers import usable_cpus
 from work import TINY_SAMPLES, Data, work_folder
@@ -56,12 +57,6 @@ def tiny(_: Data) -> Feed:
     return feed(train.batch(BATCH["c"], drop_last=True), "x")
 
 
-def feed(train: Any, column: str, **settings: object) -> Feed:
-    """Epoch after epoch of one loader, as NumPy arrays."""
-    loader = ps.Loader(train, to="numpy")
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[column], settings=settings)
-
-
 if __name__ == "__main__":
     os.environ["XDG_CACHE_HOME"] = str(work_folder() / "cache")
     pictures = {
@@ -70,5 +65,5 @@ if __name__ == "__main__":
         "fast": partial(photographs, fast=True, entry_points="off"),
         "fast, JPEG index": partial(indexed, fast=True),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}}
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}, **FEEDS}
     main("penstock", version_of("penstock"), feeds)

@@ -1,4 +1,4 @@
-"""Runs ours and the peers on the same files, in turn: python benches/run.py [--workload a,b,c] [--rounds 3] [--seconds 8] [--peers tfdata,dali].
+"""Runs ours and the peers on the same files, in turn: python benches/run.py [--workload a,b,c] [--rounds 3] [--seconds 8] [--peers tfdata,dali] [--cpus 1].
 
 What is missing (environments, data) is made first. A round runs every side once, and ours before every third of them, so that a ratio compares neighbours in
 time: machines vary by the minute. Every run is a process of its own. A ratio is taken from each pair of runs; the median of a peer's ratios is shown.
@@ -7,20 +7,16 @@ time: machines vary by the minute. Every run is a process of its own. A ratio is
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,90 +26,27 @@ import chart
 import data as bench_data
 import environments
 import table
-from work import HERE, REPOSITORY, TITLES, UNITS, interpreter, work_folder
+from side import OURS, Failed, Line, Side, call, sides
+from work import REPOSITORY, TITLES, UNITS, data_folder, work_folder
 
-OURS = "penstock"
-PEERS = ("pytorch", "tfdata", "dali", "ffcv", "spdl", "webdataset", "mosaicml", "litdata", "grain", "huggingface")
+PEERS = (
+    "pytorch",
+    "tfdata",
+    "dali",
+    "ffcv",
+    "spdl",
+    "webdataset",
+    "mosaicml",
+    "litdata",
+    "grain",
+    "huggingface",
+    "mxnet",
+    "ray",
+    "pandas",
+)
 CHART = REPOSITORY / "docs" / "images" / "bench.svg"
 OURS_EVERY = 3
-Line = dict[str, Any]
-
-
-@dataclass(frozen=True, order=True)
-class Side:
-    """One variant of one peer on one workload; OURS is a peer like the others here."""
-
-    workload: str
-    peer: str
-    variant: str
-
-    def command(self, arguments: argparse.Namespace) -> list[str]:
-        """Its command line."""
-        options = ["--workload", self.workload, "--variant", self.variant, "--data", str(arguments.data)]
-        return [
-            *script(self.peer),
-            *options,
-            "--seconds",
-            str(arguments.seconds),
-            "--warmup",
-            str(arguments.warmup),
-            "--json",
-        ]
-
-
 Lines = dict[Side, list[Line]]
-
-
-def script(peer: str) -> list[str]:
-    """The interpreter and the file of a peer, or of ours."""
-    return (
-        [sys.executable, str(HERE / "ours.py")]
-        if peer == OURS
-        else [str(interpreter(peer)), str(HERE / "peers" / f"feed_{peer}.py")]
-    )
-
-
-class Failed(Exception):
-    """A side that gave no figures; says why in one line."""
-
-
-def call(command: list[str], timeout_s: float) -> Line:
-    """Run a side's command and return its line of JSON; its processes end with it."""
-    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
-    process = subprocess.Popen(
-        command,
-        env=quiet,
-        cwd=work_folder(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"gave nothing within {timeout_s:.0f} s") from None
-    finally:
-        end(process)
-    lines = [line for line in out.splitlines() if line.startswith("{")]
-    if process.returncode or not lines:
-        reason = (err.strip().splitlines() or ["no output"])[-1][:200]
-        raise Failed(f"ended with {process.returncode}: {reason}")
-    line: Line = json.loads(lines[-1])
-    return line
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """End what is left of a side's session: workers that outlive their parent would slow the next side down."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def sides(peer: str, workloads: list[str]) -> list[Side]:
-    """A peer's sides, as its script lists them."""
-    listed = call([*script(peer), "--list"], timeout_s=120)
-    return [Side(workload, peer, variant) for workload in workloads for variant in listed.get(workload, [])]
 
 
 def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
@@ -124,7 +57,11 @@ def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
             skipped.append({"peer": peer, "reason": reason})
         elif peer != "data":
             ready.append(peer)
-    bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
+    if {"a", "b"} & set(arguments.workload):
+        bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
+    else:  # what the other workloads read does not come from the photographs
+        writers = [peer for peer in bench_data.WRITERS if peer == "huggingface" and peer in ready]
+        bench_data.make(arguments.data, tuple(writers), photographs=False)
     found: list[Side] = []
     for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
         try:
@@ -268,8 +205,9 @@ def parse() -> argparse.Namespace:
         default=list(PEERS),
         help=",".join(PEERS),
     )
+    parser.add_argument("--cpus", type=int, help="keep every side on so many CPUs, the first ones")
     parser.add_argument("--no-ours", action="store_true", help="the peers alone")
-    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", type=Path, default=work_folder() / "results.json", help="where the figures go")
     parser.add_argument(
         "--chart",
@@ -281,12 +219,21 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if unknown := set(arguments.peers) - set(PEERS):
         parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    if arguments.cpus and not 1 <= arguments.cpus <= len(usable := sorted(os.sched_getaffinity(0))):
+        parser.error(f"--cpus {arguments.cpus} on a machine with {len(usable)} usable CPUs")
     return arguments
+
+
+def pin(cpus: int) -> None:
+    """Keep this process and all that it starts on the first so many of its CPUs; every side sets itself up for as many as it sees."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
 
 
 def main() -> int:
     """1 if no side gave figures."""
     arguments, console = parse(), Console()
+    if arguments.cpus:
+        pin(arguments.cpus)
     skipped: list[Line] = []
     found = prepare(arguments, skipped)
     lines = measure(arguments, found, skipped, console)

@@ -53,8 +53,9 @@ def _table(rows: list[Row]) -> str:
 def _footing(report: Mapping[str, Any]) -> str:
     machine = report["machine"]
     skipped = "".join(f" {skip['peer']} is missing: it {skip['reason']}." for skip in report["skipped"])
+    cores = "1 core" if machine["cpus"] == 1 else f"{machine['cpus']} cores"
     return (
-        f"{machine['cpu']}, {machine['cpus']} cores; {report['rounds']} rounds of {report['seconds']:g} s a side, in turn; "
+        f"{machine['cpu']}, {cores}; {report['rounds']} rounds of {report['seconds']:g} s a side, in turn; "
         f"commit {report['commit']}; `{report['command']}`.{skipped}"
     )
 

@@ -9,23 +9,72 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 
-BATCH = {"a": 256, "b": 1024, "c": 256}
+#: Workload (a) alone, on photographs of 3,000×2,000: with their own data beside the others'.
+LARGE = "PENSTOCK_BENCH_LARGE" in os.environ
+BATCH = {
+    "a": 32 if LARGE else 256,
+    "b": 1024,
+    "c": 256,
+    "tar": 256,
+    "recordio": 256,
+    "mds": 256,
+    "parquet": 1024,
+    "jsonl": 256,
+    "tokens": 64,
+    "objects": 256,
+    "sql": 1024,
+}
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
     "b": "tf.train.Example: 32 floats, 16 ints, a label",
     "c": "one int64 a sample",
+    "tar": "WebDataset tar: JPEG bytes and a label, nothing decoded",
+    "recordio": "RecordIO: bytes of 2 to 6 KB, a label",
+    "mds": "MDS: bytes of 2 to 6 KB, a label, a caption",
+    "parquet": "Parquet: 100 float32 columns, a million rows",
+    "jsonl": "JSON lines: a text of about 500 bytes, an id, a score, a label out of seven keys",
+    "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
+    "objects": "a map-style Python object: number → (float32[16], int)",
+    "sql": "1,000,000 rows of a key, 4 doubles and an integer",
 }
-UNITS = {"a": "images/s", "b": "records/s", "c": "samples/s"}
+if LARGE:
+    TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
+UNITS = {
+    "a": "images/s",
+    "b": "records/s",
+    "c": "samples/s",
+    "tar": "samples/s",
+    "recordio": "samples/s",
+    "mds": "samples/s",
+    "parquet": "rows/s",
+    "jsonl": "lines/s",
+    "tokens": "windows/s",
+    "objects": "items/s",
+    "sql": "rows/s",
+}
 
 FLOATS = 32
 INTS = 16
+FORMAT_SAMPLES = 60_000
 TINY_SAMPLES = 10_000_000
+#: 400 MB of tokens, more than a processor's caches hold.
+TOKENS = 200_000_000
+WINDOW = 2_049
 TINY_SAMPLES_IN_FILES = 1_000_000
+TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
+TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
+SQL_ROWS = 1_000_000
+SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
 
 
 def work_folder() -> Path:
     """$PENSTOCK_BENCH_DIR, or benches/.work."""
     return Path(os.environ.get("PENSTOCK_BENCH_DIR", HERE / ".work")).resolve()
+
+
+def data_folder() -> Path:
+    """Where the data are unless named."""
+    return work_folder() / ("data-large" if LARGE else "data")
 
 
 def environment(name: str) -> Path:
@@ -57,6 +106,11 @@ class Data:
     def files(self, workload: str, folder: str, suffix: str) -> list[Path]:
         """Sorted: files("b", "tfrecord", ".tfrecord") are b/tfrecord/*.tfrecord."""
         return sorted((self.root / workload / folder).glob(f"*{suffix}"))
+
+    @property
+    def archives(self) -> list[Path]:
+        """The photographs as WebDataset's tar files."""
+        return self.files("a", "webdataset", ".tar")
 
     def place(self, workload: str, name: str) -> Path:
         """A path for one format's copy; its parent exists."""

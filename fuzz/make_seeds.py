@@ -1,14 +1,16 @@
 """Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
 
-What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow. The
+What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow and NumPy. The
 hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (image_decode/gif-frame-beyond-screen), are left as they are.
 """
 
 from __future__ import annotations
 
 import io
+import tarfile
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 GOLDEN = Path("tests/golden")
@@ -18,6 +20,14 @@ SEEDS = Path("fuzz/seeds")
 SCAN_CHOICE = bytes([0, 90, 90, 200, 200, 3])
 #: Version 1, every 4 MCUs, 1×1 MCUs, 3 components; the entry at bit 4,984, predictions 0.
 INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
+
+#: Behind the choice of widths and of a list's header; see field_records.rs.
+FIELD_RECORDS = {
+    "one": bytes([0]) + bytes([5, 0, 0, 0]) + b"hello",
+    "three": bytes([0x82]) + bytes([3, 0, 0, 0, 2, 0, 0, 0]) + b"abc" + bytes(2) + b"de",
+    "list": bytes([0]) + bytes([2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]) + b"abb",
+    "list-behind-zeros": bytes([4]) + bytes([0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]) + b"abc",
+}
 
 
 def jpegs() -> dict[str, bytes]:
@@ -70,6 +80,24 @@ def frames(path: Path, limit: int) -> list[bytes]:
     return found
 
 
+def archives() -> dict[str, bytes]:
+    """A sample of a golden archive of every kind, with its end."""
+    found = {}
+    for name in ("plain", "gnu", "posix", "v7", "ustar"):
+        data = (GOLDEN / "webdataset" / f"{name}.tar").read_bytes()
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            members = archive.getmembers()[:5]
+        found[f"golden-{name}"] = data[: members[-1].offset] + bytes(1024)
+    for kind, array in {
+        "int16": np.arange(6, dtype="<i2").reshape(2, 3),
+        "float32": np.zeros((3, 2), ">f4", "F"),
+    }.items():
+        out = io.BytesIO()
+        np.save(out, array)
+        found[f"npy-{kind}"] = out.getvalue()
+    return found
+
+
 def write(target: str, seeds: dict[str, bytes]) -> None:
     """One file an input."""
     (SEEDS / target).mkdir(parents=True, exist_ok=True)
@@ -84,11 +112,16 @@ def main() -> None:
     write("jpeg_scan", {name: data + SCAN_CHOICE for name, data in files.items()})
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
     write("image_decode", pictures())
-    for name in ("dense", "docs", "missing", "ragged", "unpacked"):
+    write("tar_samples", archives())
+    databases = ("empty", "named", "several")
+    write("lmdb_walk", {name: (GOLDEN / "lmdb" / name / "data.mdb").read_bytes() for name in databases})
+    for name in ("dense", "docs", "missing", "ragged", "sequences", "unpacked"):
         found = frames(GOLDEN / "tfrecord" / f"{name}.tfrecord", 2_000)
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
+    write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
+    write("field_records", FIELD_RECORDS)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
+import sqlite3
+import struct
 import threading
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
+import lmdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import zarr
 
 import penstock as ps
 from conftest import jpeg
-from format import tfrecords
+from format import shards, tars, tfrecords
+from format import tables as format_tables
 from penstock.errors import RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Options
@@ -176,9 +187,180 @@ def records(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tfrecord", columns={"id": "id", "row": "row", "text": "text", "list": RAGGED})
 
 
+def recordio(samples: int, root: Path | None) -> ps.Dataset:
+    """Headed RecordIO records in files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 3])):
+        parts = (struct.pack("<IfQQ", 0, row / 2, row, 0) + shards.MAGIC * (row % 3) for row in rows.tolist())
+        (root / f"{shard}.rec").write_bytes(b"".join(map(shards.recordio, parts)))
+    return ps.read(f"{root}/*.rec", columns={"id": "id", "label": "label", "data": "data"})
+
+
+def mds(samples: int, root: Path | None) -> ps.Dataset:
+    """Two folders of MDS samples, of unequal length."""
+    assert root is not None
+    for name, rows in zip("ab", np.array_split(np.arange(samples), [samples // 3]), strict=True):
+        (root / name).mkdir(exist_ok=True)
+        values = [{"id": str(row).encode(), "text": b"ab" * (row % 5)} for row in rows.tolist()]
+        shards.mds(root / name, {"id": "str_int", "text": "str"}, values)
+    return ps.read(str(root))
+
+
+def archives(samples: int, root: Path | None) -> ps.Dataset:
+    """Tar archives of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        files = [
+            (f"{number:05d}.{kind}", content)
+            for number in rows.tolist()
+            for kind, content in {"id": b"%d" % number, "txt": b"text", "npy": tars.npy(np.arange(number % 4))}.items()
+        ]
+        tars.write(root / f"{shard}.tar", files)
+    return ps.read(f"{root}/*.tar")
+
+
+def tokens(samples: int, root: Path | None) -> ps.Dataset:
+    """Overlapping windows of two token files, mapped; a window's first token tells its id."""
+    assert root is not None
+    cut = samples // 3
+    for name, first, last in (("a", 0, cut), ("b", cut, samples)):
+        np.arange(first * 2, last * 2 + 3, dtype=np.uint16).tofile(root / f"{name}.bin")
+    options = {"format": "tokens", "dtype": "uint16", "window": 5, "stride": 2, "to_dtype": "int64"}
+    return ps.read(f"{root}/*.bin", **options).map(lambda columns: {"id": columns["tokens"][:, 0] // 2, **columns})
+
+
+def array_files(samples: int, root: Path | None) -> ps.Dataset:
+    """Records with fields in two .npy files, one of them empty, mapped."""
+    assert root is not None
+    rows = np.zeros(samples, dtype=[("id", ">i8"), ("row", "f4", (3,)), ("text", "U6")])
+    rows["id"], rows["text"] = np.arange(samples), [f"t{number}" for number in range(samples)]
+    np.save(root / "a.npy", rows)
+    np.save(root / "b.npy", rows[:0])
+    return ps.read(root)
+
+
+def chunked(samples: int, root: Path | None) -> ps.Dataset:
+    """Chunked datasets of two HDF5 files."""
+    assert root is not None
+    for name, ids in (("a", np.arange(samples // 3)), ("b", np.arange(samples // 3, samples))):
+        with h5py.File(root / f"{name}.h5", "w") as file:
+            file.create_dataset("id", data=ids, chunks=(1,) if len(ids) < 8 else (8,), compression="gzip")
+            file["text"] = [f"text {number}" for number in ids]
+    return ps.read(root)
+
+
+def store(samples: int, root: Path | None) -> ps.Dataset:
+    """A Zarr store."""
+    assert root is not None
+    group = zarr.open_group(str(root / "x.zarr"), mode="w")
+    group.create_array("id", data=np.arange(samples), chunks=(9,))
+    group.create_array("row", data=np.sqrt(np.arange(samples * 2)).reshape(samples, 2), chunks=(4, 1))
+    return ps.read(root / "x.zarr")
+
+
+def database(samples: int, root: Path | None) -> ps.Dataset:
+    """An LMDB database, whose keys tell the ids."""
+    assert root is not None
+    with lmdb.open(str(root / "x.lmdb"), map_size=1 << 24, sync=False) as env, env.begin(write=True) as transaction:
+        for number in range(samples):
+            transaction.put(b"%06d" % number, b"x" * (number % 50) * (number % 50))
+    made = ps.read(root / "x.lmdb")
+    return made.map(lambda columns: {"id": columns["key"].cast(pa.large_string()).cast(pa.int64()), **columns})
+
+
+def row_groups(samples: int, root: Path | None) -> ps.Dataset:
+    """Parquet files of row groups of unequal size, less one row that a filter leaves out."""
+    assert root is not None
+    whole = format_tables.table(samples + 1)
+    pq.write_table(whole.slice(0, samples // 3), root / "0.parquet", row_group_size=7)
+    pq.write_table(whole.slice(samples // 3), root / "1.parquet", row_group_size=13)
+    return ps.read(f"{root}/*.parquet", filters=[("id", "<", samples)])
+
+
+def batches(samples: int, root: Path | None) -> ps.Dataset:
+    """Arrow files, one of them packed."""
+    assert root is not None
+    whole = format_tables.table(samples)
+    format_tables.write_arrow(root / "0.arrow", whole.slice(0, samples // 3), rows=5)
+    format_tables.write_arrow(root / "1.arrow", whole.slice(samples // 3), rows=9, stream=True, packing="lz4")
+    return ps.read(f"{root}/*.arrow")
+
+
 RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
 
-SOURCES = {"arrays": arrays, "blocks": blocks, "folder": folder, "records": records, "tables": tables}
+
+def objects(samples: int, _: Path | None) -> ps.Dataset:
+    """A map-style object that gives item by item."""
+    return ps.from_dataset([{"id": number, "text": f"text {number}"} for number in range(samples)])
+
+
+def iterable(samples: int, _: Path | None) -> ps.Dataset:
+    """A generator function whose items are kept."""
+    items = ({"id": number, "text": f"text {number}" * (number % 3)} for number in range(samples))
+    return ps.from_iterable(items)
+
+
+def sql(samples: int, root: Path | None) -> ps.Dataset:
+    """A query on a SQLite file, by ranges of its key."""
+    assert root is not None
+    with closing(sqlite3.connect(root / "data.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, text TEXT)")
+        rows = [(number, f"text {number}") for number in range(samples)]
+        connection.executemany("INSERT INTO samples VALUES (?, ?)", rows)
+    return ps.read_sql(f"sqlite:///{root}/data.sqlite", "SELECT * FROM samples", partition="id", connections=2)
+
+
+def json_lines(samples: int, root: Path | None) -> ps.Dataset:
+    """JSON lines in packed files of unequal length."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        lines = [
+            {"id": number, "row": [number, number / 2], "list": list(range(number % 4)), "text": f"text {number}"}
+            for number in rows.tolist()
+        ]
+        with gzip.open(root / f"{shard}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+    row = ps.Column(feature="row", dtype="float32", shape=(2,))
+    return ps.read(str(root), columns={"id": "id", "row": row, "list": "list", "text": "text"})
+
+
+def csv_records(samples: int, root: Path | None) -> ps.Dataset:
+    """CSV files of unequal length, with newlines in quotes."""
+    assert root is not None
+    for shard, rows in enumerate(np.array_split(np.arange(samples), [samples // 5, samples // 2])):
+        with (root / f"{shard}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "x", "text"), *((n, n / 4, "a\n" * (n % 3)) for n in rows.tolist())])
+    return ps.read(str(root))
+
+
+RAGGED = ps.Column(feature="list", dtype="int64", shape=(None,))
+
+
+SOURCES = {
+    "archives": archives,
+    "array_files": array_files,
+    "arrays": arrays,
+    "arrow": batches,
+    "blocks": blocks,
+    "chunked": chunked,
+    "csv": csv_records,
+    "database": database,
+    "folder": folder,
+    "iterable": iterable,
+    "jsonl": json_lines,
+    "mds": mds,
+    "objects": objects,
+    "parquet": row_groups,
+    "recordio": recordio,
+    "records": records,
+    "sql": sql,
+    "store": store,
+    "tables": tables,
+    "tokens": tokens,
+}
+
+#: Sources that are run through every transform; the others meet one plan each, which keeps the suite quick.
+BROAD = ("arrays", "blocks", "folder", "tables")
 
 
 def photographs(samples: int, root: Path) -> ps.Dataset:

@@ -25,8 +25,8 @@ CASES = [
     for order in cases.ORDERS
     for transform in cases.TRANSFORMS
     if (transform == "plain" and source in ("arrays", "blocks", "tables"))
-    or (order == "block" and source != "records")
-    or (order, source, transform) == ("block", "records", "plain")
+    or (order == "block" and source in cases.BROAD)
+    or (order, transform) == ("block", "plain")
 ]
 
 

@@ -14,7 +14,8 @@ from penstock.format import FORMATS
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
-GOLDEN_RECORDS = ROOT / "tests" / "golden" / "tfrecord" / "docs.tfrecord"
+GOLDEN = ROOT / "tests" / "golden"
+GOLDEN_RECORDS = GOLDEN / "tfrecord" / "docs.tfrecord"
 
 
 def blocks_of(page: str) -> list[str]:
@@ -25,6 +26,10 @@ def blocks_of(page: str) -> list[str]:
 def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos").symlink_to(photos)
     shutil.copy(GOLDEN_RECORDS, tmp_path / "examples.tfrecord")
+    shutil.copy(GOLDEN / "recordio" / "scalar.rec", tmp_path / "train.rec")
+    (tmp_path / "mds").symlink_to(GOLDEN / "mds" / "packed-zstd")
+    (tmp_path / "litdata").symlink_to(GOLDEN / "litdata" / "items")
+    (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks_of(page):

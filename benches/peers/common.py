@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from work import BATCH, Data, work_folder
+from work import BATCH, Data, data_folder
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MEAN = (0.485, 0.456, 0.406)
@@ -74,7 +74,7 @@ def _arguments(peer: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=f"Measure {peer} on one workload of the bench.")
     parser.add_argument("--workload", choices=sorted(BATCH), default="a")
     parser.add_argument("--variant", help="which of the workload's feeds (--list names them); the first unless given")
-    parser.add_argument("--data", type=Path, default=work_folder() / "data")
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--seconds", type=float, default=8.0, help="how long the clock runs")
     parser.add_argument("--warmup", type=float, default=6.0, help="how long it runs before the clock starts")
     parser.add_argument("--json", action="store_true")

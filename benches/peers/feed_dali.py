@@ -29,7 +29,10 @@ def photographs(data: Data) -> Feed:
     @pipeline_def(batch_size=BATCH["a"], num_threads=THREADS, device_id=None, prefetch_queue_depth=2, seed=0)
     def describe() -> Any:
         encoded, labels = fn.readers.file(
-            file_root=str(data.photographs), random_shuffle=True, initial_fill=1_024, name="reader"
+            file_root=str(data.photographs),
+            random_shuffle=True,
+            initial_fill=min(1_024, len(data.jpegs())),
+            name="reader",
         )
         images = fn.decoders.image_random_crop(
             encoded, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]

@@ -17,7 +17,7 @@ from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, Squeeze, ToTen
 from ffcv.writer import DatasetWriter
 from PIL import Image
 
-from work import FLOATS, INTS, TINY_SAMPLES_IN_FILES, Data
+from work import FLOATS, INTS, TINY_SAMPLES_IN_FILES, TITLES, Data
 
 PASSES = 100
 BATCHES_AHEAD = 3
@@ -126,6 +126,8 @@ def write(data: Data) -> None:
         len(photos),
         lambda n: (np.asarray(Image.open(photos[n][0])), photos[n][1]),
     )
+    if "b" not in TITLES:
+        return
     arrays = np.load(data.rows)
     floats, ints, labels = arrays["floats"], arrays["ints"], arrays["label"]
     fields = {

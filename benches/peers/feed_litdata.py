@@ -12,9 +12,11 @@ import torch
 from common import BATCH, CPUS, Feed, endless, main, version_of
 from torch_photograph import preparation
 
-from work import TINY_SAMPLES_IN_FILES, Data
+from tokens import token_file
+from work import TINY_SAMPLES_IN_FILES, TOKENS, WINDOW, Data
 
 PASSES = 8
+TOKEN_PARTS = 100
 
 
 class Photographs(litdata.StreamingDataset):
@@ -70,6 +72,37 @@ def plain(data: Data, workload: str, column: str, *, workers: int) -> Feed:
     )
 
 
+def tokens(data: Data, *, workers: int) -> Feed:
+    """Workload "tokens": TokensLoader on chunks of 64 MB, from mapped files."""
+    folder = data.place("tokens", "litdata")
+    if not (folder / "index.json").exists():
+        write_tokens(data)
+    dataset = litdata.StreamingDataset(
+        str(folder), item_loader=litdata.TokensLoader(block_size=WINDOW), shuffle=True, drop_last=True
+    )
+    settings = {"format": "LitData chunks", "workers": workers, "item_loader": "TokensLoader"}
+    loader = load(dataset, "tokens", workers)
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch, settings=settings)
+
+
+def _tokens(part: int, path: Path) -> torch.Tensor:
+    count = TOKENS // TOKEN_PARTS
+    return torch.from_numpy(np.fromfile(path, dtype=np.uint16, count=count, offset=2 * count * part))
+
+
+def write_tokens(data: Data) -> None:
+    """The tokens in chunks that hold whole windows but for their last."""
+    litdata.optimize(
+        functools.partial(_tokens, path=token_file(data)),
+        list(range(TOKEN_PARTS)),
+        str(data.place("tokens", "litdata")),
+        num_workers=1,
+        chunk_size=WINDOW * 16_384,
+        item_loader=litdata.TokensLoader(),
+        mode="overwrite",
+    )
+
+
 def _photograph(item: tuple[Path, int]) -> dict[str, object]:
     return {"image": item[0].read_bytes(), "label": item[1]}
 
@@ -103,6 +136,7 @@ def write(data: Data) -> None:
     litdata.optimize(
         functools.partial(_row, rows=data.rows), list(range(count)), str(data.place("b", "litdata")), **settings
     )
+    write_tokens(data)
     litdata.optimize(_tiny, list(range(TINY_SAMPLES_IN_FILES // 4)), str(data.place("c", "litdata")), **settings)
 
 
@@ -114,6 +148,10 @@ if __name__ == "__main__":
         "b": {f"workers_{CPUS}": lambda data: plain(data, "b", "floats", workers=CPUS)},
         "c": {
             f"workers_{CPUS}": lambda data: plain(data, "c", "x", workers=CPUS),
+        },
+        "tokens": {
+            f"workers_{CPUS}": lambda data: tokens(data, workers=CPUS),
+            "workers_0": lambda data: tokens(data, workers=0),
         },
     }
     main("LitData", version_of("litdata"), feeds, write=write)

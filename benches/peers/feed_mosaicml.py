@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import BATCH, CPUS, Feed, endless, main, version_of
+from samples import samples
 from streaming import MDSWriter, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 from torch.utils.data import DataLoader
@@ -29,14 +30,15 @@ class Photographs(StreamingDataset):
         return self.prepare(row["image"]), row["label"]
 
 
-def load(dataset: StreamingDataset, workload: str, workers: int) -> DataLoader[Any]:
-    """The data set under a DataLoader; the default collation."""
+def load(dataset: StreamingDataset, workload: str, workers: int, collate: Any = None) -> DataLoader[Any]:
+    """The data set under a DataLoader; the default collation unless another is given."""
     if workers:
         torch.set_num_threads(1)
     return DataLoader(
         dataset,
         batch_size=BATCH[workload],
         num_workers=workers,
+        collate_fn=collate,
         drop_last=True,
         persistent_workers=workers > 0,
         prefetch_factor=4 if workers else None,
@@ -71,8 +73,31 @@ def plain(data: Data, workload: str, column: str, *, workers: int) -> Feed:
     )
 
 
+def listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A batch: labels as a tensor, bytes and captions as lists."""
+    label = torch.tensor([row["label"] for row in rows])
+    return {"label": label, "data": [row["data"] for row in rows], "caption": [row["caption"] for row in rows]}
+
+
+def formats(data: Data, *, workers: int) -> Feed:
+    """Workload mds: nothing but reading."""
+    clean_stale_shared_memory()
+    dataset = StreamingDataset(local=str(data.place("mds", "samples")), shuffle=True, batch_size=BATCH["mds"])
+    loader = load(dataset, "mds", workers, listed)
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch["label"], settings={"workers": workers})
+
+
+def write_samples(data: Data) -> None:
+    """Workload mds."""
+    columns = {"data": "bytes", "label": "int", "caption": "str"}
+    with MDSWriter(out=str(data.place("mds", "samples")), columns=columns) as out:
+        for content, label, caption in samples():
+            out.write({"data": content, "label": label, "caption": caption})
+
+
 def write(data: Data) -> None:
-    """All three workloads as MDS."""
+    """All workloads as MDS."""
+    write_samples(data)
     photos = data.jpegs()
     with MDSWriter(
         out=str(data.place("a", "mds")), columns={"image": "bytes", "label": "int"}, size_limit=1 << 24
@@ -99,6 +124,10 @@ if __name__ == "__main__":
         "b": {f"workers_{CPUS}": lambda data: plain(data, "b", "floats", workers=CPUS)},
         "c": {
             f"workers_{CPUS}": lambda data: plain(data, "c", "x", workers=CPUS),
+        },
+        "mds": {
+            f"workers_{CPUS}": lambda data: formats(data, workers=CPUS),
+            "workers_0": lambda data: formats(data, workers=0),
         },
     }
     main("MosaicML Streaming", version_of("mosaicml-streaming"), feeds, write=write)

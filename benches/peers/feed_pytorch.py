@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from common import BATCH, CPUS, Feed, endless, main
+from map_style import Floats, Together
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
 from torchvision.io import read_file
@@ -80,6 +82,53 @@ def tiny_by_batch(_: Data) -> Feed:
     )
 
 
+class Columns(Dataset[dict[str, torch.Tensor]]):
+    """A table in memory, a tensor a column; gives single rows, or the rows of a list at once."""
+
+    def __init__(self, data: Data) -> None:
+        columns = torch.from_numpy(np.load(data.place("parquet", "columns.npy")))
+        self.columns = {f"c{number:02d}": column for number, column in enumerate(columns)}
+
+    def __len__(self) -> int:
+        return len(self.columns["c00"])
+
+    def __getitem__(self, rows: int | list[int]) -> dict[str, torch.Tensor]:
+        if isinstance(rows, list):
+            index = torch.tensor(rows)
+            return {name: column[index] for name, column in self.columns.items()}
+        return {name: column[rows] for name, column in self.columns.items()}
+
+
+def table(data: Data, *, workers: int) -> Feed:
+    """Workload (parquet), row by row, with the default collate."""
+    loader = DataLoader(
+        Columns(data),
+        batch_size=BATCH["parquet"],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    settings = {"workers": workers, "table": "in memory before the clock starts"}
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch["c00"], settings=settings)
+
+
+def table_by_batch(data: Data, *, workers: int) -> Feed:
+    """Workload (parquet) with automatic batching disabled: a batch's row numbers go to the data set at once."""
+    rows = Columns(data)
+    sampler = BatchSampler(RandomSampler(rows), BATCH["parquet"], drop_last=True)
+    loader = DataLoader(rows, sampler=sampler, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    settings = {"workers": workers, "batch_size": None, "table": "in memory before the clock starts"}
+    note = "batches gathered by the data set"
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch["c00"], settings=settings, note=note)
+
+
+def objects(data: Floats) -> Feed:
+    """Workload (objects), in the training's own process."""
+    loader = DataLoader(data, batch_size=BATCH["objects"], shuffle=True, drop_last=True)
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings={"workers": 0})
+
+
 if __name__ == "__main__":
     feeds = {
         "a": {
@@ -91,5 +140,12 @@ if __name__ == "__main__":
             "workers_0": lambda data: tiny(data, workers=0),
             f"workers_{CPUS}": lambda data: tiny(data, workers=CPUS),
         },
+        "parquet": {
+            "by_batch": lambda data: table_by_batch(data, workers=0),
+            f"by_batch_{CPUS}": lambda data: table_by_batch(data, workers=CPUS),
+            "workers_0": lambda data: table(data, workers=0),
+            f"workers_{CPUS}": lambda data: table(data, workers=CPUS),
+        },
+        "objects": {"workers_0": lambda _: objects(Floats()), "workers_0, __getitems__": lambda _: objects(Together())},
     }
     main("PyTorch DataLoader", torch.__version__, feeds)

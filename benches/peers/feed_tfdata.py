@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main
 
-from work import FLOATS, INTS, TINY_SAMPLES, Data
+from work import FLOATS, INTS, TINY_SAMPLES, TITLES, Data
 
 AUTOTUNE = tf.data.AUTOTUNE
 SHARDS = 8
@@ -67,7 +67,7 @@ def photographs(data: Data, *, antialias: bool) -> Feed:
         return (image - 255 * np.float32(MEAN)) / (255 * np.float32(STD)), fields["image/class/label"]
 
     dataset = (
-        records(data, "a", 1_024)
+        records(data, "a", min(1_024, len(data.jpegs())))
         .map(prepare, num_parallel_calls=AUTOTUNE, deterministic=False)
         .batch(BATCH["a"], drop_remainder=True)
         .prefetch(AUTOTUNE)
@@ -140,6 +140,8 @@ def tiny_by_index(_: Data) -> Feed:
 def write(data: Data) -> None:
     """(a) and (b) as TFRecord files of tf.train.Example."""
     _write(data, "a", (_example(image=path.read_bytes(), label=label) for path, label in _mixed(data)))
+    if "b" not in TITLES:
+        return
     arrays = np.load(data.rows)
     floats, ints, labels = arrays["floats"], arrays["ints"], arrays["label"]
     _write(data, "b", (_row(floats[n], ints[n], labels[n]) for n in range(len(labels))))

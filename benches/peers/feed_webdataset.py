@@ -26,7 +26,7 @@ def photographs(data: Data, *, workers: int) -> Feed:
     def sample(encoded: bytes, label: bytes) -> tuple[torch.Tensor, int]:
         return prepare(encoded), int(label)
 
-    files = [str(path) for path in data.files("a", "webdataset", ".tar")]
+    files = [str(path) for path in data.archives]
     dataset = (
         wds.WebDataset(files, resampled=True, shardshuffle=False, nodesplitter=wds.split_by_node)
         .shuffle(512)
@@ -42,6 +42,26 @@ def photographs(data: Data, *, workers: int) -> Feed:
         "antialias": True,
     }
     return Feed(batches=loader, column=lambda batch: batch[0], settings=settings)
+
+
+def read(data: Data, *, workers: int) -> Feed:
+    """Workload (tar): the members' bytes as they are, and the label as an int64."""
+    dataset = (
+        wds.WebDataset(
+            [str(path) for path in data.archives],
+            resampled=True,
+            shardshuffle=False,
+            nodesplitter=wds.split_by_node,
+            empty_check=False,
+        )
+        .shuffle(512)
+        .to_tuple("jpg", "cls")
+        .map_tuple(None, int)
+        .batched(BATCH["tar"], partial=False)
+    )
+    loader = wds.WebLoader(dataset, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None)
+    settings = {"format": f"{SHARDS} tar files", "workers": workers, "shuffle": "a buffer of 512"}
+    return Feed(batches=loader, column=lambda batch: batch[1], settings=settings)
 
 
 def write(data: Data) -> None:
@@ -66,6 +86,10 @@ if __name__ == "__main__":
     feeds = {
         "a": {
             f"workers_{CPUS}": lambda data: photographs(data, workers=CPUS),
+        },
+        "tar": {
+            "workers_0": lambda data: read(data, workers=0),
+            f"workers_{CPUS}": lambda data: read(data, workers=CPUS),
         },
     }
     main("WebDataset", version_of("webdataset"), feeds, write=write)

@@ -19,14 +19,18 @@ fuzz_target!(|data: &[u8]| {
         Target::Ragged { dtype: Dtype::Float16, step: 2 },
         Target::Spans,
         Target::Texts { values: None, text: true },
+        Target::Steps { dtype: Dtype::Int64, values: 2 },
+        Target::StepTexts { text: true },
+        Target::Nested { dtype: Dtype::Float32 },
+        Target::NestedTexts { text: false },
     ];
-    for target in targets {
+    for (number, target) in targets.into_iter().enumerate() {
         let bytes = match target {
             Target::Fixed { dtype, values } => values * dtype.size(),
             _ => 0,
         };
-        let column = Column { feature: 0, target, expected: String::new(), default: None };
-        let parser = Parser::new(vec!["x".to_owned()], vec![column], false, 1 << 20);
+        let column = Column { feature: usize::from(number > 5), target, expected: String::new(), default: None };
+        let parser = Parser::new(vec!["x".to_owned()], vec!["x".to_owned()], vec![column], false, 1 << 20);
         let mut out = vec![0; bytes];
         let first = parser.parse(records, vec![&mut out], None);
         let mut again = vec![0; bytes];

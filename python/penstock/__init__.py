@@ -1,11 +1,13 @@
 """Penstock feeds deep-learning training: exact, resumable, elastic, at the hardware's limit."""
 
 from penstock.dataset import Dataset, from_arrays, read
-from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError
+from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError, StorageError
+from penstock.format import register_format
 from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
+from penstock.sources import from_dataset, from_iterable, read_sql
 from penstock.transform import image
 
 __all__ = [
@@ -19,8 +21,13 @@ __all__ = [
     "ProcessError",
     "SourceError",
     "StateError",
+    "StorageError",
     "__version__",
     "from_arrays",
+    "from_dataset",
+    "from_iterable",
     "image",
     "read",
+    "read_sql",
+    "register_format",
 ]

@@ -10,22 +10,42 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "ImageProgram",
+    "JsonParser",
+    "MappedFiles",
+    "TarParser",
     "WorkProgress",
     "__version__",
+    "copy_fields",
+    "copy_windows",
     "decode_image",
     "gather_rows",
     "image_info",
+    "index_lines",
+    "index_lmdb",
+    "index_recordio",
+    "index_tar_samples",
     "index_tfrecords",
     "infer_examples",
+    "is_recordio",
+    "is_tar",
     "is_tfrecord",
     "join_spans",
     "jpeg_entry_points",
+    "line_texts",
+    "list_elements",
     "mix",
-    "pick_rows",
+    "npy_header",
+    "pack_columns",
     "read_ranges",
+    "recognise_packing",
+    "recognise_tar_packing",
     "recognise_tfrecord_packing",
+    "recordio_payloads",
+    "split_fields",
     "stat_files",
+    "tar_sample_members",
     "unpack_files_once",
+    "unpack_rows",
     "walk_files",
 ]
 
@@ -60,9 +80,41 @@ def mix(words: Sequence[int]) -> int: ...
 def gather_rows(source: _Bytes, row_bytes: int, rows: _Ids, out: _Bytes, threads: int) -> None: ...
 def join_spans(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, out: _Bytes) -> None: ...
 
+# fields
+
+def split_fields(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, widths: Sequence[int]
+) -> tuple[_Ids, _Ids]: ...
+def list_elements(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, skip: int
+) -> tuple[_Ids, _Ids, _Ids, _Ids]: ...
+def copy_fields(
+    buffers: Sequence[_Bytes],
+    which: _Ids,
+    offset: _Ids,
+    length: _Ids,
+    prefix: bytes,
+    row_bytes: int,
+    out: _Bytes,
+    threads: int,
+) -> None: ...
+
+# recordio
+
+def is_recordio(head: bytes) -> bool: ...
+def index_recordio(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids]: ...
+def recordio_payloads(
+    buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids
+) -> tuple[_Ids, _Ids, _Ids, _Bytes]: ...
+
 # pick
 
-def pick_rows(parts: Sequence[_Bytes], row_bytes: int, which: _Ids, rows: _Ids, out: _Bytes, threads: int) -> None: ...
+def pack_columns(columns: Sequence[_Bytes], widths: Sequence[int], count: int, out: _Bytes, threads: int) -> None: ...
+def unpack_rows(
+    parts: Sequence[_Bytes], widths: Sequence[int], which: _Ids, numbers: _Ids, outs: Sequence[_Bytes], threads: int
+) -> None: ...
 
 # entry points
 
@@ -99,15 +151,17 @@ class WorkProgress:
 
 @final
 class ExampleParser:
-    """Columns of tf.train.Examples.
+    """Columns of tf.train.Examples and SequenceExamples.
 
     A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
-    (multiples of that many), "spans", "texts" (that many, -1: any number).
+    (multiples of that many), "spans", "texts" (that many, -1: any number); of lists of features, whose numbers follow those
+    of features, "steps" (that many in each step) and "nested" (any number in each step).
     """
 
     def __new__(
         cls,
         features: Sequence[str],
+        lists: Sequence[str],
         columns: Sequence[tuple[int, str, str, int, str, bytes | None]],
         *,
         verify: bool,
@@ -124,6 +178,7 @@ class ExampleParser:
     ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
 
 def is_tfrecord(head: bytes) -> bool: ...
+def recognise_packing(paths: Sequence[str], threads: int) -> _Ids: ...
 def recognise_tfrecord_packing(paths: Sequence[str], threads: int) -> _Ids: ...
 def unpack_files_once(
     paths: Sequence[str],
@@ -142,7 +197,83 @@ def index_tfrecords(
 ) -> tuple[_Ids, _Ids]: ...
 def infer_examples(
     buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids, verify: bool
-) -> list[tuple[str, str, bool, int, int, int]]: ...
+) -> list[tuple[str, str, bool, int, int, int, bool]]: ...
+
+# tar
+
+@final
+class TarParser:
+    """Columns of samples in tar archives.
+
+    A column is (extensions, form, dtype, shape with -1 for what varies, expected, default); forms: "spans", "texts", "key",
+    "number", "array".
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[tuple[Sequence[str], str, str, Sequence[int], str, bytes | None]],
+        *,
+        values_limit: int,
+    ) -> TarParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes | None],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+def is_tar(head: bytes) -> bool: ...
+def recognise_tar_packing(paths: Sequence[str], threads: int) -> _Ids: ...
+def index_tar_samples(
+    paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
+) -> tuple[_Ids, _Ids, _Ids]: ...
+def tar_sample_members(record: bytes) -> list[tuple[str, int, int]]: ...
+def npy_header(file: bytes) -> tuple[str, list[int]]: ...
+
+# lines
+
+def index_lines(
+    paths: Sequence[str],
+    sizes: _Ids,
+    *,
+    blank: str,
+    quoted: int | None,
+    header: bool,
+    record_bytes: int,
+    threads: int,
+    progress: WorkProgress,
+) -> tuple[_Ids, _Ids, _Ids]: ...
+def line_texts(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids) -> tuple[_Bytes, _Ids]: ...
+
+# json
+
+@final
+class JsonParser:
+    """Columns of JSON lines.
+
+    A column is (path, form, dtype, shape, expected, default); forms: "fixed" (numbers in lists of these lengths), "ragged" (a
+    list of any length of these), "text", "texts" (a list of that many strings, without a shape of any number), "raw" (the
+    value as it stands).
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[tuple[Sequence[str], str, str, Sequence[int], str, bytes | None]],
+        *,
+        values_limit: int,
+    ) -> JsonParser: ...
+    def parse(
+        self,
+        buffers: Sequence[_Bytes],
+        which: _Ids,
+        offset: _Ids,
+        length: _Ids,
+        outs: Sequence[_Bytes | None],
+        threads: int,
+    ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
 
 # image
 
@@ -201,3 +332,41 @@ def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
 
 def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = ...) -> npt.NDArray[np.uint8]:
     """The picture as an array of (height, width, 3). Raises ValueError."""
+
+# windows
+
+def copy_windows(
+    parts: list[_Bytes],
+    which: _Ids,
+    start: _Ids,
+    row_bytes: int,
+    stored: str,
+    wanted: str,
+    out: _Bytes,
+    threads: int,
+) -> None:
+    """Copies the `row_bytes` bytes from byte start[i] of parts[which[i]] to place i of `out`.
+
+    stored, wanted: NumPy types ("<u2", ">f4", "|u1"); values are brought into the wanted byte order, and small integers
+    become larger ones. Raises IndexError for bytes that are not there, ValueError for types that no conversion leads to.
+    """
+
+@final
+class MappedFiles:
+    """Local files in the address space: mapped when they are first needed, each of the size that it must have."""
+
+    def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
+    def copy_windows(
+        self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
+    ) -> None:
+        """As `copy_windows`, from files. Raises OSError (path, found) for a file that is gone or of another size."""
+
+# lmdb
+
+def index_lmdb(
+    path: str, database: bytes | None, *, record_bytes: int, progress: WorkProgress
+) -> tuple[_Bytes, _Ids, _Ids, _Ids]:
+    """The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, its length.
+
+    database: a named one; None is the unnamed one, or the only one. Raises DataError naming the page for damaged files.
+    """

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
-from os.path import commonpath
+from os.path import commonprefix, exists
 from typing import Any
 
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Where, lower, order_of
+from penstock.engine.lower import Where, check_shuffle, lower, order_of
 from penstock.errors import PlanError, SourceError
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
-from penstock.format.protocol import AnySource, Column, Options, Progress, ReadRanges
+from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
@@ -23,7 +25,11 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
-from penstock.storage import Storage, open_storage
+from penstock.storage import Storage, adopt_storage, open_storage
+from penstock.storage.braces import expand_braces
+
+#: Requests for single files at once: stores answer many.
+_LOCATE_THREADS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +86,8 @@ class Dataset:
 
     def _then(self, node: Node) -> Dataset:
         check_verb(self.nodes, node, self.source.spec)
+        if isinstance(node, Shuffle):
+            check_shuffle(self.source)
         made = replace(self, nodes=(*self.nodes, node))
         if isinstance(node, Batch):
             order_of(made.source, made.nodes)  # says if no batch can be made of so few samples
@@ -135,17 +143,18 @@ class Dataset:
 def read(
     where: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    format: str | None = None,
+    format: str | Format | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
-    storage: Storage | None = None,
+    storage: Any = None,
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
     **own: Any,
 ) -> Dataset:
-    """Opens files as they are: a folder, a glob, one file, or a list of these.
+    """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
 
-    The format is found by suffix, then by content; `format` forces it. `columns` selects, renames ({"image":
+    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
+    format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
@@ -153,21 +162,42 @@ def read(
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
     if not places:
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
-    opened = [(storage, place) if storage is not None else open_storage(place) for place in places]
-    if len({type(store) for store, _ in opened}) > 1:
-        raise SourceError("read: the paths lie in different storages; read them apart")
+    paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
+    adopted = None if storage is None else adopt_storage(storage)
+    opened = [(adopted, path) if adopted is not None else open_storage(path) for path in paths]
+    if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
+        raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
-    shards = _join([store.list(path) for _, path in opened])
+    with ThreadPoolExecutor(min(len(opened), _LOCATE_THREADS), thread_name_prefix="penstock-list") as threads:
+        shards = _join(list(threads.map(lambda one: one[0].list(one[1]), opened)))
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own)
+    options = Options(
+        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, adopted)
+    )
     source = open_source(", ".join(places), shards, store.read, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    node = Read(where=", ".join(places), format=source.manifest.format, columns=_plain_columns(source.spec, columns))
-    return Dataset(source, store.read, (node,))
+    return of_source(source, ", ".join(places), columns, getattr(source, "read_ranges", store.read))
+
+
+def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
+    """See `format.protocol.Locate`; all files must lie in one storage."""
+    if not names:
+        raise SourceError("read: an empty list of files; write some names into it")
+    store, path = (storage, names[0]) if storage is not None else open_storage(names[0])
+    base = names[0].removesuffix(path)
+    for name in names:
+        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
+            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
+    with ThreadPoolExecutor(_LOCATE_THREADS, thread_name_prefix="penstock-locate") as threads:
+        found = list(threads.map(lambda name: store.list(name.removeprefix(base)), names))
+    for name, shards in zip(names, found, strict=True):
+        if len(shards) != 1:
+            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
+    return _join(found), store.read
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:
@@ -176,9 +206,13 @@ def from_arrays(columns: Mapping[str, Any]) -> Dataset:
     from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
     """
     named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
-    source = open_arrays(named)
-    node = Read(where="memory", format="arrays", columns=_plain_columns(source.spec, None))
-    return Dataset(source, _nothing_to_read, (node,))
+    return of_source(open_arrays(named), "memory", None)
+
+
+def of_source(source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None) -> Dataset:
+    """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
+    node = Read(where=where, format=source.manifest.format, columns=_plain_columns(source.spec, columns))
+    return Dataset(source, read_ranges or _nothing_to_read, (node,))
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
@@ -194,10 +228,13 @@ def _join(parts: list[Shards]) -> Shards:
     paths = pa.concat_arrays([part.paths for part in parts])
     sizes = np.concatenate([part.sizes for part in parts])
     versions = np.concatenate([part.versions for part in parts])
+    tags = [part.etags for part in parts if part.etags is not None]
+    etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
     roots = {part.root for part in parts}
     if len(roots) == 1:
-        return Shards(paths, sizes, versions, roots.pop())
-    return Shards(paths, sizes, versions, commonpath(roots).rstrip("/") + "/" if all(roots) else "", several_roots=True)
+        return Shards(paths, sizes, versions, roots.pop(), etags=etags)
+    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
+    return Shards(paths, sizes, versions, common, several_roots=True, etags=etags)
 
 
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001

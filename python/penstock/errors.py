@@ -3,6 +3,7 @@
 PenstockError
 ├── PlanError        the chain of verbs, or a Loader's arguments, cannot work     (also a ValueError)
 ├── SourceError      nothing there: missing path, empty dataset, unknown format   (also a FileNotFoundError)
+├── StorageError     a store cannot be reached, refuses, or does not answer in time (also an OSError)
 ├── DataError        a record or shard is damaged, hostile or of another shape    (also a ValueError)
 ├── StateError       a saved state belongs to other data or another plan          (also a ValueError)
 ├── RowError         a kernel about one row of a batch; users see it as DataError
@@ -25,6 +26,10 @@ class SourceError(PenstockError, FileNotFoundError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class StorageError(PenstockError, OSError):
+    """A store cannot be reached, refuses, or does not answer in time."""
 
 
 class DataError(PenstockError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,8 @@ class Shards:
 
     paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
     (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
-    several_roots: whether they were listed in several places, below which `root` is only what these have in common.
+    several_roots: whether they were listed in several places, below which `root` is only what these have in common. etags:
+    large_string, what a store says identifies the content of each file, to be asked for with every request; None for files.
     """
 
     paths: pa.LargeStringArray
@@ -25,6 +27,7 @@ class Shards:
     versions: Ids
     root: str = ""
     several_roots: bool = False
+    etags: pa.LargeStringArray | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -43,6 +46,17 @@ class Shards:
 
     def take(self, rows: Ids) -> Shards:
         """The shards of the given numbers, in that order."""
+        taken = pa.array(rows)
         return Shards(
-            self.paths.take(pa.array(rows)), self.sizes[rows], self.versions[rows], self.root, self.several_roots
+            self.paths.take(taken),
+            self.sizes[rows],
+            self.versions[rows],
+            self.root,
+            self.several_roots,
+            None if self.etags is None else self.etags.take(taken),
         )
+
+
+def version_number(version: str) -> int:
+    """64 bits that stand for what a store calls a version."""
+    return int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little", signed=True)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -49,7 +50,7 @@ class Field:
         """Bytes of one row of a fixed field; 0 for the others."""
         if not self.is_fixed:
             return 0
-        return self.numpy_dtype.itemsize * int(np.prod([axis or 0 for axis in self.shape], dtype=np.int64))
+        return self.numpy_dtype.itemsize * math.prod(axis or 0 for axis in self.shape)
 
     def __str__(self) -> str:
         axes = ", ".join("?" if axis is None else str(axis) for axis in self.shape)

@@ -54,7 +54,7 @@ fn parser(verify: bool) -> Parser {
         default: None,
     };
     let columns = vec![fixed(0, Dtype::Float32, 32), fixed(1, Dtype::Int64, 16), fixed(2, Dtype::Int64, 1)];
-    Parser::new(["floats", "ints", "label"].map(str::to_owned).to_vec(), columns, verify, 1 << 28)
+    Parser::new(["floats", "ints", "label"].map(str::to_owned).to_vec(), Vec::new(), columns, verify, 1 << 28)
 }
 
 fn main() {

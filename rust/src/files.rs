@@ -23,7 +23,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    fn new(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn new(path: &Path, error: &io::Error) -> Self {
         Self {
             path: path.display().to_string(),
             found: error.to_string(),

@@ -5,17 +5,24 @@
 
 #[cfg(feature = "python")]
 mod bind;
+pub mod columns;
 pub mod crc32c;
 pub mod example;
+pub mod fields;
 pub mod files;
 pub mod framing;
 pub mod gather;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
+pub mod json;
 pub mod keys;
+pub mod lines;
+pub mod mapped;
 pub mod order;
 pub mod permute;
-pub mod pick;
 pub mod pool;
 mod prefetch;
+pub mod rows;
+pub mod tar;
+pub mod windows;

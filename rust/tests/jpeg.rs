@@ -197,6 +197,26 @@ fn entry_points_keep_their_meaning_when_stored() {
 }
 
 #[test]
+fn colours_apart_equal_colours_together() {
+    let mut random = Random(5);
+    for (name, data) in pictures() {
+        let header = Header::parse(&data).unwrap();
+        for scalar in [false, true] {
+            let (width, height) = header.scaled_size(1);
+            let region = random.region(width, height);
+            let options = DecodeOptions { scalar, ..DecodeOptions::default() };
+            let mut out = Vec::new();
+            let columns = region.width as usize;
+            let mut sink = |[red, green, blue]: [&[u8]; 3]| {
+                (0..columns).for_each(|x| out.extend_from_slice(&[red[x], green[x], blue[x]]));
+            };
+            Decoder::new().decode_colours(&data, &header, region, &options, &mut sink).unwrap();
+            assert_eq!(out, decode(&data, Some(region), &options).unwrap(), "{name} {region:?}");
+        }
+    }
+}
+
+#[test]
 fn impossible_requests_are_errors() {
     let (_, data) = pictures().into_iter().find(|(name, _)| name.contains("33x67")).unwrap();
     let header = Header::parse(&data).unwrap();

@@ -36,7 +36,7 @@ fn walk(file: &[u8]) -> Result<Vec<u64>, Trouble> {
 
 fn parser(target: Target) -> Parser {
     let column = Column { feature: 0, target, expected: "int64".to_owned(), default: None };
-    Parser::new(vec!["x".to_owned()], vec![column], true, 1 << 20)
+    Parser::new(vec!["x".to_owned()], Vec::new(), vec![column], true, 1 << 20)
 }
 
 fn one<'a>(buffers: &'a [&'a [u8]], length: &'a [i64]) -> Records<'a> {

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
+import penstock as ps
 from cli_runner import GOLDEN_PICTURES, invoke
-from penstock.cli.inspect import _show_value
+from penstock.cli.inspect import _show_value, describe_dataset
+from penstock.cli.opening import open_dataset, spread_rows
+from penstock.cli.sheet import contact_sheet, png
 
 
 def test_json_says_what_a_folder_holds(photos: Path) -> None:
@@ -79,3 +86,90 @@ def test_a_file_far_larger_than_the_others_is_told(tmp_path: Path) -> None:
     facts = json.loads(invoke("inspect", str(tmp_path), "--json").stdout)
     assert facts["samples"] == 88
     assert "2.tfrecord has" in facts["warnings"][0]
+
+
+def test_a_contact_sheet_is_a_picture_of_the_pictures(photos: Path, tmp_path: Path) -> None:
+    invoke("inspect", str(photos), "--sheet", str(tmp_path / "sheet.png"))
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        pixels = np.asarray(sheet.convert("RGB"))
+        assert sheet.format == "PNG"
+    assert pixels.shape == (5 * 132 + 4, 8 * 132 + 4, 3)
+    tiles = [pixels[4 + 132 * row : 132 + 132 * row, 4:132] for row in range(5)]
+    assert len({tile.tobytes() for tile in tiles}) == 5
+    assert all(tile.std() > 3 for tile in tiles)
+    assert (pixels[:4] == 255).all()
+
+
+def test_a_damaged_picture_is_a_grey_tile(photos: Path, tmp_path: Path) -> None:
+    for number, picture in enumerate(sorted(photos.rglob("*.jpg"))[:2]):
+        (tmp_path / f"{number}.jpg").write_bytes(picture.read_bytes() if number else picture.read_bytes()[:100])
+    sheet = contact_sheet(open_dataset([str(tmp_path)]))
+    pixels = np.asarray(Image.open(io.BytesIO(sheet)))
+    assert sum((pixels[4:132, left : left + 128] == 128).all() for left in (4, 136)) == 1
+
+
+def test_png_is_read_by_others() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
+    with Image.open(io.BytesIO(png(pixels))) as found:
+        assert np.array_equal(np.asarray(found), pixels)
+
+
+def test_datasets_without_pictures_have_no_sheet(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes((GOLDEN_PICTURES.parent / "docs.tfrecord").read_bytes())
+    result = invoke("inspect", str(tmp_path), "--sheet", str(tmp_path / "sheet.png"))
+    assert result.exit_code == 1
+    assert "no column holds pictures" in result.stderr
+    assert not (tmp_path / "sheet.png").exists()
+    invoke("inspect", str(tmp_path), "--html", str(tmp_path / "page.html"))
+    assert "<img" not in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_needs_nothing_else(photos: Path, tmp_path: Path) -> None:
+    place = tmp_path / "<script>alert(1)</script>" / "a.jpg"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(next(photos.rglob("*.jpg")).read_bytes())
+    invoke("inspect", str(tmp_path), "--html", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert 'src="data:image/png;base64,' in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert [line for line in page.splitlines() if "<h2>" in line] == [
+        "<h2>Columns</h2>", "<h2>Classes</h2>", "<h2>First samples</h2>", "<h2>Pictures</h2>",
+    ]  # fmt: skip
+
+
+def test_sources_of_every_kind_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of columns, objects, streams; none has files."""
+    rows = [{"id": number, "text": f"text {number}", "list": [number] * 3} for number in range(50)]
+    for dataset in (
+        ps.from_iterable(rows),
+        ps.from_iterable(rows, spool=False),
+        ps.from_dataset(rows),
+        ps.from_arrays(
+            {"id": np.arange(50), "text": [row["text"] for row in rows], "list": np.zeros((50, 3), np.int64)}
+        ),
+    ):
+        facts = describe_dataset(dataset)
+        assert facts["samples"] == 50
+        assert facts["shards"] == {"count": 0}
+        assert facts["columns"]["list"]["shape"] == [3]
+        assert [sample["text"] for sample in facts["first_samples"]] == ["text 0", "text 1", "text 2"]
+        assert len(spread_rows(dataset, 20)["id"]) == 20
+    monkeypatch.setattr(sys.modules["penstock.cli.inspect"], "open_dataset", lambda paths: ps.from_dataset(rows))
+    text = invoke("inspect", "somewhere").stdout
+    assert "objects: 50 samples" in text
+    assert "in 0 files" not in text
+
+
+def test_many_tiny_files_are_told_with_their_cost(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.cli.warnings._MANY_FILES", 10)
+    facts = describe_dataset(open_dataset([str(photos)]))
+    assert re.search(r"40 files with a median of .*: here each takes [\d,]+ µs to open and read", facts["warnings"][0])
+
+
+def test_files_that_are_listed_twice_are_told(photos: Path) -> None:
+    pictures = sorted(map(str, photos.rglob("*.jpg")))
+    facts = describe_dataset(open_dataset([*pictures[:5], *pictures[3:5]]))
+    assert facts["samples"] == 7
+    assert facts["warnings"][0].startswith(f"{pictures[3]} is listed 2 times, and so are 1 others; its samples come")

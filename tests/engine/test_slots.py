@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -85,6 +86,7 @@ def test_free_memory_is_bounded() -> None:
     slots = Slots(keep_bytes=3 * slots_module._size_class(SIZE))
     held = [slots.take(SIZE) for _ in range(10)]
     held.clear()
+    slots._take_back()
     assert slots._free_bytes <= 3 * slots_module._size_class(SIZE)
     slots.drop()
     assert slots._free_bytes == 0
@@ -104,18 +106,14 @@ def test_batches_outlive_their_slots() -> None:
     assert (kept == 3).all()
 
 
-def test_garbage_collected_inside_take_does_not_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch in a reference cycle may be given back at any allocation, also while this thread holds the lock."""
+def test_garbage_collected_inside_take_does_not_deadlock() -> None:
+    """A batch in a reference cycle may end at any allocation, also while this thread holds the lock."""
     slots = Slots()
-    slots.take(SIZE)
+    held = [slots.take(SIZE)]
 
     class Free(dict):
-        collecting = False
-
         def __getitem__(self, room: int):
-            if not self.collecting:
-                self.collecting = True
-                slots.give_back(np.empty(room, dtype=np.uint8), room)
+            held.clear()
             return self.setdefault(room, [])
 
     slots._free = Free()  # type: ignore[assignment]
@@ -123,6 +121,23 @@ def test_garbage_collected_inside_take_does_not_deadlock(monkeypatch: pytest.Mon
     done.start()
     done.join(5)
     assert not done.is_alive()
+    assert not held
+
+
+def test_the_end_of_a_batch_runs_no_python_code() -> None:
+    """Else a Ctrl-C that arrives just then would be raised where nobody can catch it, and be lost."""
+    slots = Slots()
+    held = [slots.take(SIZE)]
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        held.clear()
+    finally:
+        sys.setprofile(None)
+    assert called == []
+    place = slots.made_bytes
+    slots.take(SIZE)
+    assert slots.made_bytes == place, "its memory was not used again"
 
 
 def test_many_threads() -> None:
@@ -142,6 +157,7 @@ def test_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert bad == []
+    slots._take_back()
     assert slots._free_bytes == sum(room * len(free) for room, free in slots._free.items()) == slots.made_bytes
 
 

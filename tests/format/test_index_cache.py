@@ -12,7 +12,7 @@ import pytest
 
 from format.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 from penstock import kernels
-from penstock.format import record_index
+from penstock.format import record_index, unpack
 from penstock.format.index_cache import Entry, cache_folder, entry_key, load_entry, store_entry
 
 
@@ -118,7 +118,7 @@ def test_many_at_once(tmp_path: Path, cache: Path) -> None:
 def test_no_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(frame(example(x=integers(1)))))
-    monkeypatch.setattr(record_index, "RESERVE_BYTES", 1 << 60)
+    monkeypatch.setattr(unpack, "RESERVE_BYTES", 1 << 60)
     with pytest.raises(OSError, match=r"no room to unpack it below .*; free some, point XDG_CACHE_HOME"):
         open_files(path)
     assert list((cache / "unpacked").iterdir()) == []

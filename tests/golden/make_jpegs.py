@@ -6,28 +6,38 @@
                                                     and other.txt: "kind name", JPEGs that are not baseline
     python tests/golden/make_jpegs.py check DIR EXE compare the program `EXE crc FILES…` with Pillow on a wide corpus
 
-Needs numpy, pillow, opencv-python-headless, scikit-image and scikit-learn; "golden" also ImageMagick and cjpeg (Debian's imagemagick
-and libjpeg-turbo-progs).
+Needs numpy, pillow, opencv-python-headless, scikit-image, scikit-learn, imagecodecs and mozjpeg-lossless-optimization; "golden" also
+ImageMagick, cjpeg and Guetzli (Debian's imagemagick, libjpeg-turbo-progs and guetzli) and Cargo, which builds mozjpeg.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
-import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from pathlib import Path
 
 import cv2
+import mozjpeg_lossless_optimization
 import numpy as np
 import skimage.data
 import sklearn.datasets
+from jpeg_encoders import (
+    SAMPLINGS,
+    encode_12_bit,
+    encode_cjpeg,
+    encode_guetzli,
+    encode_lossless,
+    encode_magick,
+    encode_mozjpeg,
+    encode_opencv,
+    encode_pillow,
+    encode_separate_scans,
+    with_frame,
+)
 from PIL import Image, ImageFile
-
-SAMPLINGS = {"444": 0x111111, "422": 0x211111, "420": 0x221111, "440": 0x121111, "411": 0x411111}
 
 
 def photographs() -> list[np.ndarray]:
@@ -53,81 +63,8 @@ def crops(width: int, height: int, count: int, seed: int) -> list[np.ndarray]:
     return out
 
 
-def encode_opencv(image: np.ndarray, quality: int, sampling: str, restart: int, *, optimize: bool = False) -> bytes:
-    """JPEG bytes by OpenCV, which knows all sampling factors and restart intervals."""
-    flags = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
-    flags += [cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize)]
-    if image.ndim == 3:
-        flags += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, SAMPLINGS[sampling]]
-        image = image[:, :, ::-1]
-    ok, data = cv2.imencode(".jpg", image, flags)
-    assert ok
-    return data.tobytes()
-
-
-def encode_pillow(image: np.ndarray, **options: object) -> bytes:
-    """JPEG bytes by Pillow."""
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, "JPEG", **options)
-    return out.getvalue()
-
-
-def encode_separate_scans(image: np.ndarray, quality: int, factor: int) -> bytes:
-    """A baseline file with one scan per component, put together from three grey files; chroma is 1/factor in size."""
-    height, width = image.shape[:2]
-    small = (-(-width // factor), -(-height // factor))
-    planes = Image.fromarray(image).convert("YCbCr").split()
-    parts = [planes[0], *(plane.resize(small) for plane in planes[1:])]
-    grey = [encode_pillow(np.asarray(part), quality=quality) for part in parts]
-
-    def segment(data: bytes, marker: int) -> bytes:
-        at = data.index(bytes([0xFF, marker]))
-        return data[at : at + 2 + int.from_bytes(data[at + 2 : at + 4])]
-
-    tables, pos = b"", 2  # The quantisation and Huffman segments, which are the same in all three.
-    while grey[0][pos + 1] != 0xDA:
-        size = 2 + int.from_bytes(grey[0][pos + 2 : pos + 4])
-        tables += grey[0][pos : pos + size] if grey[0][pos + 1] in (0xDB, 0xC4) else b""
-        pos += size
-    components = bytes([3, 1, factor * 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
-    frame = b"\xff\xc0\x00\x11\x08" + height.to_bytes(2) + width.to_bytes(2) + components
-    scans = b""
-    for number, data in enumerate(grey, start=1):
-        start = segment(data, 0xDA)
-        coded = data[data.index(start) + len(start) : -2]
-        scans += b"\xff\xda\x00\x08\x01" + bytes([number]) + b"\x00\x00\x3f\x00" + coded
-    return b"\xff\xd8" + tables + frame + scans + b"\xff\xd9"
-
-
-def encode_magick(image: np.ndarray, *options: str) -> bytes:
-    """JPEG bytes by ImageMagick."""
-    program = next(filter(None, map(shutil.which, ("magick", "convert-im6.q16", "convert"))))
-    return encode_program(image, [program, "ppm:-", "-strip", *options, "jpeg:-"])
-
-
-def encode_cjpeg(image: np.ndarray, *options: str, scans: str = "") -> bytes:
-    """JPEG bytes by libjpeg-turbo's own program; `scans` as its file of scans: "0;1 2;"."""
-    with tempfile.NamedTemporaryFile("w", suffix=".scans") as file:
-        file.write(scans)
-        file.flush()
-        return encode_program(image, ["cjpeg", *options, *(["-scans", file.name] if scans else [])])
-
-
-def encode_program(image: np.ndarray, command: list[str]) -> bytes:
-    """What a program makes of a picture on its standard input."""
-    source = f"P6 {image.shape[1]} {image.shape[0]} 255\n".encode() + image.tobytes()
-    return subprocess.run(command, input=source, capture_output=True, check=True).stdout
-
-
-def with_frame(data: bytes, *, marker: int | None = None, precision: int | None = None) -> bytes:
-    """A baseline file whose frame claims another kind of coding or another precision."""
-    at = data.index(b"\xff\xc0\x00\x11\x08")
-    kind, bits = marker or data[at + 1], precision or data[at + 4]
-    return data[: at + 1] + bytes([kind]) + data[at + 2 : at + 4] + bytes([bits]) + data[at + 5 :]
-
-
 def other_encoders() -> dict[str, bytes]:
-    """Baseline files by ImageMagick and cjpeg: what the other encoders do not write."""
+    """Baseline files by ImageMagick, cjpeg, mozjpeg and Guetzli: what the other encoders do not write."""
     image = crops(45, 39, 1, seed=45)[0]
     magick = {
         "444": ["-quality", "93", "-sampling-factor", "1x1"],
@@ -150,6 +87,10 @@ def other_encoders() -> dict[str, bytes]:
     scans = {"three": "0;1;2;", "luma-first": "0;1 2;", "chroma-first": "1 2;0;", "backwards": "2;1;0;"}
     files = {f"magick-45x39-{name}.jpg": encode_magick(image, *options) for name, options in magick.items()}
     files |= {f"cjpeg-45x39-{name}.jpg": encode_cjpeg(image, *options) for name, options in cjpeg.items()}
+    for name, sampling in {"444": "1x1", "422": "2x1", "420": "2x2"}.items():
+        files[f"mozjpeg-45x39-{name}.jpg"] = encode_mozjpeg(image, 85, sampling, "baseline")
+    files["mozjpeg-200x201-420.jpg"] = encode_mozjpeg(crops(200, 201, 1, seed=46)[0], 75, "2x2", "baseline")
+    files["guetzli-45x39-444.jpg"] = encode_guetzli(image, 90)
     for name, script in scans.items():
         files[f"separate-cjpeg-45x39-{name}.jpg"] = encode_cjpeg(image, "-quality", "80", scans=script)
     return files
@@ -167,6 +108,8 @@ def other_kinds() -> dict[str, tuple[str, bytes]]:
         "other-progressive-opencv.jpg": ("progressive", cv2.imencode(".jpg", image, progressive)[1].tobytes()),
         "other-progressive-magick.jpg": ("progressive", encode_magick(image, "-quality", "85", "-interlace", "JPEG")),
         "other-progressive-cjpeg.jpg": ("progressive", encode_cjpeg(image, "-quality", "85", "-progressive")),
+        "other-progressive-mozjpeg.jpg": ("progressive", encode_mozjpeg(image, 85, "2x2", "progressive")),
+        "other-progressive-mozjpeg-lossless.jpg": ("progressive", mozjpeg_lossless_optimization.optimize(baseline)),
         "other-cmyk-pillow.jpg": ("cmyk", cmyk.getvalue()),
         "other-arithmetic-cjpeg.jpg": ("arithmetic", encode_cjpeg(image, "-quality", "85", "-arithmetic")),
         "other-arithmetic-progressive-cjpeg.jpg": (
@@ -174,6 +117,9 @@ def other_kinds() -> dict[str, tuple[str, bytes]]:
             encode_cjpeg(image, "-quality", "85", "-arithmetic", "-progressive"),
         ),
         "other-12-bit.jpg": ("12-bit", with_frame(baseline, marker=0xC1, precision=12)),
+        "other-12-bit-libjpeg-turbo.jpg": ("12-bit", encode_12_bit(image, 85)),
+        "other-12-bit-grey-libjpeg-turbo.jpg": ("12-bit", encode_12_bit(image[:, :, 1], 95)),
+        "other-lossless-imagecodecs.jpg": ("lossless", encode_lossless(image[:, :, 1].copy())),
         "other-lossless.jpg": ("lossless", with_frame(baseline, marker=0xC3)),
         "other-hierarchical.jpg": ("hierarchical", with_frame(baseline, marker=0xC5)),
     }

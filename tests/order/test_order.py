@@ -44,11 +44,10 @@ def test_lanes_of_ranks() -> None:
 
 
 def test_default_block_rows() -> None:
-    assert default_block_rows(10_000, 10_000 * 100_000, 10, random_access=False) == 10
-    assert default_block_rows(10_000, 10_000, 10, random_access=False) == 1_000
-    assert default_block_rows(10_000, 10_000, 10, random_access=True) == 1
-    assert default_block_rows(3, 9 * BLOCK_BYTES, 3, random_access=False) == 1
-    assert default_block_rows(0, 0, 0, random_access=False) == 1
+    assert default_block_rows(10_000, 10_000 * 100_000, 10) == 10
+    assert default_block_rows(10_000, 10_000, 10) == 1_000
+    assert default_block_rows(3, 9 * BLOCK_BYTES, 3) == 1
+    assert default_block_rows(0, 0, 0) == 1
 
 
 def test_works() -> None:

@@ -6,33 +6,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import kernels
 from penstock.batch.stack import spans_to_arrow
+from penstock.rows import Rows, unpack_rows
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
 
 
-def pick(
-    pieces: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate, *, threads: int = 1
-) -> Columns:
-    """Row i of every column is `pieces[which[i]][name][row[i]]`.
+def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: Allocate, *, threads: int = 1) -> Columns:
+    """Row i of every column is row `row[i]` of `pieces[which[i]]`.
 
-    Fixed columns are copied into arrays that `allocate` gives; bytes stay where they are, as `Spans`; strings and lists
-    become Arrow arrays.
+    Fixed columns are copied into arrays that `allocate` gives, all of them by one native call; bytes stay where they are, as
+    `Spans`; strings and lists become Arrow arrays.
     """
+    fixed = {name: allocate(name, field, len(row)) for name, field in spec.items() if field.is_fixed}
+    unpack_rows(pieces, which, row, spec, list(fixed.values()), threads=threads)
     picked: Columns = {}
     for name, field in spec.items():
-        parts: list[Any] = [piece[name] for piece in pieces]
         if field.is_fixed:
-            out = allocate(name, field, len(row))
-            kernels.pick_rows([_bytes_of(part) for part in parts], field.row_bytes, which, row, _bytes_of(out), threads)
-            picked[name] = out
-        elif field.shape == ():
+            picked[name] = fixed[name]
+            continue
+        parts = [piece.others[name] for piece in pieces]
+        if field.shape == ():
             spans = _spans(parts, which, row)
             picked[name] = spans if field.dtype == "bytes" else _text(spans)
         else:
@@ -44,8 +43,8 @@ def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
     """The bytes of rows of large_binary or large_string arrays, as places in the arrays' own memory."""
     edges = [_edges(part) for part in parts]
     first, end = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-    kernels.pick_rows(edges, 8, which, row, first.view(np.uint8), 1)
-    kernels.pick_rows(edges, 8, which, row + 1, end.view(np.uint8), 1)
+    kernels.unpack_rows(edges, [8], which, row, [first.view(np.uint8)], 1)
+    kernels.unpack_rows(edges, [8], which, row + 1, [end.view(np.uint8)], 1)
     data = tuple(np.frombuffer(part.buffers()[2] or b"", dtype=np.uint8) for part in parts)
     return Spans(data, which, first, end - first)
 
@@ -73,9 +72,3 @@ def _lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
     place = np.empty_like(turn)
     place[turn] = np.arange(len(turn))
     return pa.concat_arrays(taken).take(pa.array(place))
-
-
-def _bytes_of(array: npt.NDArray[Any]) -> Bytes:
-    """The bytes of a contiguous array, without a copy."""
-    flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return flat

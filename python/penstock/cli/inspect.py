@@ -1,18 +1,24 @@
-"""penstock inspect: what a dataset holds, and what about it will be slow or unfair."""
+"""penstock inspect: what a dataset holds, in text, JSON, pictures or a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import typer
 from rich.markup import escape
 
 from penstock import kernels
 from penstock.cli.console import out, print_json, size_text, table
-from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset
+from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset, picture_column
+from penstock.cli.page import html_page
+from penstock.cli.sheet import contact_sheet
+from penstock.cli.warnings import find_warnings
 from penstock.dataset import Dataset
+from penstock.shards import Shards
 
 _SAMPLES_SHOWN = 3
 _CLASSES_SHOWN = 20
@@ -21,11 +27,12 @@ _VALUES_SHOWN = 4
 
 _LISTS = (pa.ListScalar, pa.LargeListScalar)
 
-_MANY_FILES, _TINY_BYTES = 10_000, 64_000
-_UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
+
+Sheet = Annotated[Path | None, typer.Option("--sheet", metavar="PNG", help="Write a contact sheet of pictures.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write all of it as one page.")]
 
 
-def inspect(paths: Paths, as_json: Json = False) -> None:
+def inspect(paths: Paths, as_json: Json = False, sheet: Sheet = None, html: Html = None) -> None:
     """Say what a dataset holds: format, files, sizes, columns, classes, a few samples, and what to look out for.
 
     Only the index and the first samples are read, so that it is quick on a dataset of any size.
@@ -34,8 +41,15 @@ def inspect(paths: Paths, as_json: Json = False) -> None:
         penstock inspect data/train
         penstock inspect 'data/train-*.tfrecord'
         penstock inspect data/train --json | jq .classes
+        penstock inspect data/train --sheet pictures.png --html page.html
     """
-    facts = describe_dataset(open_dataset(paths))
+    dataset = open_dataset(paths)
+    facts = describe_dataset(dataset)
+    if sheet is not None:
+        sheet.write_bytes(contact_sheet(dataset))
+    if html is not None:
+        pictures = contact_sheet(dataset) if picture_column(dataset) is not None else None
+        html.write_text(html_page(facts, ", ".join(paths), pictures), encoding="utf-8")
     if as_json:
         print_json(facts)
     else:
@@ -45,7 +59,6 @@ def inspect(paths: Paths, as_json: Json = False) -> None:
 def describe_dataset(dataset: Dataset) -> dict[str, Any]:
     """All that the command tells, as plain values."""
     manifest = dataset.source.manifest
-    sizes = manifest.shards.sizes
     classes = _count_classes(dataset)
     rows = first_rows(dataset, _SAMPLES_SHOWN)
     return {
@@ -54,13 +67,7 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "bytes": manifest.size_bytes,
         "bytes_per_sample": manifest.size_bytes / manifest.samples,
         "digest": manifest.digest,
-        "shards": {
-            "count": len(sizes),
-            "smallest_bytes": int(sizes.min()),
-            "median_bytes": int(np.median(sizes)),
-            "largest_bytes": int(sizes.max()),
-            "largest": manifest.shards.path(int(sizes.argmax())),
-        },
+        "shards": _describe_shards(manifest.shards),
         "columns": {
             name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows[name])}
             for name, field in dataset.spec.items()
@@ -70,7 +77,20 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
             {name: _show_value(column, row) for name, column in rows.items()}
             for row in range(min(_SAMPLES_SHOWN, manifest.samples))
         ],
-        "warnings": _warnings(dataset, classes),
+        "warnings": find_warnings(dataset, classes),
+    }
+
+
+def _describe_shards(shards: Shards) -> dict[str, Any]:
+    if len(shards) == 0:  # memory, a database
+        return {"count": 0}
+    sizes = shards.sizes
+    return {
+        "count": len(sizes),
+        "smallest_bytes": int(sizes.min()),
+        "median_bytes": int(np.median(sizes)),
+        "largest_bytes": int(sizes.max()),
+        "largest": shards.path(int(sizes.argmax())),
     }
 
 
@@ -80,40 +100,6 @@ def _count_classes(dataset: Dataset) -> dict[str, int]:
         return {}
     counts = np.bincount(labels, minlength=len(dataset.classes)).tolist()
     return dict(zip(dataset.classes, counts, strict=True))
-
-
-def _warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
-    manifest = dataset.source.manifest
-    sizes = manifest.shards.sizes
-    found = []
-    if len(sizes) >= _MANY_FILES and np.median(sizes) < _TINY_BYTES:
-        found.append(
-            f"{len(sizes):,} files with a median of {size_text(np.median(sizes))}: opening them costs more than reading "
-            f"them, above all on network storage; larger files of many records are read faster"
-        )
-    if manifest.offset is not None:
-        found += _shard_warnings(dataset)
-    if classes and max(classes.values()) > _UNEVEN_CLASSES * min(classes.values()):
-        most, least = max(classes, key=lambda name: classes[name]), min(classes, key=lambda name: classes[name])
-        found.append(
-            f"classes are uneven: {most!r} has {classes[most]:,} samples, {least!r} has {classes[least]:,}; accuracy "
-            f"alone will hide what happens to the small ones"
-        )
-    return found
-
-
-def _shard_warnings(dataset: Dataset) -> list[str]:
-    shards, first = dataset.source.manifest.shards, dataset.source.manifest.first_sample
-    found = []
-    largest, median = int(shards.sizes.argmax()), float(np.median(shards.sizes))
-    if shards.sizes[largest] > _UNEVEN_SHARDS * max(median, 1):
-        found.append(
-            f"{shards.path(largest)} has {size_text(int(shards.sizes[largest]))}, the median file {size_text(median)}; "
-            f"tools that deal whole files to workers will wait for it (Penstock deals blocks and does not)"
-        )
-    if (empty := np.flatnonzero(np.diff(first) == 0)).size:
-        found.append(f"{empty.size:,} files hold no record, the first of them {shards.path(int(empty[0]))}")
-    return found
 
 
 def _holds(column: Any) -> str:
@@ -149,13 +135,16 @@ def _show_bytes(value: bytes) -> str:
 
 def _show(facts: Mapping[str, Any]) -> None:
     shards = facts["shards"]
+    files = f" in {shards['count']:,} files" if shards["count"] else ""
     out.print(
-        f"[bold]{facts['format']}[/]: {facts['samples']:,} samples, {size_text(facts['bytes'])} in "
-        f"{shards['count']:,} files; {size_text(facts['bytes_per_sample'])} a sample",
+        f"[bold]{facts['format']}[/]: {facts['samples']:,} samples, {size_text(facts['bytes'])}{files}; "
+        f"{size_text(facts['bytes_per_sample'])} a sample",
         soft_wrap=True,
     )
-    sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
-    out.print(f"files: {sizes}\ndigest: {facts['digest']}\n", soft_wrap=True)
+    if shards["count"]:
+        sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
+        out.print(f"files: {sizes}", soft_wrap=True)
+    out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
     columns = table("column", "dtype", "shape", "holds", title="Columns")
     for name, column in facts["columns"].items():
         shape = ", ".join("?" if axis is None else str(axis) for axis in column["shape"])

@@ -12,6 +12,7 @@ from penstock.cli.console import progress
 from penstock.dataset import Dataset, read
 from penstock.errors import PlanError
 from penstock.format import image_folder
+from penstock.format.protocol import is_forward_only
 from penstock.loader import Loader
 from penstock.transform import image
 
@@ -39,6 +40,15 @@ def open_dataset(paths: list[str]) -> Dataset:
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
     """The first rows as they are stored: NumPy arrays, or Arrow arrays for bytes, text and ragged columns."""
     plan = dataset.batch(min(rows, len(dataset)))
+    with Loader(plan, rank=0, world_size=1) as loader:
+        return loader.batch_at(epoch=0, step=0)
+
+
+def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
+    """Some rows from all over the dataset, always the same; the first ones where it comes in one order only."""
+    if is_forward_only(dataset.source):
+        return first_rows(dataset, rows)
+    plan = dataset.shuffle(seed=0, mode="global").batch(rows, lanes=1)
     with Loader(plan, rank=0, world_size=1) as loader:
         return loader.batch_at(epoch=0, step=0)
 

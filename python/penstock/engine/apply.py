@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
+from penstock.batch.pick import pick
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.engine.entry_points import entry_points_of
 from penstock.engine.parse import NamedRows, Parse
@@ -23,7 +24,7 @@ from penstock.errors import DataError, PlanError
 from penstock.format.entry_points import Growing
 from penstock.format.protocol import AnySource, BlockSource, ReadRanges
 from penstock.order.epoch import TRANSFORM_KEY
-from penstock.spec import Columns, EntryPoints, Ids
+from penstock.spec import Columns, EntryPoints, Field, Ids
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
@@ -44,12 +45,17 @@ class FirstPicture:
 
     def _columns(self) -> Columns:
         if isinstance(self._source, BlockSource):
-            return load_block(self._source, 0, 1)
+            first = np.zeros(1, dtype=np.int64)
+            return pick([load_block(self._source, 0, 1)], first, first, self._source.spec, _new_array)
         item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
         if not self._source.random_access:
             read = partial(self._read, self._source.manifest.stored)
             item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
         return Parse(self._source, Slots(), 1)(item).columns
+
+
+def _new_array(_: str, field: Field, rows: int) -> Any:
+    return Slots().array(field, rows)
 
 
 class ColumnKernel:

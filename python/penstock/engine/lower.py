@@ -20,7 +20,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, ReadRanges, Source
+from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -93,11 +93,20 @@ def order_of(source: AnySource, nodes: tuple[Node, ...]) -> Order:
     )
 
 
+def check_shuffle(source: AnySource) -> None:
+    """PlanError for a source that comes in one order only."""
+    if is_forward_only(source):
+        raise PlanError(
+            "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
+            "rows, or shuffle where they are made"
+        )
+
+
 def _block_rows(source: AnySource) -> int:
     if isinstance(source, BlockSource) and source.block_rows is not None:
         return source.block_rows
-    manifest, alone = source.manifest, isinstance(source, Source) and source.random_access
-    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards), random_access=alone)
+    manifest = source.manifest
+    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards))
 
 
 def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
@@ -116,10 +125,11 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
     record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
     row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
     alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
     return Lowered(
         order=order,
         stages=tuple(maker.stages),
-        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes))),
+        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, together, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,
         pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),
@@ -165,7 +175,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
     if isinstance(maker.source, BlockSource):
-        load = LoadBlocks(maker.source, blocks)
+        load = LoadBlocks(maker.source, blocks, where.cpus)
         maker.add("read", "io", lambda work: load(cursor(work)))
         maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
         return
@@ -179,7 +189,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         maker.record_slots,
     )
     reading: ReadRecords | ReadBlocks
-    if order.block_rows == 1:
+    if order.block_rows == 1 or maker.source.manifest.scattered:
         reading = ReadRecords(places, read, slots)
         maker.add("read", "io", lambda work: reading(cursor(work)), threads=2)
     else:

@@ -39,17 +39,15 @@ class Cursor:
 
 
 class Places:
-    """Where records lie: arrays by sample id (see `format.manifest.Manifest`)."""
+    """Where records lie, by sample id (see `format.manifest.Manifest.extents`)."""
 
     def __init__(self, manifest: Any) -> None:
         self._manifest = manifest
 
     def of(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
         """Shard, offset and length (int64) of each record."""
-        shard = self._manifest.shard_of(samples)
-        if self._manifest.offset is None:
-            return shard, np.zeros(len(samples), dtype=np.int64), self._manifest.shards.sizes[samples]
-        return shard, self._manifest.offset[samples], self._manifest.length[samples]
+        shard, offset, length = self._manifest.extents(samples)
+        return shard, offset, length
 
     def ranges(self, first: Ids, end: Ids) -> tuple[Ids, Ids, Ids, Ids]:
         """Byte ranges of runs of records [first[i], end[i]): the run's number i, shard, offset, length; one range a shard."""

@@ -14,8 +14,9 @@ from penstock.engine.read import OpenBlocks
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Picked
 from penstock.errors import DataError, RowError
-from penstock.format.protocol import BlockSource
-from penstock.spec import Columns, Field, Ids
+from penstock.format.protocol import BlockSource, is_forward_only
+from penstock.rows import Rows, pack_rows
+from penstock.spec import Field, Ids
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
@@ -24,9 +25,9 @@ _TOGETHER = 8
 class LoadBlocks:
     """Loads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
 
-    def __init__(self, source: BlockSource, blocks: OpenBlocks) -> None:
-        self._source, self._blocks = source, blocks
-        self._pieces: dict[int, Columns] = {}
+    def __init__(self, source: BlockSource, blocks: OpenBlocks, threads: int) -> None:
+        self._source, self._blocks, self._threads = source, blocks, threads
+        self._pieces: dict[int, Rows] = {}
         self._epoch = -1
 
     def __call__(self, item: Item) -> Item:
@@ -43,13 +44,16 @@ class LoadBlocks:
 
     def _load(self, first: Ids, end: Ids) -> None:
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
-        if len(spans) < 2:
-            tables = [load_block(self._source, *span) for span in spans]
+        if len(spans) < 2 or is_forward_only(self._source):
+            tables = [self._load_one(*span) for span in spans]
         else:
             with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
-                tables = list(threads.map(lambda span: load_block(self._source, *span), spans))
+                tables = list(threads.map(lambda span: self._load_one(*span), spans))
         for (start, _), table in zip(spans, tables, strict=True):
             self._pieces[start] = table
+
+    def _load_one(self, first: int, rows: int) -> Rows:
+        return load_block(self._source, first, rows, threads=self._threads)
 
 
 class PickRows:
@@ -71,10 +75,14 @@ class PickRows:
         return self._slots.array(field, rows)
 
 
-def load_block(source: BlockSource, first: int, rows: int) -> Columns:
+def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1) -> Rows:
     """Rows [first, first + rows) of a source; DataError, with their place, for rows that are not as its spec says."""
     with _named(source, first):
         columns = source.load(first, rows)
+    if isinstance(columns, Rows):
+        if len(columns) != rows:
+            raise DataError(f"{source.manifest.place(first)}: {len(columns)} rows came where {rows} belong")
+        return columns
     for name, field in source.spec.items():
         column: Any = columns[name]
         if len(column) != rows or (field.is_fixed and column.dtype != field.numpy_dtype):
@@ -83,7 +91,7 @@ def load_block(source: BlockSource, first: int, rows: int) -> Columns:
                 f"{source.manifest.place(first)}: column {name!r} came as {len(column)} rows of {kind} where {rows} of {field} "
                 f"belong; the source and its spec disagree"
             )
-    return columns
+    return pack_rows(columns, source.spec, rows, threads=threads)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,7 +33,9 @@ class Slots:
         self._keep_bytes = keep_bytes
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._free_bytes = 0
-        self._lock = threading.RLock()  # a collection of garbage inside `take` may give memory back in the same thread
+        self._lent: set[_Lent] = set()
+        self._ended: deque[_Lent] = deque()
+        self._lock = threading.Lock()
         self.made_bytes = 0
         _all.add(self)
 
@@ -43,6 +45,7 @@ class Slots:
             return np.empty(size, dtype=np.uint8)
         room = _size_class(size)
         with self._lock:
+            self._take_back()
             free = self._free[room]
             found = free.pop() if free else None
             if found is None:
@@ -50,23 +53,29 @@ class Slots:
             else:
                 self._free_bytes -= room
         memory = self._new_memory(room) if found is None else found
-        return np.asarray(_Lease(self, memory, room))[:size]
+        lease = _Lease(memory)
+        # The end of a lease is noted by native code alone: Python code there would swallow a Ctrl-C that reaches it.
+        self._lent.add(_Lent(lease, self._ended.append, memory, room))
+        return np.asarray(lease)[:size]
 
     def array(self, field: Field, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
         """An uninitialised array of shape (rows, *field.shape)."""
         shape = (rows, *(axis or 0 for axis in field.shape))
         return self.take(rows * field.row_bytes).view(field.numpy_dtype).reshape(shape)
 
-    def give_back(self, memory: Any, room: int) -> None:
-        """Takes memory back; called when its lease ends."""
-        with self._lock:
-            if self._free_bytes + room <= self._keep_bytes:
-                self._free[room].append(memory)
-                self._free_bytes += room
+    def _take_back(self) -> None:
+        """Puts memory whose lease has ended among what is free."""
+        while self._ended:
+            lent = self._ended.popleft()
+            self._lent.discard(lent)
+            if self._free_bytes + lent.room <= self._keep_bytes:
+                self._free[lent.room].append(lent.memory)
+                self._free_bytes += lent.room
 
     def drop(self) -> None:
         """Lets go of all free memory."""
         with self._lock:
+            self._take_back()
             self._free.clear()
             self._free_bytes = 0
 
@@ -74,10 +83,13 @@ class Slots:
         """Lets go of all free memory, and of what comes back from now on."""
         self._keep_bytes = 0
         self.drop()
+        with self._lock:
+            for lent in self._lent:
+                lent.memory = None
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may have held the lock, and will never release it here."""
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
 
 def _size_class(size: int) -> int:
@@ -89,12 +101,26 @@ def _size_class(size: int) -> int:
 class _Lease:
     """Memory on loan: NumPy keeps this object alive for as long as any view of the array lives."""
 
-    def __init__(self, slots: Slots, memory: Any, room: int) -> None:
-        self._slots, self._memory, self._room = slots, memory, room
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
         self.__array_interface__ = np.asarray(memory).__array_interface__
 
-    def __del__(self) -> None:
-        self._slots.give_back(self._memory, self._room)
+
+class _Lent(weakref.ref[_Lease]):
+    """A lease as the ring knows it: it does not keep it alive, and `ended` is called with this when it dies."""
+
+    __slots__ = ("memory", "room")
+
+    def __new__(cls, lease: _Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> Self:
+        made = super().__new__(cls, lease, ended)
+        made.memory, made.room = memory, room
+        return made
+
+    def __init__(self, lease: _Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> None:
+        super().__init__(lease, ended)  # type: ignore[call-arg]  # the stub does not know weakref.ref's own
+
+    memory: Any
+    room: int
 
 
 def _after_fork() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.rows import Rows
 from penstock.spec import Columns, Ids, Spans, Spec
 
 
@@ -13,7 +14,7 @@ from penstock.spec import Columns, Ids, Spans, Spec
 class Picked:
     """Rows to be picked out of tables: row i is row `row[i]` of `pieces[which[i]]` (both int64)."""
 
-    pieces: tuple[Columns, ...]
+    pieces: tuple[Rows, ...]
     which: Ids
     row: Ids
 

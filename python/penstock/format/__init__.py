@@ -7,18 +7,85 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, SourceError
-from penstock.format import image_folder, tfrecord
+from penstock.format import (
+    arrow_ipc,
+    csv,
+    hdf5,
+    huggingface,
+    image_folder,
+    jsonl,
+    litdata,
+    lmdb,
+    manifest_file,
+    mds,
+    media_folder,
+    npy,
+    npz,
+    parquet,
+    recordio,
+    text,
+    tfrecord,
+    tokens,
+    webdataset,
+    zarr,
+)
 from penstock.format.protocol import AnySource, Format, Options, ReadRanges
 from penstock.shards import Shards
 
-FORMATS: tuple[Format, ...] = (image_folder.FORMAT, tfrecord.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    image_folder.FORMAT,
+    media_folder.AUDIO,
+    media_folder.VIDEO,
+    tfrecord.FORMAT,
+    recordio.FORMAT,
+    mds.FORMAT,
+    litdata.FORMAT,
+    webdataset.FORMAT,
+    lmdb.FORMAT,
+    npy.FORMAT,
+    npz.FORMAT,
+    hdf5.FORMAT,
+    zarr.FORMAT,
+    tokens.FORMAT,
+    huggingface.FORMAT,
+    parquet.FORMAT,
+    arrow_ipc.FORMAT,
+    jsonl.FORMAT,
+    csv.FORMAT,
+    text.FORMAT,
+    manifest_file.FORMAT,
+)
 
 _HEAD_BYTES = 512
 
+#: Formats of this process's users, which are asked before the others.
+_registered: list[Format] = []
 
-def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, name: str | None = None) -> AnySource:
-    """Opens files as one dataset; `name` forces the format."""
-    format, chosen = (_by_name(name), shards) if name is not None else _choose(where, shards, read)
+
+def register_format(format: Format) -> None:
+    """Makes `penstock.read` find a format of your own: by name, suffix and content, before the built-in ones.
+
+    docs/own_format.md shows how one is written. Registering another of the same name replaces it. PlanError for the name of a
+    built-in format.
+    """
+    if format.name in [known.name for known in FORMATS]:
+        raise PlanError(f"register_format: {format.name!r} is a built-in format; choose another name")
+    _registered[:] = [format, *(known for known in _registered if known.name != format.name)]
+
+
+def known_formats() -> tuple[Format, ...]:
+    """Your own formats, then the built-in ones."""
+    return (*_registered, *FORMATS)
+
+
+def open_source(
+    where: str, shards: Shards, read: ReadRanges, options: Options, forced: str | Format | None = None
+) -> AnySource:
+    """Opens files as one dataset; `forced` is a format or the name of one."""
+    if forced is None:
+        format, chosen = _choose(where, shards, read)
+    else:
+        format, chosen = (forced if isinstance(forced, Format) else _by_name(forced)), shards
     if unknown := set(options.own) - set(format.options):
         known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
@@ -27,19 +94,20 @@ def open_source(where: str, shards: Shards, read: ReadRanges, options: Options, 
 
 def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shards]:
     """The format of files, and those of them that are of it."""
-    for format in FORMATS:
+    formats = known_formats()
+    for format in formats:
         if format.claims(shards):
             return format, shards
     lowered = pc.utf8_lower(shards.paths)
-    matches = {format.name: _ends_with(lowered, format.suffixes) for format in FORMATS}
-    best = max(FORMATS, key=lambda format: int(matches[format.name].sum()))
+    matches = {format.name: _ends_with(lowered, format.suffixes) for format in formats}
+    best = max(formats, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
         return best, shards.take(np.flatnonzero(matches[best.name]))
     head = read_head(shards, read)
-    for format in FORMATS:
+    for format in formats:
         if format.matches(head):
             return format, shards
-    known = ", ".join(format.name for format in FORMATS)
+    known = ", ".join(format.name for format in formats)
     raise SourceError(
         f"{where}: {shards.path(0)} begins with {head[:8].hex(' ') or 'nothing (it is empty)'}, which no format claims; "
         f"formats: {known}; pass format='…' if you know better"
@@ -58,10 +126,10 @@ def read_head(shards: Shards, read: ReadRanges, shard: int | None = None) -> byt
 
 
 def _by_name(name: str) -> Format:
-    for format in FORMATS:
+    for format in known_formats():
         if format.name == name:
             return format
-    raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in FORMATS)}")
+    raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in known_formats())}")
 
 
 def _ends_with(names: pa.LargeStringArray, suffixes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -1,4 +1,4 @@
-"""The columns of tf.train.Example records: which features there are, what was asked for, and what a batch becomes."""
+"""The columns of tf.train.Example and SequenceExample records: which features there are, and what was asked for."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from penstock.errors import DataError, PlanError
+from penstock.format.native_columns import default_bytes, form_of
 from penstock.format.protocol import Column, Options
-from penstock.spec import Column as Values
-from penstock.spec import Field, Spans
+from penstock.spec import Field
 
 #: What the numbers of an int64 feature can become; those of a float32 feature only the last four.
 _NUMBERS = (
@@ -33,7 +29,8 @@ class Feature:
     """What the first records say of a feature.
 
     kind: "bytes", "float32", "int64", or "nothing" if no record holds a list; mixed: whether some hold another kind;
-    present: records that hold it, of `records`; least, most: values in a record that holds it.
+    present: records that hold it, of `records`; least, most: values in a record that holds it. is_list: whether it is a list of
+    features (of a SequenceExample), so that present, least and most are those of its steps.
     """
 
     name: str
@@ -42,6 +39,7 @@ class Feature:
     present: int
     least: int
     most: int
+    is_list: bool
     records: int
 
 
@@ -53,50 +51,20 @@ class ExampleColumn:
     feature: str
     field: Field
     default: bytes | None
-
-    @property
-    def form(self) -> str:
-        """How native code gives it back: "fixed", "ragged", "spans" or "texts"."""
-        if self.field.dtype in _TEXTS:
-            return "spans" if self.field == Field("bytes") else "texts"
-        return "ragged" if None in self.field.shape else "fixed"
+    is_list: bool = False
 
     def description(self, feature: int) -> tuple[int, str, str, int, str, bytes | None]:
         """The column for `kernels.ExampleParser`."""
+        if self.is_list:
+            form = "nested" if self.field.shape == (None, None) else "steps"
+            step = math.prod(axis for axis in self.field.shape if axis is not None)
+            return feature, form, self.field.dtype, step, f"{self.field}", None
         ragged = None in self.field.shape
         values = math.prod(axis for axis in self.field.shape if axis is not None)
-        if ragged and self.form == "texts":
+        form = form_of(self.field)
+        if ragged and form == "texts":
             values = -1
-        return feature, self.form, self.field.dtype, values, f"{self.field}", self.default
-
-    def finish(self, part: Any, records: Spans) -> Values:
-        """What native code gave for the column, as a column of a batch."""
-        if self.form == "spans":
-            return _finish_spans(part, records, self.default)
-        if self.form == "ragged":
-            return _finish_ragged(part, self.field)
-        data, ends, offsets = part
-        kind = pa.large_string() if self.field.dtype == "string" else pa.large_binary()
-        values = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values) if self.field.shape else values
-
-
-def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
-    which, offset, length = part
-    buffers = records.buffers
-    if default is not None and (absent := which < 0).any():
-        which[absent] = len(buffers)
-        buffers = (*buffers, np.frombuffer(default or b"\0", dtype=np.uint8))
-    return Spans(buffers, which, offset, length)
-
-
-def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
-    data, offsets = part
-    values = pa.array(data.view(field.numpy_dtype))
-    for axis in reversed(field.shape[1:]):
-        values = pa.FixedSizeListArray.from_arrays(values, axis)
-    step = math.prod(axis for axis in field.shape[1:] if axis is not None)
-    return pa.LargeListArray.from_arrays(pa.array(offsets // step if step > 1 else offsets), values)
+        return feature, form, self.field.dtype, values, f"{self.field}", self.default
 
 
 def choose_columns(features: Mapping[str, Feature], options: Options, where: str) -> tuple[ExampleColumn, ...]:
@@ -128,13 +96,36 @@ def _column(name: str, column: Column, features: Mapping[str, Feature]) -> Examp
         feature = _unseen(name, column, features)
     dtype = column.dtype or _inferred_dtype(name, feature)
     _check_dtype(name, dtype, feature)
+    if feature.is_list:
+        return ExampleColumn(name, column.feature, Field(dtype, _steps_shape(name, dtype, column, feature)), None, True)
     shape = _inferred_shape(column, feature) if column.shape is None else tuple(column.shape)
     _check_shape(name, dtype, shape, feature)
     field = Field(dtype, shape)
     if column.default is not None and None in shape:
         raise PlanError(f"columns[{name!r}]: a record that lacks a ragged column has no values; leave the default away")
-    default = None if column.default is None else _default_bytes(name, field, column.default)
+    default = None if column.default is None else default_bytes(name, field, column.default)
     return ExampleColumn(name, column.feature, field, default)
+
+
+def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tuple[int | None, ...]:
+    """The shape of a list of features: (None,) with a value a step, (None, n) with n of them, (None, None) with any number."""
+    if column.default is not None:
+        raise PlanError(f"columns[{name!r}]: a record that lacks a list has no steps; leave the default away")
+    step: tuple[int | None, ...] = () if feature.most == 1 else (feature.most,)
+    if feature.least != feature.most or feature.most == 0:
+        step = (None,)
+    if column.shape is None:
+        return (None, *step) if dtype not in _TEXTS or step == () else (None, None)
+    shape = tuple(column.shape)
+    values = math.prod(axis or 0 for axis in shape[1:])
+    fits = shape == (None, None) or (None not in shape[1:] and values == feature.least == feature.most)
+    if shape[:1] != (None,) or not fits or (dtype in _TEXTS and shape not in ((None,), (None, None))):
+        found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"
+        raise PlanError(
+            f"columns[{name!r}]: shape {shape} does not fit the list {column.feature!r}, whose steps hold {found} values; "
+            "the first axis is None, for the steps; shape=(None, None) takes any number of values a step"
+        )
+    return shape
 
 
 def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Feature:
@@ -155,7 +146,7 @@ def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Featu
         stacklevel=2,
     )
     kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in _TEXTS else "int64"
-    return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, records=records)
+    return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, is_list=False, records=records)
 
 
 def _inferred_dtype(name: str, feature: Feature) -> str:
@@ -198,25 +189,3 @@ def _check_shape(name: str, dtype: str, shape: tuple[int | None, ...], feature: 
             f"columns[{name!r}]: shape {shape} takes {values} values, the first records hold {found} in {feature.name!r}; "
             "give the right shape; shape=(None,) takes any number of values"
         )
-
-
-def _default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
-    """A row of defaults (numbers) or one value (bytes) as native code stores it."""
-    if field.dtype in _TEXTS:
-        if not isinstance(default, bytes | str):
-            raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
-        return default.encode() if isinstance(default, str) else default
-    bits = field.dtype == "bfloat16"
-    dtype = np.dtype(np.float32) if bits else field.numpy_dtype
-    try:
-        value = np.array(default).astype(dtype)
-        fits = dtype.kind == "f" or bool(value == default)
-    except (ValueError, OverflowError, TypeError):
-        fits = False
-    if not fits or isinstance(default, bytes | str):
-        raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
-    row = np.full([axis or 0 for axis in field.shape], value)
-    if bits:
-        words = row.view(np.uint32)
-        row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
-    return row.tobytes()

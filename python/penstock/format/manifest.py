@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.shards import Shards
@@ -23,7 +24,8 @@ class Manifest:
     first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
     every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
-    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity.
+    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
+    their shard, so that each is read by its own range.
     """
 
     format: str
@@ -32,6 +34,7 @@ class Manifest:
     offset: Ids | None = None
     length: Ids | None = None
     unpacked: Shards | None = None
+    scattered: bool = False
 
     @property
     def samples(self) -> int:
@@ -61,6 +64,13 @@ class Manifest:
             return samples
         return np.searchsorted(self.first_sample, samples, side="right") - 1
 
+    def extents(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
+        """Shard, offset and length (int64) of each record that has bytes of its own."""
+        shard = self.shard_of(samples)
+        if self.offset is None or self.length is None:
+            return shard, np.zeros(len(samples), dtype=np.int64), self.shards.sizes[samples]
+        return shard, self.offset[samples], self.length[samples]
+
     def place(self, sample: int) -> str:
         """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""
         if len(self.shards) == 0:
@@ -86,3 +96,57 @@ class Manifest:
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
         return state.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class StatedManifest(Manifest):
+    """The manifest of data that lies in no files: what gives it says its digest and size."""
+
+    stated_digest: str = ""
+    stated_bytes: int = 0
+
+    @classmethod
+    def of(cls, format: str, samples: int, digest: str, size_bytes: int) -> StatedManifest:
+        """A manifest without shards."""
+        none = np.empty(0, dtype=np.int64)
+        shards = Shards(pa.array([], pa.large_string()), none, none)
+        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes)
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        return self.stated_digest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all samples together, as far as they are known."""
+        return self.stated_bytes
+
+
+def digest_of(identity: str) -> str:
+    """32 hex digits of a text that names data."""
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class TableManifest(Manifest):
+    """A manifest of rows in columns.
+
+    held_bytes: bytes of all rows in memory, in the columns that were chosen, as far as it is known beforehand. choice: what
+    besides the files decides which rows there are (a filter, a split), a part of the data's identity.
+    """
+
+    held_bytes: int = 0
+    choice: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all rows in memory."""
+        return self.held_bytes
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data: the files, and the choice among their rows."""
+        if not self.choice:
+            return super().digest
+        return hashlib.blake2b(f"{super().digest} {self.choice}".encode(), digest_size=16).hexdigest()

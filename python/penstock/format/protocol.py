@@ -8,11 +8,15 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.format.manifest import Manifest
 from penstock.limits import DEFAULT_LIMITS, Limits
+from penstock.rows import Rows
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
+
+#: Finds single files by path or URL, wherever they lie: their listing, in the order given, and how to read them.
+Locate = Callable[[Sequence[str]], tuple[Shards, "ReadRanges"]]
 
 #: Reports work done so far: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
@@ -47,7 +51,8 @@ class Options:
     """What the user asked of `ps.read`, handed to the format as it is.
 
     columns: new name -> feature or `Column`; None takes every feature under its own name. own: the format's own options
-    (see `Format.options`), as the user wrote them.
+    (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples lie
+    elsewhere; such a source has `read_ranges` of its own.
     """
 
     columns: Mapping[str, str | Column] | Sequence[str] | None = None
@@ -55,13 +60,14 @@ class Options:
     limits: Limits = field(default=DEFAULT_LIMITS)
     progress: Progress | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
+    locate: Locate | None = None
 
 
 @runtime_checkable
 class Source(Protocol):
     """An opened dataset: its manifest, the columns that it offers, and how records become columns.
 
-    `random_access` says that single records cost no more than neighbouring ones (memory), so that a block is one record.
+    `random_access` says that samples lie in memory, or are mapped into it: there is nothing to read before `parse`.
     """
 
     @property
@@ -74,7 +80,7 @@ class Source(Protocol):
 
     @property
     def random_access(self) -> bool:
-        """Whether single records cost no more than neighbouring ones."""
+        """Whether samples lie in memory, so that nothing is read before `parse`."""
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Columns of the records (one span a row, frame included), one a field of `spec`.
@@ -103,15 +109,29 @@ class BlockSource(Protocol):
     def block_rows(self) -> int | None:
         """How many neighbouring rows are worth loading together."""
 
-    def load(self, first: int, rows: int) -> Columns:
-        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`.
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`, or all of them as `Rows`.
 
         Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
         data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
         """
 
 
+@runtime_checkable
+class Paced(Protocol):
+    """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""
+
+    @property
+    def rows_together(self) -> int:
+        """How many rows are worth asking for at once."""
+
+
 AnySource: TypeAlias = Source | BlockSource
+
+
+def is_forward_only(source: AnySource) -> bool:
+    """Whether a source of blocks says that it loads them in ascending order only, so that nothing can be shuffled."""
+    return bool(getattr(source, "forward_only", False))
 
 
 def always_false(_: Any) -> bool:

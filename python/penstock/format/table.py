@@ -8,7 +8,9 @@ int64 in the unit of their type; decimals are float64; dictionaries are taken as
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import DataError, PlanError, RowError
+from penstock.errors import DataError, PenstockError, PlanError, RowError
 from penstock.format.protocol import Column, Options
+from penstock.limits import Limits
 from penstock.spec import Columns, Field, field_of_type, is_bytes, is_text
 
 
@@ -43,6 +46,11 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
     Raises PlanError for names that are not there and for types that no batch can hold; without `columns`, such types are
     an error as well, since leaving them out silently would lose data.
     """
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{where}: several columns are named {twice[0]!r}; write the file again with names of their own"
+        )
     offered = {".".join(path): (path, kind) for path, kind in _leaves(schema)}
     asked = options.columns
     if asked is None:
@@ -194,3 +202,55 @@ def _large_list(kind: pa.DataType) -> pa.DataType:
     if is_text(kind):
         return pa.large_string()
     return pa.large_binary() if is_bytes(kind) else kind
+
+
+#: Tables up to this size need no proof that they are not made to fill the memory.
+_UNSUSPICIOUS_BYTES = 1 << 30
+
+
+def check_unpacked(unpacked_bytes: int, packed_bytes: int, limits: Limits, place: str) -> None:
+    """DataError for packed tables that would fill the memory out of all proportion to their size."""
+    allowed = max(_UNSUSPICIOUS_BYTES, min(limits.unpacked_bytes, limits.ratio * packed_bytes))
+    if unpacked_bytes > allowed:
+        raise DataError(
+            f"{place}: {packed_bytes:,} bytes would become {unpacked_bytes:,} in memory, where {allowed:,} are allowed; "
+            "if that is meant, raise limits=penstock.Limits(unpacked_bytes=…, ratio=…)"
+        )
+
+
+@contextmanager
+def arrow_errors(place: str, do: str = "write the file again, or leave it out") -> Iterator[None]:
+    """What Arrow's readers say of damaged files, as a DataError with its place."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, OverflowError, UnicodeError) as error:
+        if isinstance(error, PenstockError):
+            raise
+        found = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{place}: {found}; {do}") from None
+
+
+def check_same_columns(
+    schema: pa.Schema, first: pa.Schema, chosen: tuple[TableColumn, ...], path: str, first_path: str
+) -> None:
+    """DataError for a file whose chosen columns are not those of the first file."""
+    if schema.equals(first):
+        return
+    here, there = dict(named_leaves(schema)), dict(named_leaves(first))
+    for column in chosen:
+        if column.feature not in here:
+            raise DataError(
+                f"{path}: no column {column.feature!r}, which {first_path} has; there are {', '.join(here) or 'none'}; "
+                "read files of different columns apart"
+            )
+        if here[column.feature] != there[column.feature]:
+            raise DataError(
+                f"{path}: column {column.feature!r} is {here[column.feature]}, and {there[column.feature]} in {first_path}; "
+                "read files of different types apart"
+            )
+
+
+def named_leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    """The dotted name and the type of every column that is no struct; of a dictionary its values' type."""
+    for path, kind in _leaves(schema):
+        yield ".".join(path), kind.value_type if pa.types.is_dictionary(kind) else kind

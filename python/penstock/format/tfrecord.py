@@ -1,13 +1,13 @@
-"""TFRecord files of tf.train.Example (tensorflow/core/example): plain, GZIP or ZLIB.
+"""TFRecord files of tf.train.Example and SequenceExample (tensorflow/core/example): plain, GZIP or ZLIB.
 
 Frames: tensorflow/core/lib/io/record_writer.h. Missing and ragged features follow tf.io.parse_example: a record without the
-feature takes the default, is empty where the column is ragged, and is an error otherwise.
+feature takes the default, is empty where the column is ragged, and is an error otherwise. A SequenceExample's context is like an
+Example; its lists of features are ragged columns, one step after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,11 @@ from penstock import kernels
 from penstock.errors import DataError, RowError, SourceError
 from penstock.format.example import ExampleColumn, Feature, choose_columns
 from penstock.format.manifest import Manifest
+from penstock.format.native_columns import parse_records, read_first_records
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
 from penstock.shards import Shards
-from penstock.spec import Bytes, Columns, Ids, Spans, Spec
-
-#: Records that are looked at to learn the features, and how many bytes of them at most.
-INFER_RECORDS = 100
-INFER_BYTES = 64 << 20
+from penstock.spec import Columns, Ids, Spans, Spec
 
 
 def _index_files(
@@ -33,6 +30,9 @@ def _index_files(
     )
     return np.zeros_like(counts), counts, length
 
+
+#: Before the name of a list of features where a feature of the context has the same one.
+_LISTS = "feature_lists/"
 
 _FRAMING = Framing(kind="tfrecord", version=1, index=_index_files, packing=kernels.recognise_tfrecord_packing)
 
@@ -56,25 +56,7 @@ class TFRecordSource:
 
         Raises RowError for the first row that is damaged or does not have the columns' features.
         """
-        arrays: dict[str, Any] = {
-            column.name: allocate(column.name, column.field, len(records))
-            for column in self.columns
-            if column.form == "fixed"
-        }
-        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
-        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
-        return {
-            column.name: arrays[column.name] if column.name in arrays else column.finish(part, records)
-            for column, part in zip(self.columns, filled, strict=True)
-        }
-
-
-def _bytes_of(array: Any) -> Bytes:
-    """The bytes of a contiguous array, without a copy."""
-    if not array.flags.c_contiguous:
-        raise ValueError("allocate must give contiguous arrays")
-    flat: Bytes = array.reshape(-1).view(np.uint8)
-    return flat
+        return parse_records(self.parser, self.columns, records, allocate, threads)
 
 
 def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecordSource:
@@ -88,11 +70,17 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
     manifest = Manifest("tfrecord", shards, index.first_sample, index.offset, index.length, index.unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{shards.path(0)}: no records in {len(shards):,} file(s); write some, or point to others")
-    columns = choose_columns(_features(manifest, read, options), options, shards.path(0))
-    names = list(dict.fromkeys(column.feature for column in columns))
+    features = _features(manifest, read, options)
+    columns = choose_columns(features, options, shards.path(0))
+    plain, lists = (
+        list(dict.fromkeys(column.feature for column in columns if column.is_list == is_list))
+        for is_list in (False, True)
+    )
+    numbers = {name: number for number, name in enumerate([*plain, *lists])}
     parser = kernels.ExampleParser(
-        names,
-        [column.description(names.index(column.feature)) for column in columns],
+        plain,
+        [features[name].name for name in lists],
+        [column.description(numbers[column.feature]) for column in columns],
         verify=options.verify,
         values_limit=options.limits.values,
     )
@@ -101,23 +89,18 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
 
 def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[str, Feature]:
     """The features of the first records of the first shard that has any, by name in sorted order."""
-    first = 0
-    shard = int(manifest.shard_of(np.array([first], dtype=np.int64))[0])
-    last = min(int(manifest.first_sample[shard + 1]), first + INFER_RECORDS)
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    ends = manifest.offset[first:last] + manifest.length[first:last]
-    records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
-    numbers = np.zeros(records, dtype=np.int64)
-    buffer = np.empty(int(ends[records - 1]), dtype=np.uint8)
-    start, size = np.array([0], dtype=np.int64), np.array([buffer.size], dtype=np.int64)
-    read(manifest.stored, np.array([shard], dtype=np.int64), start, size, buffer, start)
-    offset, length = manifest.offset[:records], manifest.length[:records]
+    records = read_first_records(manifest, read)
     try:
-        found = kernels.infer_examples([buffer], numbers, offset, length, options.verify)
+        found = kernels.infer_examples(
+            list(records.buffers), records.which, records.offset, records.length, options.verify
+        )
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    return {row[0]: Feature(*row, records=records) for row in found}
+    features: dict[str, Feature] = {}
+    for row in found:
+        shown = f"{_LISTS}{row[0]}" if row[0] in features else row[0]
+        features[shown] = Feature(*row, records=len(records))
+    return features
 
 
 FORMAT = Format(

@@ -9,12 +9,14 @@ BLOCK_BYTES = 1 << 20
 WINDOW_BLOCKS = 2
 
 
-def default_block_rows(samples: int, size_bytes: int, shards: int, *, random_access: bool) -> int:
-    """Samples that make a block: about 1 MiB, but never more than a shard holds; 1 where reading single samples is free.
+def default_block_rows(samples: int, size_bytes: int, shards: int) -> int:
+    """Samples that make a block: about 1 MiB, but never more than a shard holds; 1 for what has no shards (memory).
 
-    default_block_rows(10_000, 10_000 * 100_000, 10, random_access=False) == 10
+    Whether files are mapped or read by ranges makes no difference.
+
+    default_block_rows(10_000, 10_000 * 100_000, 10) == 10
     """
-    if random_access or samples == 0 or shards == 0:
+    if samples == 0 or shards == 0:
         return 1
     record_bytes = max(1, size_bytes // samples)
     return max(1, min(BLOCK_BYTES // record_bytes, samples // shards))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from penstock.errors import SourceError
+from penstock.errors import PlanError, SourceError
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.local import LocalStorage
+from penstock.storage.remote import RemoteStorage
 
 
+@runtime_checkable
 class Storage(Protocol):
     """Lists files and reads byte ranges of them."""
 
@@ -21,7 +23,23 @@ class Storage(Protocol):
         """See `format.protocol.ReadRanges`."""
 
 
-STORAGES: dict[str, Callable[[], Storage]] = {"": LocalStorage, "file": LocalStorage}
+def _remote(url: str) -> tuple[Storage, str]:
+    from penstock.storage.object_store import ObjectStore
+
+    store, path = ObjectStore.open(url)
+    return RemoteStorage(store), path
+
+
+def _local(url: str) -> tuple[Storage, str]:
+    return LocalStorage(), url.removeprefix("file://")
+
+
+#: By a URL's scheme: opens the storage; gives it and the path within it.
+STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
+    "": _local,
+    "file": _local,
+    **dict.fromkeys(("s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "http", "https"), _remote),
+}
 
 
 def open_storage(url: str) -> tuple[Storage, str]:
@@ -29,10 +47,36 @@ def open_storage(url: str) -> tuple[Storage, str]:
 
     open_storage("data/train") == (LocalStorage(), "data/train"); SourceError for a scheme that no storage serves.
     """
-    scheme, mark, rest = url.partition("://")
+    scheme, mark, _ = url.partition("://")
     if not mark:
-        scheme, rest = "", url
+        scheme = ""
     if scheme not in STORAGES:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
         raise SourceError(f"{url}: no storage serves {scheme}://; what can be read: {known}")
-    return STORAGES[scheme](), rest
+    return STORAGES[scheme](url)
+
+
+def adopt_storage(given: Any) -> Storage:
+    """The storage for what a user passes as `storage=`: one of ours, an obstore store, a pyarrow or an fsspec file system.
+
+    PlanError for anything else.
+    """
+    module = type(given).__module__.partition(".")[0]
+    if module == "obstore":
+        from penstock.storage.object_store import ObjectStore
+
+        return RemoteStorage(ObjectStore(given, ""))
+    if module == "pyarrow":
+        from penstock.storage.arrow_fs import ArrowStore
+
+        return RemoteStorage(ArrowStore(given))
+    if hasattr(given, "cat_file") and hasattr(given, "find"):
+        from penstock.storage.fsspec import FsspecStore
+
+        return RemoteStorage(FsspecStore(given))
+    if not isinstance(given, Storage):
+        raise PlanError(
+            f"storage={type(given).__name__}: pass an obstore store, a pyarrow.fs or fsspec file system, or an object with "
+            f"list(where) and read(…) (penstock.storage.Storage)"
+        )
+    return given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,14 +13,13 @@ from penstock import kernels
 from penstock.errors import DataError, SourceError
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
+from penstock.storage.glob import WILDCARD, regex_of_glob
 
 #: Threads that wait for files; reading from the page cache needs few, a disk's queue wants some.
 IO_THREADS = 8
 
 #: Paths as the buffers of an Arrow array (offsets, names), sizes, modification times.
 _Found = tuple[Ids, Bytes, Ids, Ids]
-
-_WILDCARD = re.compile(r"[*?\[]")
 
 
 class LocalStorage:
@@ -30,7 +28,7 @@ class LocalStorage:
     def list(self, where: str) -> Shards:
         """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file; hidden files are left out."""
         path = os.path.abspath(os.path.expanduser(where))
-        if _WILDCARD.search(where) and not os.path.exists(path):
+        if WILDCARD.search(where) and not os.path.exists(path):
             return _list_glob(where, path)
         if not os.path.exists(path):
             raise SourceError(f"{where}: no such file or folder; the path was looked up as {path}")
@@ -66,30 +64,15 @@ def _looked_up(look: Callable[[], _Found]) -> _Found:
 
 
 def _list_glob(where: str, path: str) -> Shards:
-    root = path[: _WILDCARD.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    root = path[: WILDCARD.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
     if not os.path.isdir(root or "/"):
         raise SourceError(f"{where}: nothing matches; there is no folder {root}")
     listed = _listing(_walk(root or "/"), root=root + "/")
-    mask = pc.match_substring_regex(listed.paths, _regex_of_glob(path))
+    mask = pc.match_substring_regex(listed.paths, regex_of_glob(path))
     found = listed.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
     if len(found) == 0:
         raise SourceError(f"{where}: nothing matches among the {len(listed):,} files below {root}")
     return found
-
-
-def _regex_of_glob(pattern: str) -> str:
-    """`a/**/*.jpg` as a regular expression: `**/` is any number of folders, `*` and `?` stay within a name."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
-    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "^" + "".join(_regex_of_part(part, known) for part in parts) + "$"
-
-
-def _regex_of_part(part: str, known: dict[str, str]) -> str:
-    if part in known:
-        return known[part]
-    if part.startswith("[") and part.endswith("]"):
-        return "[" + part[1:-1].replace("!", "^", 1) + "]" if part.startswith("[!") else part
-    return re.escape(part)
 
 
 def _listing(found: _Found, root: str) -> Shards:

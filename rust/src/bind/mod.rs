@@ -5,15 +5,23 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod columns;
 mod entry_points;
+mod fields;
 mod files;
 mod gather;
 mod image;
+mod json;
+mod lines;
+mod lmdb;
 mod order;
-mod pick;
 mod progress;
+mod recordio;
+mod rows;
+mod tar;
 mod tfrecord;
 mod trouble;
+mod windows;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.
 pub type Ids<'py> = PyReadonlyArray1<'py, i64>;
@@ -49,11 +57,18 @@ pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     entry_points::register(module)?;
+    fields::register(module)?;
     files::register(module)?;
     gather::register(module)?;
     image::register(module)?;
+    lmdb::register(module)?;
+    json::register(module)?;
+    lines::register(module)?;
     order::register(module)?;
-    pick::register(module)?;
     progress::register(module)?;
-    tfrecord::register(module)
+    recordio::register(module)?;
+    tar::register(module)?;
+    rows::register(module)?;
+    tfrecord::register(module)?;
+    windows::register(module)
 }

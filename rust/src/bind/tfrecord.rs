@@ -1,17 +1,21 @@
 //! Bindings of `framing` and `example`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::columns::{check_outs, filled_columns, out_slices};
 use super::progress::WorkProgress;
 use super::trouble::{file_error, row_error};
 use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
+use crate::columns::Records;
 use crate::example::element::Dtype;
-use crate::example::{Column, Filled, Parser, Records, Target, infer};
-use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, unpack_files};
+use crate::example::infer::Summary;
+use crate::example::{Column, Parser, Target, infer};
+use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, recognise_magic, unpack_files};
 use crate::framing::{FileTrouble, tfrecord};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -23,21 +27,31 @@ fn is_tfrecord(head: &[u8]) -> bool {
     plain || recognise(head) == Packing::Gzip
 }
 
-/// How each file is packed: 0 not at all, 1 gzip, 2 zlib.
+/// How each TFRecord file is packed: 0 not at all, 1 gzip, 2 zlib, 3 Zstandard, 4 bzip2, 5 xz, 6 LZ4.
 #[pyfunction]
 fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
-    let packing = py
-        .detach(|| recognise_files(&paths, threads))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
-    let numbers = packing.into_iter().map(|packing| match packing {
-        Packing::Plain => 0,
-        Packing::Gzip => 1,
-        Packing::Zlib => 2,
-    });
-    Ok(PyArray1::from_iter(py, numbers))
+    packing_of(py, &paths, recognise, threads)
 }
 
-/// Unpacks files (packing as above) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
+/// The same for files of any other format, which tells all but zlib.
+#[pyfunction]
+fn recognise_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
+    packing_of(py, &paths, recognise_magic, threads)
+}
+
+fn packing_of<'py>(
+    py: Python<'py>,
+    paths: &[String],
+    recognise: fn(&[u8]) -> Packing,
+    threads: usize,
+) -> PyResult<Array<'py, i64>> {
+    let packing = py
+        .detach(|| recognise_files(paths, threads, recognise))
+        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| packing as i64)))
+}
+
+/// Unpacks files (packing as above, 1 and 2 only) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
 /// them together.
 #[pyfunction]
 #[pyo3(signature = (paths, packing, targets, scratch, *, unpacked_bytes, ratio, room_bytes, threads, progress))]
@@ -98,10 +112,10 @@ fn index_tfrecords<'py>(
     Ok((index.counts.into_pyarray(py), index.lengths.into_pyarray(py)))
 }
 
-/// Name, kind, mixed kinds, records that have it, fewest values, most values.
-type FeatureRow = (String, &'static str, bool, usize, usize, usize);
+/// Name, kind, mixed kinds, records (or steps) that have it, fewest values, most values, whether it is a list of features.
+type FeatureRow = (String, &'static str, bool, usize, usize, usize, bool);
 
-/// The features of records, sorted by name.
+/// The features of records, then the lists of features of SequenceExamples, sorted by name.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 fn infer_examples(
@@ -117,11 +131,13 @@ fn infer_examples(
     check_spans(which, offset, length)?;
     let records = Records { buffers: &buffers, which, offset, length };
     let features = py.detach(|| infer::infer(records, verify)).map_err(|failure| row_error(py, failure))?;
-    let rows = features.into_iter().map(|(name, summary)| {
-        let least = if summary.present == 0 { 0 } else { summary.least };
-        (name, summary.kind.name(), summary.mixed, summary.present, least, summary.most)
-    });
-    Ok(rows.collect())
+    let rows = |features: BTreeMap<String, Summary>, is_list| {
+        features.into_iter().map(move |(name, summary)| {
+            let least = if summary.present == 0 { 0 } else { summary.least };
+            (name, summary.kind.name(), summary.mixed, summary.present, least, summary.most, is_list)
+        })
+    };
+    Ok(rows(features.plain, false).chain(rows(features.lists, true)).collect())
 }
 
 /// Makes columns of serialised tf.train.Examples; immutable, for any number of threads at once.
@@ -134,11 +150,16 @@ type Description = (usize, String, String, i64, String, Option<Vec<u8>>);
 fn column((feature, form, dtype, values, expected, default): Description, features: usize) -> PyResult<Column> {
     let number = || Dtype::parse(&dtype).ok_or_else(|| misuse(format!("{dtype:?} is no dtype of numbers")));
     let count = usize::try_from(values).ok();
+    let text = dtype == "string" || dtype == "bytes";
     let target = match (form.as_str(), count) {
         ("fixed", Some(values)) => Target::Fixed { dtype: number()?, values },
         ("ragged", Some(step)) if step > 0 => Target::Ragged { dtype: number()?, step },
         ("spans", _) => Target::Spans,
         ("texts", values) => Target::Texts { values, text: dtype == "string" },
+        ("steps", Some(1)) if text => Target::StepTexts { text: dtype == "string" },
+        ("steps", Some(values)) => Target::Steps { dtype: number()?, values },
+        ("nested", _) if text => Target::NestedTexts { text: dtype == "string" },
+        ("nested", _) => Target::Nested { dtype: number()? },
         _ => return Err(misuse(format!("no form {form:?} with {values} values"))),
     };
     if let (Target::Fixed { dtype, values }, Some(default)) = (&target, &default)
@@ -155,11 +176,17 @@ fn column((feature, form, dtype, values, expected, default): Description, featur
 #[pymethods]
 impl ExampleParser {
     #[new]
-    #[pyo3(signature = (features, columns, *, verify, values_limit))]
-    fn new(features: Vec<String>, columns: Vec<Description>, verify: bool, values_limit: usize) -> PyResult<Self> {
-        let columns =
-            columns.into_iter().map(|description| column(description, features.len())).collect::<PyResult<_>>()?;
-        Ok(Self(Parser::new(features, columns, verify, values_limit)))
+    #[pyo3(signature = (features, lists, columns, *, verify, values_limit))]
+    fn new(
+        features: Vec<String>,
+        lists: Vec<String>,
+        columns: Vec<Description>,
+        verify: bool,
+        values_limit: usize,
+    ) -> PyResult<Self> {
+        let known = features.len() + lists.len();
+        let columns = columns.into_iter().map(|description| column(description, known)).collect::<PyResult<_>>()?;
+        Ok(Self(Parser::new(features, lists, columns, verify, values_limit)))
     }
 
     /// Parses records. `outs`: the bytes of each fixed column's array, None for the others. For each column:
@@ -178,51 +205,21 @@ impl ExampleParser {
         let buffers = slices(&buffers)?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         check_spans(which, offset, length)?;
-        let outs = outs.iter_mut().map(|out| match out {
-            Some(out) => out.as_slice_mut(),
-            None => Ok(&mut [][..]),
-        });
-        let outs = outs.collect::<Result<Vec<_>, _>>()?;
-        self.check_outs(which.len(), &outs)?;
+        let outs = out_slices(&mut outs)?;
+        let row_bytes = self.0.columns().iter().map(|column| column.target.form().row_bytes());
+        check_outs(which.len(), row_bytes, &outs)?;
         let records = Records { buffers: &buffers, which, offset, length };
         let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
         let filled =
             py.detach(|| self.0.parse(records, outs, pool.as_deref())).map_err(|failure| row_error(py, failure))?;
-        PyList::new(py, filled.into_iter().map(|filled| to_python(py, filled)).collect::<PyResult<Vec<_>>>()?)
+        filled_columns(py, filled)
     }
-}
-
-impl ExampleParser {
-    fn check_outs(&self, rows: usize, outs: &[&mut [u8]]) -> PyResult<()> {
-        let wanted = self.0.columns().iter().map(|column| match column.target {
-            Target::Fixed { dtype, values } => rows * values * dtype.size(),
-            _ => 0,
-        });
-        if wanted.eq(outs.iter().map(|out| out.len())) {
-            return Ok(());
-        }
-        Err(misuse("outs must have one array a column, of the bytes of all its rows"))
-    }
-}
-
-fn to_python<'py>(py: Python<'py>, filled: Filled) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match filled {
-        Filled::Fixed => py.None().into_bound(py),
-        Filled::Spans { which, offset, length } => {
-            (which.into_pyarray(py), offset.into_pyarray(py), length.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-        Filled::Ragged { values, offsets } => {
-            (values.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-        Filled::Texts { data, ends, offsets } => {
-            (data.into_pyarray(py), ends.into_pyarray(py), offsets.into_pyarray(py)).into_pyobject(py)?.into_any()
-        }
-    })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ExampleParser>()?;
     module.add_function(wrap_pyfunction!(is_tfrecord, module)?)?;
+    module.add_function(wrap_pyfunction!(recognise_packing, module)?)?;
     module.add_function(wrap_pyfunction!(recognise_tfrecord_packing, module)?)?;
     module.add_function(wrap_pyfunction!(unpack_files_once, module)?)?;
     module.add_function(wrap_pyfunction!(index_tfrecords, module)?)?;

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 
-use crate::example::fault::RowFailure;
+use crate::columns::RowFailure;
 use crate::framing::Trouble;
 
 /// The class `name` of penstock.errors; the errors' tree is Python's.

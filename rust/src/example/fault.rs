@@ -61,17 +61,6 @@ pub enum Fault {
     Text,
 }
 
-/// A row that failed, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowFailure {
-    /// The row of the batch.
-    pub row: usize,
-    /// What was found, and what was expected.
-    pub found: String,
-    /// What to do.
-    pub remedy: String,
-}
-
 impl Fault {
     /// The fault in words: (what was found, what to do). `feature` and `expected` describe the column concerned;
     /// `start` is where the record begins in its buffer.

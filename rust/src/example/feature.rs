@@ -5,6 +5,14 @@
 //! Features { map<string, Feature> feature = 1; }      // each entry: key = 1, value = 2
 //! Feature  { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
 //! ```
+//!
+//! A SequenceExample is an Example with a second map beside the first, whose features are lists of them:
+//!
+//! ```text
+//! SequenceExample { Features context = 1; FeatureLists feature_lists = 2; }
+//! FeatureLists    { map<string, FeatureList> feature_list = 1; }
+//! FeatureList     { repeated Feature feature = 1; }
+//! ```
 
 use super::fault::Fault;
 use super::names::{NONE, Names};
@@ -92,18 +100,70 @@ impl Found {
 /// If the bytes are not an Example, as far as its features' names and places tell.
 pub fn find(bytes: &[u8], body: Part, names: &Names, order: &mut Vec<u32>, found: &mut [Found]) -> Result<(), Fault> {
     found.fill(Found::default());
+    find_entries::<FEATURES>(bytes, body, names, order, |name, value| {
+        if let Some(slot) = found.get_mut(name) {
+            *slot = feature(bytes, value)?;
+        }
+        Ok(())
+    })
+}
+
+/// As [`find`], for the lists of features of a SequenceExample; an empty part where the record lacks one.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_lists(
+    bytes: &[u8],
+    body: Part,
+    names: &Names,
+    order: &mut Vec<u32>,
+    found: &mut [Part],
+) -> Result<(), Fault> {
+    found.fill(Part::default());
+    find_entries::<FEATURE_LISTS>(bytes, body, names, order, |name, value| {
+        if let Some(slot) = found.get_mut(name) {
+            *slot = value;
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` with every feature of a `FeatureList`.
+///
+/// # Errors
+/// What `each` returns, or that the bytes are not a list of features.
+#[inline]
+pub fn each_step(bytes: &[u8], list: Part, mut each: impl FnMut(&Found) -> Result<(), Fault>) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(bytes, list);
+    while !cursor.is_done() {
+        let tag = cursor.varint()?;
+        if tag == block_tag(1) {
+            each(&feature(bytes, cursor.block()?)?)?;
+        } else {
+            cursor.skip(tag)?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with the number and the value of every entry whose name is wanted, or with a number that no name has.
+#[inline(always)]
+fn find_entries<const FIELD: u64>(
+    bytes: &[u8],
+    body: Part,
+    names: &Names,
+    order: &mut Vec<u32>,
+    mut each: impl FnMut(usize, Part) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut place = 0;
-    entries(bytes, body, |key, value| {
+    entries::<FIELD>(bytes, body, |key, value| {
         let guess = order.get(place).copied().unwrap_or(NONE);
         let name = names.number(bytes, key, guess);
         if name != guess {
             remember(order, place, name);
         }
         place += 1;
-        if let Some(slot) = found.get_mut(name as usize) {
-            *slot = feature(bytes, value)?;
-        }
-        Ok(())
+        each(name as usize, value)
     })
 }
 
@@ -120,16 +180,25 @@ fn remember(order: &mut Vec<u32>, place: usize, name: u32) {
     }
 }
 
-/// Calls `each` with the key and the value (a `Feature`) of every entry of an Example, in the file's order.
+/// The field of an Example, or a SequenceExample, that maps names to features.
+pub const FEATURES: u64 = 1;
+/// The field of a SequenceExample that maps names to lists of features.
+pub const FEATURE_LISTS: u64 = 2;
+
+/// Calls `each` with the key and the value (a `Feature` or `FeatureList`) of every entry of the map `FIELD`, in the file's order.
 ///
 /// # Errors
 /// What `each` returns, or that the bytes are not an Example.
 #[inline(always)]
-pub fn entries(bytes: &[u8], body: Part, mut each: impl FnMut(Part, Part) -> Result<(), Fault>) -> Result<(), Fault> {
+pub fn entries<const FIELD: u64>(
+    bytes: &[u8],
+    body: Part,
+    mut each: impl FnMut(Part, Part) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut example = Cursor::new(bytes, body);
     while !example.is_done() {
         let tag = example.varint()?;
-        if tag != block_tag(1) {
+        if tag != block_tag(FIELD) {
             example.skip(tag)?;
             continue;
         }

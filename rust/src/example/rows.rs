@@ -1,11 +1,10 @@
 //! A chunk of rows: what one task of the pool does.
 
-use std::ops::Range;
-
-use super::fault::{Fault, RowFailure};
-use super::feature::{Found, Kind, find};
+use super::fault::Fault;
+use super::feature::{Found, Kind, find, find_lists};
 use super::wire::Part;
-use super::{Column, Filled, Parser, Records, Target, values};
+use super::{Column, Parser, Target, steps, values};
+use crate::columns::{Chunk, Gathered, Records, RowFailure};
 use crate::crc32c;
 use crate::framing::tfrecord::{FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES};
 use crate::prefetch::prefetch;
@@ -15,26 +14,6 @@ const ROWS_AHEAD: usize = 4;
 /// Bytes of them that are asked for.
 const BYTES_AHEAD: usize = 512;
 
-/// What a chunk collects for a column that has no output of its own.
-#[derive(Debug, Default)]
-pub struct Gathered {
-    /// `Spans`: which; `Ragged` and `Texts`: values in each row.
-    rows: Vec<i64>,
-    /// `Spans`: offsets. `Texts`: the length of each value.
-    places: Vec<i64>,
-    /// `Spans`: lengths.
-    lengths: Vec<i64>,
-    /// `Ragged` and `Texts`: the values.
-    data: Vec<u8>,
-}
-
-/// Neighbouring rows and their part of each output.
-#[derive(Debug)]
-pub struct Chunk<'a> {
-    rows: Range<usize>,
-    outs: Vec<&'a mut [u8]>,
-}
-
 /// A record that could be walked.
 struct Record<'a> {
     bytes: &'a [u8],
@@ -42,41 +21,34 @@ struct Record<'a> {
     start: usize,
 }
 
-impl<'a> Chunk<'a> {
-    pub fn new(rows: Range<usize>, columns: usize) -> Self {
-        Self { rows, outs: Vec::with_capacity(columns) }
-    }
-
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub fn push(&mut self, out: &'a mut [u8]) {
-        self.outs.push(out);
-    }
-
-    /// Fills this chunk's part of the outputs and gathers the rest.
-    pub fn parse(mut self, parser: &Parser, records: Records<'_>) -> Result<Vec<Gathered>, RowFailure> {
-        let mut gathered: Vec<Gathered> = parser.columns.iter().map(|_| Gathered::default()).collect();
-        let mut found = vec![Found::default(); parser.names.len()];
-        let mut order = Vec::new();
-        for row in self.rows.clone() {
-            if row + ROWS_AHEAD < self.rows.end {
-                ask_for(records, row + ROWS_AHEAD);
-            }
-            let start = records.offset[row] as usize;
-            let tell = |column: Option<usize>, fault: Fault| tell(parser, row, column, fault, start);
-            let (bytes, body) = body(records, row, parser.verify).map_err(|fault| tell(None, fault))?;
-            find(bytes, body, &parser.names, &mut order, &mut found).map_err(|fault| tell(None, fault))?;
-            let record = Record { bytes, which: records.which[row], start: row - self.rows.start };
-            for (number, column) in parser.columns.iter().enumerate() {
-                let (out, gathered) = (&mut *self.outs[number], &mut gathered[number]);
-                store(&record, &found[column.feature], column, parser.values_limit, out, gathered)
-                    .map_err(|fault| tell(Some(number), fault))?;
-            }
+/// Fills a chunk's part of the outputs and gathers the rest.
+pub fn parse(parser: &Parser, records: Records<'_>, mut chunk: Chunk<'_>) -> Result<Vec<Gathered>, RowFailure> {
+    let mut gathered: Vec<Gathered> = parser.columns.iter().map(|_| Gathered::default()).collect();
+    let mut found = vec![Found::default(); parser.plain.len()];
+    let mut lists = vec![Part::default(); parser.lists.len()];
+    let (mut order, mut list_order) = (Vec::new(), Vec::new());
+    for row in chunk.rows.clone() {
+        if row + ROWS_AHEAD < chunk.rows.end {
+            ask_for(records, row + ROWS_AHEAD);
         }
-        Ok(gathered)
+        let start = records.offset[row] as usize;
+        let tell = |column: Option<usize>, fault: Fault| tell(parser, row, column, fault, start);
+        let (bytes, body) = body(records, row, parser.verify).map_err(|fault| tell(None, fault))?;
+        find(bytes, body, &parser.plain, &mut order, &mut found).map_err(|fault| tell(None, fault))?;
+        if !lists.is_empty() {
+            find_lists(bytes, body, &parser.lists, &mut list_order, &mut lists).map_err(|fault| tell(None, fault))?;
+        }
+        let record = Record { bytes, which: records.which[row], start: row - chunk.rows.start };
+        for (number, column) in parser.columns.iter().enumerate() {
+            let (out, gathered) = (&mut *chunk.outs[number], &mut gathered[number]);
+            match column.feature.checked_sub(found.len()) {
+                Some(list) => steps::store(bytes, lists[list], &column.target, parser.values_limit, gathered),
+                None => store(&record, &found[column.feature], column, parser.values_limit, out, gathered),
+            }
+            .map_err(|fault| tell(Some(number), fault))?;
+        }
     }
+    Ok(gathered)
 }
 
 #[cold]
@@ -99,11 +71,9 @@ fn ask_for(records: Records<'_>, row: usize) {
 /// The buffer of a record and the place of its data in it, checked.
 #[inline(always)]
 pub fn body<'a>(records: Records<'a>, row: usize, verify: bool) -> Result<(&'a [u8], Part), Fault> {
-    let which = usize::try_from(records.which[row]).map_err(|_| Fault::Span)?;
-    let start = usize::try_from(records.offset[row]).map_err(|_| Fault::Span)?;
-    let length = usize::try_from(records.length[row]).map_err(|_| Fault::Span)?;
-    let bytes: &[u8] = records.buffers.get(which).ok_or(Fault::Span)?;
-    let frame = start.checked_add(length).and_then(|end| bytes.get(start..end)).ok_or(Fault::Span)?;
+    let (bytes, place) = records.place(row).ok_or(Fault::Span)?;
+    let (start, length) = (place.start, place.len());
+    let frame = &bytes[place];
     let stated = frame.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     if length < FRAME_BYTES || stated != (length - FRAME_BYTES) as u64 {
         return Err(Fault::Frame { stated, indexed: length.saturating_sub(FRAME_BYTES) as u64 });
@@ -162,6 +132,9 @@ fn store(
         }
         Target::Spans => store_span(record, found, column, gathered),
         Target::Texts { values, text } => store_texts(bytes, found, column, (values, text, limit), gathered),
+        Target::Steps { .. } | Target::StepTexts { .. } | Target::Nested { .. } | Target::NestedTexts { .. } => {
+            Err(Fault::Kind { found: found.kind })
+        }
     }
 }
 
@@ -183,9 +156,7 @@ fn store_span(record: &Record<'_>, found: &Found, column: &Column, gathered: &mu
         Kind::None => (-1, 0, column.default.as_ref().ok_or(Fault::Missing)?.len()),
         kind => return Err(Fault::Kind { found: kind }),
     };
-    gathered.rows.push(which);
-    gathered.places.push(offset as i64);
-    gathered.lengths.push(length as i64);
+    gathered.push_span(which, offset, length);
     Ok(())
 }
 
@@ -204,15 +175,13 @@ fn store_texts(
                 return Err(Fault::Text);
             }
             held += 1;
-            gathered.data.extend_from_slice(value);
-            gathered.places.push(value.len() as i64);
+            gathered.push_text(value);
             Ok(())
         })?,
         (Kind::None, None, _) => {}
         (Kind::None, Some(expected), Some(default)) => {
             for _ in 0..expected {
-                gathered.data.extend_from_slice(default);
-                gathered.places.push(default.len() as i64);
+                gathered.push_text(default);
             }
             held = expected;
         }
@@ -227,46 +196,4 @@ fn store_texts(
     }
     gathered.rows.push(held as i64);
     Ok(())
-}
-
-/// Joins what the chunks gathered, in their order.
-pub fn join(parts: Vec<Vec<Gathered>>, columns: &[Column]) -> Vec<Filled> {
-    let mut all: Vec<Vec<Gathered>> = columns.iter().map(|_| Vec::with_capacity(parts.len())).collect();
-    for part in parts {
-        for (column, gathered) in all.iter_mut().zip(part) {
-            column.push(gathered);
-        }
-    }
-    all.into_iter().zip(columns).map(|(parts, column)| join_column(parts, &column.target)).collect()
-}
-
-fn join_column(parts: Vec<Gathered>, target: &Target) -> Filled {
-    let mut joined = Gathered::default();
-    let mut parts = parts.into_iter();
-    if let Some(first) = parts.next() {
-        joined = first;
-    }
-    for part in parts {
-        joined.rows.extend_from_slice(&part.rows);
-        joined.places.extend_from_slice(&part.places);
-        joined.lengths.extend_from_slice(&part.lengths);
-        joined.data.extend_from_slice(&part.data);
-    }
-    let Gathered { rows, places, lengths, data } = joined;
-    match target {
-        Target::Fixed { .. } => Filled::Fixed,
-        Target::Spans => Filled::Spans { which: rows, offset: places, length: lengths },
-        Target::Ragged { .. } => Filled::Ragged { values: data, offsets: sums(&rows) },
-        Target::Texts { .. } => Filled::Texts { data, ends: sums(&places), offsets: sums(&rows) },
-    }
-}
-
-/// 0 and the running sums.
-fn sums(lengths: &[i64]) -> Vec<i64> {
-    let mut sum = 0;
-    let running = lengths.iter().map(|length| {
-        sum += length;
-        sum
-    });
-    std::iter::once(0).chain(running).collect()
 }

@@ -130,6 +130,23 @@ pub fn fill(bytes: &[u8], found: &Found, dtype: Dtype, out: &mut [u8]) -> Result
     }
 }
 
+/// Stores one number.
+///
+/// # Errors
+/// If the dtype cannot hold it exactly.
+pub fn store_integer(value: i64, dtype: Dtype, out: &mut [u8]) -> Result<(), Fault> {
+    macro_rules! store {
+        ($($name:ident => $type:ty),*) => {
+            match dtype {
+                $(Dtype::$name => <$type>::from_integer(value)?.store(out),)*
+            }
+        };
+    }
+    store!(Bool => bool, Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64, Uint8 => u8, Uint16 => u16, Uint32 => u32,
+        Uint64 => u64, Float16 => f16, Bfloat16 => bf16, Float32 => f32, Float64 => f64);
+    Ok(())
+}
+
 #[inline]
 fn numbers<T: Element>(bytes: &[u8], found: &Found, out: &mut [u8]) -> Result<(), Fault> {
     match found.kind {

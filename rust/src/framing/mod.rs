@@ -1,5 +1,10 @@
 //! Where records begin and end in a file, and files that are packed as a whole.
 
+pub mod lines;
+pub mod lmdb;
+pub mod parts;
+mod positions;
+pub mod recordio;
 pub mod tfrecord;
 pub mod unpack;
 
@@ -25,7 +30,7 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    fn add(&self, bytes: u64) -> Result<(), Trouble> {
+    pub(crate) fn add(&self, bytes: u64) -> Result<(), Trouble> {
         self.done.fetch_add(bytes, Ordering::Relaxed);
         if self.stopped.load(Ordering::Relaxed) { Err(Trouble::Stopped) } else { Ok(()) }
     }
@@ -59,7 +64,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Data { place: place.into(), found: found.into(), remedy: remedy.into() }
     }
 }
@@ -78,7 +83,7 @@ pub struct FileTrouble {
 ///
 /// # Errors
 /// Of all files that failed, the one with the lowest number.
-fn for_each_file<T: Send>(
+pub(crate) fn for_each_file<T: Send>(
     files: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T, Trouble> + Sync,

@@ -1,5 +1,5 @@
-//! Files that were packed as a whole (TFRecordOptions "GZIP" and "ZLIB"): recognised by content, unpacked once to a file
-//! that can then be read at any place.
+//! Files that were packed as a whole: recognised by content. GZIP and ZLIB are unpacked here, once, to a file that can then
+//! be read at any place; the others by libraries on the side of Python.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
@@ -12,16 +12,45 @@ use super::tfrecord::{HEADER_BYTES, data_length};
 use super::{FileTrouble, Progress, Trouble, for_each_file};
 
 const STEP_BYTES: usize = 1 << 20;
+/// Bytes by which a packing is recognised.
+const START_BYTES: usize = 512;
 
-/// How a file is packed.
+/// How a file is packed; the numbers stand in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     /// Not at all.
-    Plain,
+    Plain = 0,
     /// RFC 1952, possibly several members.
-    Gzip,
+    Gzip = 1,
     /// RFC 1950.
-    Zlib,
+    Zlib = 2,
+    /// RFC 8878.
+    Zstandard = 3,
+    /// As `bzip2` writes.
+    Bzip2 = 4,
+    /// As `xz` writes.
+    Xz = 5,
+    /// LZ4 frames, as `lz4` writes.
+    Lz4 = 6,
+}
+
+/// First bytes that tell how a file is packed. ZLIB has too few to tell it from text.
+const MAGIC: [(&[u8], Packing); 6] = [
+    (b"\x1F\x8B\x08", Packing::Gzip),
+    (b"\x28\xB5\x2F\xFD", Packing::Zstandard),
+    (b"\xFD7zXZ\0", Packing::Xz),
+    (b"\x04\x22\x4D\x18", Packing::Lz4),
+    (b"1AY&SY", Packing::Bzip2),
+    (b"\x17rE8P\x90", Packing::Bzip2),
+];
+
+/// How a file of any format is packed, from its first bytes.
+#[must_use]
+pub fn recognise_magic(start: &[u8]) -> Packing {
+    let bzip2 = matches!(start, [b'B', b'Z', b'h', b'1'..=b'9', ..]);
+    let start = if bzip2 { &start[4..] } else { start };
+    let known = MAGIC.iter().find(|(magic, packing)| start.starts_with(magic) && (*packing == Packing::Bzip2) == bzip2);
+    known.map_or(Packing::Plain, |(_, packing)| *packing)
 }
 
 /// Bounds on what a packed file may become.
@@ -43,11 +72,10 @@ pub fn recognise(start: &[u8]) -> Packing {
         return Packing::Plain;
     }
     match start {
-        [0x1F, 0x8B, 8, ..] => Packing::Gzip,
         [first, second, ..] if first & 0x0F == 8 && first >> 4 <= 7 && is_multiple_of_31(*first, *second) => {
             Packing::Zlib
         }
-        _ => Packing::Plain,
+        _ => recognise_magic(start),
     }
 }
 
@@ -55,14 +83,18 @@ fn is_multiple_of_31(first: u8, second: u8) -> bool {
     (u16::from(first) << 8 | u16::from(second)) % 31 == 0
 }
 
-/// [`recognise`] for many files.
+/// How files are packed, from their first bytes (512 at most) by `recognise`.
 ///
 /// # Errors
 /// Of the first file that cannot be read.
-pub fn recognise_files<P: AsRef<Path> + Sync>(files: &[P], threads: usize) -> Result<Vec<Packing>, FileTrouble> {
+pub fn recognise_files<P: AsRef<Path> + Sync>(
+    files: &[P],
+    threads: usize,
+    recognise: impl Fn(&[u8]) -> Packing + Sync,
+) -> Result<Vec<Packing>, FileTrouble> {
     for_each_file(files.len(), threads, |file| {
-        let mut start = Vec::with_capacity(HEADER_BYTES);
-        File::open(&files[file])?.take(HEADER_BYTES as u64).read_to_end(&mut start)?;
+        let mut start = Vec::with_capacity(START_BYTES);
+        File::open(&files[file])?.take(START_BYTES as u64).read_to_end(&mut start)?;
         Ok(recognise(&start))
     })
 }
@@ -113,7 +145,7 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
     let mut reader: Box<dyn Read + '_> = match job.packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(counted)),
         Packing::Zlib => Box::new(ZlibDecoder::new(counted)),
-        Packing::Plain => Box::new(counted),
+        _ => return Err(Trouble::data("", "a packing that is not unpacked here", "this is a mistake of the reader")),
     };
     let mut target = File::create_new(&job.scratch)?;
     let mut buffer = vec![0; STEP_BYTES];

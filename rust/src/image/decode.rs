@@ -75,6 +75,23 @@ impl Decoders {
         Ok(())
     }
 
+    /// Hands the rows of `region` of a JPEG that our decoder supports to `sink`, red, green and blue each by itself.
+    ///
+    /// # Errors
+    /// If the bytes are damaged or cut short.
+    pub fn colours(
+        &mut self,
+        data: &[u8],
+        header: &jpeg::Header,
+        entry_points: Option<&[u8]>,
+        region: Rect,
+        sink: &mut dyn FnMut([&[u8]; 3]),
+    ) -> Result<(), Fault> {
+        let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
+        let options = self.options(found.as_ref());
+        self.jpeg.decode_colours(data, header, region, &options, sink).map_err(damaged_jpeg)
+    }
+
     /// Hands the rows of the components of a JPEG that our decoder supports to `sink`; see [`jpeg::Decoder::decode_planes`].
     ///
     /// # Errors

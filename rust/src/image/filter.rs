@@ -201,8 +201,8 @@ impl Axis {
         self.raw.resize(room * task.count as usize, 0.0);
         for (index, raw) in indices(task).zip(self.raw.chunks_exact_mut(room)) {
             let centre = edge + (f64::from(index) + 0.5) * scale;
-            let low = (centre - support + 0.5).floor() as i64;
-            let high = (centre + support + 0.5).floor() as i64;
+            let low = floor(centre - support + 0.5);
+            let high = floor(centre + support + 0.5);
             let (first, last) = (low.clamp(start, end - 1), high.clamp(start + 1, end));
             let length = (last - first).max(1) as usize;
             if cut {
@@ -251,6 +251,13 @@ impl Axis {
             }
         }
     }
+}
+
+/// [`f64::floor`] for what fits, without a call.
+#[inline(always)]
+fn floor(value: f64) -> i64 {
+    let whole = value as i64;
+    whole - i64::from(whole as f64 > value)
 }
 
 /// Half away from zero, as Pillow does.

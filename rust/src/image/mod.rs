@@ -13,6 +13,7 @@ pub mod ops;
 pub mod pixels;
 pub mod planar;
 mod plane_avx2;
+mod plane_wide_avx2;
 pub mod program;
 pub mod resample;
 mod resample_avx2;

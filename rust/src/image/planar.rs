@@ -9,7 +9,7 @@ use super::chain::Pass;
 use super::decode::Decoders;
 use super::fault::Fault;
 use super::filter::{AxisTask, Filter};
-use super::resample::{Planes, Resampler, Task, pitch_of};
+use super::resample::{Planes, Resampler, Source, Task, pitch_of};
 use super::samples::Samples;
 use super::simd::Level;
 use crate::geometry::Rect;
@@ -18,35 +18,56 @@ use crate::jpeg::{self, Colour, PlaneAxis};
 /// Rows that may arrive before the last plane's: those of an MCU row, and what a plane's filter is late.
 const AHEAD: usize = 40;
 
-/// A JPEG whose planes can be resized.
+/// A JPEG that comes in planes.
 pub struct PlanarJpeg<'a> {
     data: &'a [u8],
     entry_points: Option<&'a [u8]>,
     header: jpeg::Header,
+    /// Its planes may be resized before their colours are converted.
+    fast: bool,
 }
 
 impl<'a> PlanarJpeg<'a> {
-    /// None if the picture, of the given width and height, needs the exact path.
+    /// None if the picture, of the given width and height, is not one for our decoder. `fast` allows to resize its planes as they
+    /// are stored, where they are such that this suits.
     #[must_use]
-    pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32)) -> Option<Self> {
+    pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32), fast: bool) -> Option<Self> {
         let header = jpeg::Header::parse(data).ok()?;
-        let fits = header.is_supported() && header.colour == Colour::YCbCr && (header.width, header.height) == size;
-        let is_luma_full = |planes: &[[PlaneAxis; 2]]| planes[0].iter().all(|axis| axis.times == 1);
-        (fits && header.component_count == 3 && header.planes(1).is_ok_and(|planes| is_luma_full(&planes)))
-            .then_some(Self { data, entry_points, header })
+        let is_usual =
+            |planes: &[[PlaneAxis; 2]]| planes[0].iter().all(|axis| axis.times == 1) && planes[1] == planes[2];
+        let fast = fast
+            && header.colour == Colour::YCbCr
+            && header.component_count == 3
+            && header.planes(1).is_ok_and(|planes| is_usual(&planes));
+        let fits = header.is_supported() && (header.width, header.height) == size;
+        fits.then_some(Self { data, entry_points, header, fast })
     }
 
-    /// Whether a pass over the picture resizes by a filter.
+    /// Whether a pass over the picture resizes its planes as they are stored: by a filter.
     #[must_use]
-    pub fn suits(pass: &Pass) -> bool {
-        pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+    pub fn resizes_components(&self, pass: &Pass) -> bool {
+        self.fast && pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+    }
+
+    /// Hands the rows of `region` to `sink`, red, green and blue each by itself.
+    ///
+    /// # Errors
+    /// If the picture cannot be decoded.
+    pub fn colours(
+        &self,
+        decoders: &mut Decoders,
+        region: Rect,
+        sink: &mut dyn FnMut([&[u8]; 3]),
+    ) -> Result<(), Fault> {
+        decoders.colours(self.data, &self.header, self.entry_points, region, sink)
     }
 }
 
-/// The three resizes in progress.
+/// The resizes in progress: of luma, and of both chroma planes.
 pub struct PlanarResampler {
     level: Level,
-    planes: [Resampler; 3],
+    luma: Resampler,
+    chroma: Resampler,
     rgb: Vec<u8>,
 }
 
@@ -54,7 +75,8 @@ impl PlanarResampler {
     /// A resampler that uses the given instructions.
     #[must_use]
     pub fn new(level: Level) -> Self {
-        Self { level, planes: [(); 3].map(|()| Resampler::new(level, 1)), rgb: Vec::new() }
+        let (luma, chroma) = (Resampler::new(level, Source::Planes(1)), Resampler::new(level, Source::Planes(2)));
+        Self { level, luma, chroma, rgb: Vec::new() }
     }
 
     /// Decodes the part of the picture that `task` on its part `crop` needs, and hands over the rows of the result: (row of
@@ -72,7 +94,7 @@ impl PlanarResampler {
     ) -> Result<(), Fault> {
         let scale = scale_of(task);
         let parts = self.start(jpeg, crop, task, scale)?;
-        let PlanarJpeg { data, entry_points, header } = jpeg;
+        let PlanarJpeg { data, entry_points, header, .. } = jpeg;
         let (width, height) = (task.window.width as usize, task.window.height);
         let pitch = pitch_of(width);
         self.rgb.resize(3 * pitch, 0);
@@ -80,16 +102,19 @@ impl PlanarResampler {
         let mut next = 0;
         let region = region(header, scale, parts[0]);
         decoders.planes(data, header, *entry_points, scale, region, &mut |row| {
-            let (part, plane) = (parts[row.component], &mut self.planes[row.component]);
+            let part = parts[usize::from(row.component > 0)];
             if row.y < part.y as usize {
                 return;
             }
-            plane.take(&row.samples[part.x as usize - row.first_x..]);
-            while self.planes.iter().all(Resampler::is_ready) {
-                for (rgb, plane) in self.rgb.chunks_exact_mut(pitch).zip(&mut self.planes) {
-                    rgb.copy_from_slice(plane.combine());
-                }
+            let samples = &row.samples[part.x as usize - row.first_x..];
+            match row.component {
+                0 => self.luma.take(0, samples),
+                component => self.chroma.take(component - 1, samples),
+            }
+            while self.luma.is_ready() && self.chroma.is_ready() {
                 let (y, chroma) = self.rgb.split_at_mut(pitch);
+                self.luma.combine(y);
+                self.chroma.combine(chroma);
                 let (blue, red) = chroma.split_at_mut(pitch);
                 self.level.ycc_to_rgb([y, blue, red]);
                 emit(if is_upside_down { height - 1 - next } else { next }, Planes { bytes: &self.rgb, pitch, width });
@@ -99,22 +124,15 @@ impl PlanarResampler {
         if next == height { Ok(()) } else { Err(Fault::damaged("a picture with fewer rows than its header states")) }
     }
 
-    /// Prepares for a task; returns the part of each plane that it needs.
-    fn start(&mut self, jpeg: &PlanarJpeg<'_>, crop: Rect, task: &Task, scale: u8) -> Result<[Rect; 3], Fault> {
+    /// Prepares for a task; returns the part of the luma plane and that of either chroma plane that it needs.
+    fn start(&mut self, jpeg: &PlanarJpeg<'_>, crop: Rect, task: &Task, scale: u8) -> Result<[Rect; 2], Fault> {
         let planes = jpeg.header.planes(scale).map_err(|error| Fault::damaged(format!("a damaged JPEG ({error})")))?;
         let (columns, rows) = (columns(task), rows(task));
-        let mut parts = [crop; 3];
-        for index in 0..3 {
-            let [x, y] = planes[index];
-            if index == 2 && planes[1] == planes[2] {
-                // The weights of one chroma plane are those of the other.
-                (parts[2], self.planes[2]) = (parts[1], self.planes[1].clone());
-                break;
-            }
-            let axes = [(columns, crop.x, samples(x)), (rows, crop.y, samples(y))];
-            parts[index] = self.planes[index].start_placed(axes, task.scaling, AHEAD);
-        }
-        Ok(parts)
+        let axes = |[x, y]: [PlaneAxis; 2]| [(columns, crop.x, samples(x)), (rows, crop.y, samples(y))];
+        Ok([
+            self.luma.start_placed(axes(planes[0]), task.scaling, AHEAD),
+            self.chroma.start_placed(axes(planes[1]), task.scaling, AHEAD),
+        ])
     }
 }
 

@@ -9,7 +9,7 @@ use super::header::{self, Kind};
 use super::ops::Op;
 use super::pixels::Stored;
 use super::planar::{PlanarJpeg, PlanarResampler};
-use super::resample::{Planes, Resampler, pitch_of};
+use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
 use crate::geometry::Rect;
 use crate::keys::{Rng, mix};
@@ -66,6 +66,7 @@ pub struct Worker {
 struct Buffers {
     decoders: Decoders,
     resampler: Resampler,
+    colours: Resampler,
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
@@ -77,7 +78,8 @@ impl Worker {
     pub fn new(level: Level, format: Format) -> Self {
         let buffers = Buffers {
             decoders: Decoders::default(),
-            resampler: Resampler::new(level, 3),
+            resampler: Resampler::new(level, Rows::Pixels),
+            colours: Resampler::new(level, Rows::Planes(3)),
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
@@ -137,8 +139,8 @@ impl Program {
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
-            let is_jpeg = self.fast && header.kind == Kind::Jpeg;
-            let jpeg = if is_jpeg { PlanarJpeg::new(data, entry_points, size) } else { None };
+            let is_jpeg = header.kind == Kind::Jpeg;
+            let jpeg = if is_jpeg { PlanarJpeg::new(data, entry_points, size, self.fast) } else { None };
             return self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
                 decoders.rows(data, &header, entry_points, region, sink)
             });
@@ -220,7 +222,7 @@ impl Buffers {
         jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, planar, row, bordered } = self;
+        let Self { decoders, resampler, colours, planar, row, bordered } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
@@ -234,12 +236,16 @@ impl Buffers {
                 emitter.store(index, planes, out);
             }
         };
-        if let Some(jpeg) = jpeg.filter(|_| PlanarJpeg::suits(pass)) {
+        if let Some(jpeg) = jpeg.filter(|jpeg| jpeg.resizes_components(pass)) {
             return planar.run(decoders, jpeg, pass.crop, &task, &mut emit);
         }
+        let resampler = if jpeg.is_some() { colours } else { resampler };
         let region = resampler.start(&task);
         let region = Rect { x: region.x + pass.crop.x, y: region.y + pass.crop.y, ..region };
-        source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?;
+        match jpeg {
+            Some(jpeg) => jpeg.colours(decoders, region, &mut |rows| resampler.push_planes(rows, &mut emit))?,
+            None => source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?,
+        }
         if resampler.is_complete() {
             Ok(())
         } else {

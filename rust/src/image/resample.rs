@@ -28,6 +28,25 @@ pub struct Task {
     pub reversed: (bool, bool),
 }
 
+/// What comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Rows of interleaved RGB8.
+    Pixels,
+    /// So many planes, three at most, of one byte a pixel.
+    Planes(usize),
+}
+
+impl Source {
+    /// Bytes from one pixel to the next, and planes of the result.
+    const fn counts(self) -> (usize, usize) {
+        match self {
+            Self::Pixels => (3, 3),
+            Self::Planes(planes) => (1, planes),
+        }
+    }
+}
+
 /// One row of the result: three planes of one byte a pixel, `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Planes<'a> {
@@ -57,8 +76,7 @@ pub const fn pitch_of(width: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Resampler {
     level: Level,
-    /// Bytes of a pixel: 3, or 1 for a plane.
-    channels: usize,
+    source: Source,
     horizontal: Axis,
     vertical: Axis,
     /// The horizontal weights in the order in which the SIMD code takes them.
@@ -74,17 +92,18 @@ pub struct Resampler {
     padded: Vec<u8>,
     places: Vec<u32>,
     output: Vec<u8>,
-    row: u32,
+    /// Rows of each plane that were taken (interleaved ones: of the first).
+    taken: [usize; 3],
     next: usize,
 }
 
 impl Resampler {
-    /// A resampler that uses the given instructions, for pixels of `channels` bytes: 3, or 1.
+    /// A resampler that uses the given instructions.
     #[must_use]
-    pub fn new(level: Level, channels: usize) -> Self {
+    pub fn new(level: Level, source: Source) -> Self {
         Self {
             level,
-            channels,
+            source,
             horizontal: Axis::default(),
             vertical: Axis::default(),
             packed: Packed::default(),
@@ -98,7 +117,7 @@ impl Resampler {
             padded: Vec::new(),
             places: Vec::new(),
             output: Vec::new(),
-            row: 0,
+            taken: [0; 3],
             next: 0,
         }
     }
@@ -150,34 +169,49 @@ impl Resampler {
         self.horizontal.rebase(x);
         self.horizontal.keep_inside(width);
         self.vertical.rebase(y);
-        self.row_bytes = width as usize * self.channels;
+        let (channels, _) = self.source.counts();
+        self.row_bytes = width as usize * channels;
         self.width = self.horizontal.len();
         self.pitch = pitch_of(self.width);
-        self.reach = self.level.pack(&self.horizontal, self.channels, &mut self.packed).max(self.row_bytes);
+        self.reach = self.level.pack(&self.horizontal, channels, &mut self.packed).max(self.row_bytes);
         self.padded.resize(self.reach, 0);
         self.ring_rows = self.vertical.taps + ahead;
         self.ring.resize(self.ring_rows * self.row_pitch(), 0);
         self.output.resize(self.row_pitch(), 0);
-        (self.row, self.next) = (0, 0);
+        (self.taken, self.next) = ([0; 3], 0);
         Rect { x, y, width, height }
     }
 
     const fn row_pitch(&self) -> usize {
-        self.channels * self.pitch
+        self.source.counts().1 * self.pitch
     }
 
-    /// Takes the region's next rows (interleaved RGB8) and hands over the rows of the result that are now complete:
-    /// (row of the window, its planes).
+    /// Takes the region's next rows (interleaved RGB8, or of the one plane) and hands over the rows of the result that are now
+    /// complete: (row of the window, its planes).
     pub fn push(&mut self, rows: &[u8], emit: &mut dyn FnMut(u32, Planes<'_>)) {
         for start in (0..rows.len()).step_by(self.row_bytes.max(1)) {
-            self.take(&rows[start..]);
-            while self.is_ready() {
-                let index = self.next as u32;
-                let row = self.last_row.map_or(index, |last| last - index);
-                self.combine();
-                emit(row, Planes { bytes: &self.output, pitch: self.pitch, width: self.width });
-            }
+            self.take(0, &rows[start..]);
+            self.emit(emit);
         }
+    }
+
+    /// Takes the region's next row of each of three planes, and hands over as [`Self::push`].
+    pub fn push_planes(&mut self, rows: [&[u8]; 3], emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        for (plane, row) in rows.into_iter().enumerate() {
+            self.take(plane, row);
+        }
+        self.emit(emit);
+    }
+
+    fn emit(&mut self, emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        let mut output = std::mem::take(&mut self.output);
+        while self.is_ready() {
+            let index = self.next as u32;
+            self.combine(&mut output);
+            let row = self.last_row.map_or(index, |last| last - index);
+            emit(row, Planes { bytes: &output, pitch: self.pitch, width: self.width });
+        }
+        self.output = output;
     }
 
     /// Whether every row of the result has been handed over.
@@ -189,45 +223,46 @@ impl Resampler {
     /// Whether the next row of the result can be made.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.is_complete()
-            && self.row as usize >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
+        let planes = if let Source::Planes(planes) = self.source { planes } else { 1 };
+        let taken = self.taken[..planes].iter().copied().min().unwrap_or(0);
+        !self.is_complete() && taken >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
     }
 
-    /// Takes the region's next row, which `rows` begins with; the more follows it, the better.
-    pub fn take(&mut self, rows: &[u8]) {
-        let row = self.row as usize;
-        self.row += 1;
+    /// Takes the region's next row of a plane (0 for interleaved pixels), which `rows` begins with; the more follows it, the better.
+    pub fn take(&mut self, plane: usize, rows: &[u8]) {
+        let row = self.taken[plane];
+        self.taken[plane] += 1;
         let needed = self.vertical.first.get(self.next).map_or(usize::MAX, |&first| first as usize);
         if row < needed {
             return;
         }
         assert!(row - needed < self.ring_rows, "rows that run too far ahead");
-        let row_pitch = self.row_pitch();
-        let out = &mut self.ring[row % self.ring_rows * row_pitch..][..row_pitch];
+        let start = row % self.ring_rows * self.row_pitch();
+        let (channels, _) = self.source.counts();
+        let out = &mut self.ring[start + plane * self.pitch..][..channels * self.pitch];
         let row = if rows.len() >= self.reach {
             rows
         } else {
             self.padded[..self.row_bytes].copy_from_slice(&rows[..self.row_bytes]);
             &self.padded
         };
-        self.level.horizontal(&self.horizontal, &self.packed, self.channels, row, out, self.pitch);
+        self.level.horizontal(&self.horizontal, &self.packed, channels, row, out, self.pitch);
     }
 
-    /// Makes the next row of the result, which must be ready: its planes, one pitch each.
-    pub fn combine(&mut self) -> &[u8] {
+    /// Makes the next row of the result, which must be ready: its planes, one pitch each, which fill `out`.
+    pub fn combine(&mut self, out: &mut [u8]) {
         let (first, length) = (self.vertical.first[self.next] as usize, self.vertical.length(self.next));
         let (ring_rows, row_pitch) = (self.ring_rows, self.row_pitch());
         self.places.clear();
         self.places.extend((first..first + length).map(|row| (row % ring_rows * row_pitch) as u32));
         if length == 1 {
             // The one weight is one.
-            self.output.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
+            out.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
         } else {
             let sum = Sum::new(&self.vertical, self.next, length);
-            self.level.vertical(&self.ring, &self.places, &sum, &mut self.output);
+            self.level.vertical(&self.ring, &self.places, &sum, out);
         }
         self.next += 1;
-        &self.output
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::emit::{Dtype, Emitter, Format, Layout};
 use super::filter::{Filter, Scaling};
-use super::resample::{Resampler, Task};
+use super::resample::{Resampler, Source, Task};
 use super::simd::Level;
 use crate::geometry::Rect;
 use crate::keys::Rng;
@@ -17,7 +17,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Resizes with rows pushed `chunk` at a time; interleaved RGB8 of the window.
 fn resized(level: Level, pixels: &[u8], task: &Task, chunk: usize) -> Vec<u8> {
-    let mut resampler = Resampler::new(level, 3);
+    let mut resampler = Resampler::new(level, Source::Pixels);
     let format = Format::rgb8(task.window.width, task.window.height);
     let (mut emitter, mut out) = (Emitter::new(level, format), vec![0; format.bytes()]);
     let region = resampler.start(task);
@@ -35,7 +35,7 @@ fn resized(level: Level, pixels: &[u8], task: &Task, chunk: usize) -> Vec<u8> {
 
 /// As [`resized`], of one plane.
 fn resized_plane(level: Level, bytes: &[u8], task: &Task) -> Vec<u8> {
-    let mut resampler = Resampler::new(level, 1);
+    let mut resampler = Resampler::new(level, Source::Planes(1));
     let region = resampler.start(task);
     let mut rows = vec![Vec::new(); task.window.height as usize];
     for y in region.y..region.y + region.height {

@@ -4,6 +4,8 @@ use super::kernels::Kernels;
 use super::layout::{Layout, PAD, Plane, Upsample};
 use super::{Colour, PlaneRow, colour, upsample};
 
+/// Takes rows of red, green and blue; what is behind the region's last column means nothing.
+pub(super) type ColourSink<'a> = dyn FnMut([&[u8]; 3]) + 'a;
 /// Takes the rows of planes.
 pub(super) type PlaneSink<'a> = dyn FnMut(PlaneRow<'_>) + 'a;
 
@@ -11,6 +13,8 @@ pub(super) type PlaneSink<'a> = dyn FnMut(PlaneRow<'_>) + 'a;
 pub(super) enum Output<'a> {
     /// Interleaved RGB: the number of the first row, counted in the region, and one or more rows.
     Rgb(&'a mut dyn FnMut(u32, &[u8])),
+    /// Red, green and blue, each by itself.
+    Colours(&'a mut ColourSink<'a>),
     /// Components as they are stored.
     Planes(&'a mut PlaneSink<'a>),
 }
@@ -48,6 +52,13 @@ impl Emitter {
     pub fn emit<K: Kernels>(&mut self, layout: &Layout, planes: &mut [u8], mcu_rows: usize, output: &mut Output<'_>) {
         match output {
             Output::Rgb(sink) => self.emit_rgb::<K>(layout, planes, mcu_rows, sink),
+            Output::Colours(sink) => {
+                let bottom = (layout.region.y + layout.region.height) as usize;
+                while self.next < bottom && layout.is_ready(self.next / layout.group, mcu_rows) {
+                    sink(self.colours::<K>(layout, planes));
+                    self.next += 1;
+                }
+            }
             Output::Planes(sink) => self.emit_planes(layout, planes, mcu_rows, sink),
         }
     }
@@ -105,6 +116,36 @@ impl Emitter {
             Colour::Grey => colour::interleave_row(first, first, first, &mut self.out),
             Colour::Rgb | Colour::Other => colour::interleave_row(first, second, third, &mut self.out),
         }
+    }
+}
+
+impl Emitter {
+    /// The next row as red, green and blue.
+    #[inline(always)]
+    fn colours<K: Kernels>(&mut self, layout: &Layout, planes: &mut [u8]) -> [&[u8]; 3] {
+        let (x, width) = (layout.region.x as usize, padded(layout.region.width as usize));
+        let mut starts = [0; 3];
+        for ((plane, full), start) in layout.planes.iter().zip(&mut self.full).zip(&mut starts) {
+            if plane.upsample == Upsample::Full {
+                let row = &planes[plane.row(self.next) + x - plane.first_x..];
+                let width = width.min(row.len());
+                full[..width].copy_from_slice(&row[..width]);
+            } else {
+                upsample_row::<K>(plane, layout, self.next, planes, full);
+                *start = x % plane.x_times;
+            }
+        }
+        let [y, cb, cr] = &mut self.full;
+        match layout.colour {
+            Colour::Grey => return [y, y, y],
+            Colour::YCbCr => K::ycc_planes([
+                &mut y[starts[0]..][..width],
+                &mut cb[starts[1]..][..width],
+                &mut cr[starts[2]..][..width],
+            ]),
+            Colour::Rgb | Colour::Other => {}
+        }
+        [&y[starts[0]..], &cb[starts[1]..], &cr[starts[2]..]]
     }
 }
 

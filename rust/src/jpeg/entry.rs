@@ -8,9 +8,11 @@
 //! rows, components; then per entry the bits since the last entry (the first: since the start of the file) and per
 //! component the zigzag-coded change of the DC prediction.
 
+use super::decoder::fault_error;
+use super::layout::Layout;
 use super::scan::ScanPlan;
 use super::tables::TableCache;
-use super::{DecodeOptions, Header, JpegError, Layout, fault_error};
+use super::{DecodeOptions, Header, JpegError};
 use crate::geometry::Rect;
 
 /// Version of the serialised form.

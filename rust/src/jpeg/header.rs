@@ -3,6 +3,7 @@
 use super::JpegError;
 use super::huffman::HuffmanSpec;
 use super::segments::{Stop, Walker};
+use crate::geometry::Rect;
 
 /// How the components of a picture are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,5 +130,30 @@ impl Header {
             && self.height > 0
             && parts.iter().all(|c| h % c.horizontal == 0 && v % c.vertical == 0)
             && (self.component_count == 1 || self.scan.len == 1 || blocks <= 10)
+    }
+
+    /// Width and height of the picture at a scale, in pixels.
+    #[must_use]
+    pub fn scaled_size(&self, scale: u8) -> (u32, u32) {
+        let scale = u32::from(scale.max(1));
+        (self.width.div_ceil(scale), self.height.div_ceil(scale))
+    }
+
+    /// Pixels that an MCU of the picture covers: width and height.
+    #[must_use]
+    pub fn mcu_size(&self) -> (u32, u32) {
+        let parts = &self.components[..self.component_count.min(4)];
+        if parts.len() == 1 {
+            return (8, 8);
+        }
+        let largest = |part: fn(&Component) -> u8| u32::from(parts.iter().map(part).max().unwrap_or(1));
+        (8 * largest(|part| part.horizontal), 8 * largest(|part| part.vertical))
+    }
+
+    /// The whole picture at a scale.
+    #[must_use]
+    pub fn whole(&self, scale: u8) -> Rect {
+        let (width, height) = self.scaled_size(scale);
+        Rect { x: 0, y: 0, width, height }
     }
 }

@@ -10,6 +10,7 @@ pub(super) trait Kernels {
     fn double_row(near: &[u8], out: &mut [u8]);
     fn double_both(near: &[u8], far: &[u8], out: &mut [u8]);
     fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]);
+    fn ycc_planes(planes: [&mut [u8]; 3]);
 }
 
 /// Plain Rust.
@@ -44,6 +45,11 @@ impl Kernels for Scalar {
     fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
         colour::ycc_row(y, cb, cr, out);
     }
+
+    #[inline(always)]
+    fn ycc_planes(planes: [&mut [u8]; 3]) {
+        colour::ycc_planes(planes);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -64,7 +70,7 @@ mod x86 {
     /// AVX2; only reached through `decode_avx2`, which is called after [`has_avx2`] said yes.
     pub(in crate::jpeg) struct Avx2;
 
-    // SAFETY, for all five: this type is named in one place, behind the check of the CPU's features.
+    // SAFETY, for all six: this type is named in one place, behind the check of the CPU's features.
     impl Kernels for Avx2 {
         #[inline(always)]
         fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
@@ -89,6 +95,11 @@ mod x86 {
         #[inline(always)]
         fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
             unsafe { rows_avx2::ycc_row(y, cb, cr, out) }
+        }
+
+        #[inline(always)]
+        fn ycc_planes(planes: [&mut [u8]; 3]) {
+            unsafe { rows_avx2::ycc_planes(planes) }
         }
     }
 }

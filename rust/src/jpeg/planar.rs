@@ -1,6 +1,6 @@
-//! Rows of Y, Cb and Cr as they are stored, for callers that resize before they convert colours.
+//! Rows of planes: red, green and blue, or Y, Cb and Cr as they are stored for callers that resize before they convert colours.
 
-use super::emit::{Output, PlaneSink};
+use super::emit::{ColourSink, Output, PlaneSink};
 use super::layout::{Layout, Upsample};
 use super::{DecodeOptions, Decoder, Header, JpegError, colour};
 use crate::geometry::Rect;
@@ -59,6 +59,21 @@ impl Header {
 }
 
 impl Decoder {
+    /// As [`Decoder::decode`], but calls `sink` with one row of red, green and blue each at a time; they go on behind the region.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_colours(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        region: Rect,
+        options: &DecodeOptions,
+        sink: &mut ColourSink<'_>,
+    ) -> Result<(), JpegError> {
+        self.run(data, header, region, options, &mut Output::Colours(sink))
+    }
+
     /// Decodes what [`Decoder::decode`] needs for a region, and calls `sink` with the rows of every component, neither
     /// upsampled nor converted: those of one MCU row together, component by component, each from top to bottom.
     ///

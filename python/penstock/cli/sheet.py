@@ -1,0 +1,78 @@
+"""A contact sheet: small pictures out of a dataset side by side, as a PNG that needs no picture library."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import kernels
+from penstock.cli.opening import is_picture, spread_rows
+from penstock.dataset import Dataset
+from penstock.errors import PlanError
+
+Pixels = npt.NDArray[np.uint8]
+
+_TILE, _GAP = 128, 4
+_PAPER, _UNREADABLE = 255, 128
+
+
+def contact_sheet(dataset: Dataset, pictures: int = 48) -> bytes:
+    """A PNG of pictures from all over the dataset, the middle of each; grey where one cannot be read.
+
+    Raises PlanError if no column holds pictures.
+    """
+    rows = spread_rows(dataset, min(pictures, len(dataset)))
+    column = next((column for column in rows.values() if is_picture(column)), None)
+    if column is None:
+        raise PlanError(f"no column holds pictures, which a sheet needs (columns: {', '.join(dataset.spec)})")
+    return png(_laid_out([_tile(picture.as_py()) for picture in column]))
+
+
+def _laid_out(tiles: list[Pixels]) -> Pixels:
+    across = max(1, math.ceil(math.sqrt(1.5 * len(tiles))))
+    down = -(-len(tiles) // across)
+    step = _TILE + _GAP
+    sheet = np.full((down * step + _GAP, across * step + _GAP, 3), _PAPER, np.uint8)
+    for number, tile in enumerate(tiles):
+        top, left = (_GAP + step * place for place in divmod(number, across))
+        sheet[top : top + _TILE, left : left + _TILE] = tile
+    return sheet
+
+
+def _tile(data: bytes) -> Pixels:
+    try:
+        picture = kernels.decode_image(data)
+    except ValueError:
+        return np.full((_TILE, _TILE, 3), _UNREADABLE, np.uint8)
+    side = min(picture.shape[:2])
+    top, left = ((axis - side) // 2 for axis in picture.shape[:2])
+    middle = picture[top : top + side, left : left + side]
+    return _resized(middle) if middle.shape[2] == 3 else np.repeat(_resized(middle[:, :, :1]), 3, axis=2)
+
+
+def _resized(square: Pixels) -> Pixels:
+    """Averages of whole squares of pixels, then the nearest of them."""
+    factor = max(1, len(square) // _TILE)
+    whole = len(square) // factor * factor
+    parts = square[:whole, :whole].reshape(whole // factor, factor, whole // factor, factor, -1)
+    small: Pixels = parts.mean(axis=(1, 3)).astype(np.uint8)
+    nearest = (np.arange(_TILE) * len(small)) // _TILE
+    return small[nearest][:, nearest]
+
+
+def png(pixels: Pixels) -> bytes:
+    """An RGB picture of shape (height, width, 3) as a PNG (RFC 2083): no filter, deflate."""
+    height, width, _ = pixels.shape
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)
+    lines[:, 1:] = pixels.reshape(height, 3 * width)
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(lines.tobytes())), _chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,84 @@
+"""What about a dataset will be slow or unfair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.cli.console import size_text
+from penstock.dataset import Dataset
+from penstock.format.manifest import Manifest
+
+_MANY_FILES, _TINY_BYTES, _TRIED_FILES = 10_000, 64_000, 200
+_UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
+
+
+def find_warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
+    """What to look out for, in words."""
+    manifest = dataset.source.manifest
+    return [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
+
+
+def _tiny_files(dataset: Dataset) -> list[str]:
+    shards = dataset.source.manifest.shards
+    if len(shards) < _MANY_FILES or np.median(shards.sizes) >= _TINY_BYTES:
+        return []
+    each_s = _seconds_a_file(dataset)
+    found = (
+        f"{len(shards):,} files with a median of {size_text(np.median(shards.sizes))}: here each takes {1e6 * each_s:,.0f} µs to open and "
+        f"read ({_TRIED_FILES} were tried), {each_s * len(shards):,.1f} s an epoch, and far more on network storage; larger files "
+        f"of many records are read faster"
+    )
+    return [found]
+
+
+def _seconds_a_file(dataset: Dataset) -> float:
+    """Seconds to open and read one of the files, measured on some from all over the dataset."""
+    shards = dataset.source.manifest.shards
+    tried = np.linspace(0, len(shards) - 1, _TRIED_FILES).astype(np.int64)
+    length = shards.sizes[tried]
+    at = np.cumsum(length) - length
+    out = np.empty(int(length.sum()), dtype=np.uint8)
+    began_at = time.perf_counter()
+    dataset.read_ranges(shards, tried, np.zeros_like(tried), length, out, at)
+    return (time.perf_counter() - began_at) / len(tried)
+
+
+def _duplicates(manifest: Manifest) -> list[str]:
+    counted = pc.value_counts(manifest.shards.paths)
+    again = [(entry["values"].as_py(), entry["counts"].as_py()) for entry in counted if entry["counts"].as_py() > 1]
+    if not again:
+        return []
+    path, times = again[0]
+    more = f", and so are {len(again) - 1:,} others" if len(again) > 1 else ""
+    return [f"{path} is listed {times} times{more}; its samples come as often in every epoch"]
+
+
+def _uneven_shards(manifest: Manifest) -> list[str]:
+    shards = manifest.shards
+    if len(shards) == 0 or manifest.one_record_each:
+        return []
+    found = []
+    largest, median = int(shards.sizes.argmax()), float(np.median(shards.sizes))
+    if shards.sizes[largest] > _UNEVEN_SHARDS * max(median, 1):
+        found.append(
+            f"{shards.path(largest)} has {size_text(int(shards.sizes[largest]))}, the median file {size_text(median)}; "
+            f"tools that deal whole files to workers will wait for it (Penstock deals blocks and does not)"
+        )
+    if (empty := np.flatnonzero(np.diff(manifest.first_sample) == 0)).size:
+        found.append(f"{empty.size:,} files hold no record, the first of them {shards.path(int(empty[0]))}")
+    return found
+
+
+def _uneven_classes(classes: Mapping[str, int]) -> list[str]:
+    if not classes or max(classes.values()) <= _UNEVEN_CLASSES * min(classes.values()):
+        return []
+    most, least = max(classes, key=lambda name: classes[name]), min(classes, key=lambda name: classes[name])
+    found = (
+        f"classes are uneven: {most!r} has {classes[most]:,} samples, {least!r} has {classes[least]:,}; accuracy "
+        f"alone will hide what happens to the small ones"
+    )
+    return [found]

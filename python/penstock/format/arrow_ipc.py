@@ -1,0 +1,269 @@
+"""Arrow IPC files and streams, Feather V2: local files are mapped, and plain columns are used where they lie."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError, PlanError, RowError, SourceError
+from penstock.format.arrow_messages import FILE_MAGIC, Message, read_messages, unpacked_bytes
+from penstock.format.decoded import DecodedParts
+from penstock.format.index_cache import entry_key
+from penstock.format.manifest import TableManifest
+from penstock.format.protocol import Format, Options, ReadRanges
+from penstock.format.ranged_file import open_shard
+from penstock.format.table import (
+    TableColumn,
+    arrow_errors,
+    check_same_columns,
+    check_unpacked,
+    choose_columns,
+    columns_of,
+    named_leaves,
+)
+from penstock.limits import Limits
+from penstock.rows import Rows, as_rows, join_rows, pack_rows
+from penstock.shards import Shards
+from penstock.spec import Columns, Ids, Spec
+
+_DAMAGED = "the file is damaged or was cut, write it again"
+#: Changes when what is kept of a decoded batch does.
+_VERSION = 1
+#: Batches whose columns are kept ready; they point into mapped files.
+_READY = 1_024
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile:
+    """One file or stream: its schema and its messages; `before[i]` are the dictionaries that batch i may use."""
+
+    path: str
+    schema: pa.Schema
+    schema_message: Message
+    batches: tuple[Message, ...]
+    before: tuple[tuple[Message, ...], ...]
+
+    @property
+    def rows(self) -> Ids:
+        """Rows of each batch."""
+        return np.array([batch.rows for batch in self.batches], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowBatches:
+    """Rows of Arrow files, batch after batch. Buffers are validated when a batch is first used."""
+
+    manifest: TableManifest
+    spec: Spec
+    columns: tuple[TableColumn, ...]
+    shards: Shards
+    read: ReadRanges
+    limits: Limits
+    files: tuple[ArrowFile, ...]
+    shard_of_batch: Ids
+    number_of_batch: Ids
+    first_row: Ids
+    block_rows: int | None = None
+    parts: DecodedParts = field(init=False)
+    ready: _Ready = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", DecodedParts(self._decode, self._key, self.manifest.held_bytes))
+        object.__setattr__(self, "ready", _Ready(self._columns))
+
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows)."""
+        begin = int(np.searchsorted(self.first_row, first, side="right")) - 1
+        parts: list[Columns | Rows] = []
+        counts = []
+        for batch in range(begin, int(np.searchsorted(self.first_row, first + rows))):
+            low, high = self.first_row[batch : batch + 2].tolist()
+            start, count = max(first, low) - low, min(first + rows, high) - max(first, low)
+            if count <= 0:
+                continue
+            counts.append(count)
+            if self._is_plain(batch):
+                columns = self.ready.columns(batch)
+                parts.append({name: _slice(column, start, count) for name, column in columns.items()})
+            else:
+                parts.append(self.parts.slice(batch, start, count))
+        plain = [part for part in parts if not isinstance(part, Rows)]
+        if len(plain) == len(parts):
+            return _joined(plain)
+        return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
+
+    def _is_plain(self, batch: int) -> bool:
+        """Whether a batch's columns can be used where they lie."""
+        file = self.files[self.shard_of_batch[batch]]
+        number = int(self.number_of_batch[batch])
+        return not (file.batches[number].packed or file.before[number] or "://" in file.path)
+
+    def _table(self, batch: int) -> pa.RecordBatch:
+        """A whole batch, validated."""
+        shard, number = int(self.shard_of_batch[batch]), int(self.number_of_batch[batch])
+        file = self.files[shard]
+        message = file.batches[number]
+        with (
+            arrow_errors(self._place(batch), _DAMAGED),
+            open_shard(self.shards, shard, self.read, mapped=True) as opened,
+        ):
+            messages = [file.schema_message, *file.before[number], message]
+            data = [_bytes_of(opened, one) for one in messages]
+            size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
+            check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
+            if len(messages) == 2:
+                table = pa.ipc.read_record_batch(data[-1], file.schema)
+            else:
+                stream = pa.py_buffer(b"".join([memoryview(part) for part in data]))
+                table = pa.ipc.open_stream(stream).read_next_batch()
+            table = table.select(list(dict.fromkeys(column.path[0] for column in self.columns)))
+            table.validate(full=True)
+        if table.num_rows != message.rows:
+            raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
+        return table
+
+    def _columns(self, batch: int) -> Columns:
+        place = self._place(batch)
+        try:
+            with arrow_errors(place, _DAMAGED):
+                return columns_of(self._table(batch), self.columns)
+        except RowError as error:
+            raise DataError(f"{place}, row {error.row:,}: {error.found}; {error.do}") from None
+
+    def _decode(self, batch: int) -> Rows:
+        rows = int(self.first_row[batch + 1] - self.first_row[batch])
+        return pack_rows(self._columns(batch), self.spec, rows)
+
+    def _place(self, batch: int) -> str:
+        return f"{self.shards.path(int(self.shard_of_batch[batch]))}, batch {self.number_of_batch[batch]}"
+
+    def _key(self, batch: int) -> str:
+        shard = int(self.shard_of_batch[batch])
+        path, size, version = (self.shards.path(shard), int(self.shards.sizes[shard]), int(self.shards.versions[shard]))
+        return entry_key(f"arrow {self.number_of_batch[batch]} {self.columns}", _VERSION, path, size, version)
+
+
+class _Ready:
+    """The columns of the batches that were used last."""
+
+    def __init__(self, make: Callable[[int], Columns]) -> None:
+        self._make = make
+        self._kept: OrderedDict[int, Columns] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies in other processes begin empty."""
+        return _Ready, (self._make,)
+
+    def columns(self, batch: int) -> Columns:
+        """A batch's columns."""
+        with self._lock:
+            if batch in self._kept:
+                self._kept.move_to_end(batch)
+                return self._kept[batch]
+        made = self._make(batch)
+        with self._lock:
+            self._kept[batch] = made
+            if len(self._kept) > _READY:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _slice(column: Any, start: int, count: int) -> Any:
+    return column.slice(start, count) if isinstance(column, pa.Array) else column[start : start + count]
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    joined: Columns = {}
+    for name, column in parts[0].items():
+        together: list[Any] = [part[name] for part in parts]
+        joined[name] = pa.concat_arrays(together) if isinstance(column, pa.Array) else np.concatenate(together)
+    return joined
+
+
+def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:
+    file.seek(message.start)
+    return file.read_buffer(message.length)
+
+
+def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "arrow") -> ArrowBatches:
+    """Opens Arrow files or streams of the same columns; reads the headers of their messages."""
+    files = []
+    for shard in range(len(shards)):
+        files.append(_look(shards, shard, read))
+        if options.progress is not None:
+            options.progress(shard + 1, len(shards))
+    columns = choose_columns(files[0].schema, options, files[0].path)
+    if not columns:
+        raise PlanError(f"{files[0].path}: no columns to read; leave columns= away to read all of them")
+    for file in files[1:]:
+        check_same_columns(file.schema, files[0].schema, columns, file.path, files[0].path)
+    spec = {column.name: column.field for column in columns}
+    rows = np.concatenate([file.rows for file in files])
+    shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])
+    number_of_batch = np.concatenate([np.arange(len(file.batches)) for file in files])
+    per_shard = np.array([int(file.rows.sum()) for file in files], dtype=np.int64)
+    held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
+    if not all(field.is_fixed for field in spec.values()):
+        held += sum(batch.length for file in files for batch in file.batches)
+    manifest = TableManifest(name, shards, np.append(0, np.cumsum(per_shard)), held_bytes=held)
+    first_row = np.append(0, np.cumsum(rows)).astype(np.int64)
+    limits = options.limits
+    return ArrowBatches(
+        manifest, spec, columns, shards, read, limits, tuple(files), shard_of_batch, number_of_batch, first_row
+    )
+
+
+def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
+    """The schema and the messages of one file."""
+    path, size = shards.path(shard), int(shards.sizes[shard])
+    if size == 0:
+        raise DataError(f"{path}: the file is empty; remove it or write it again")
+    with open_shard(shards, shard, read, mapped=True) as file:
+        head = file.read(8)
+        if head.startswith(b"FEA1"):
+            raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")
+        with arrow_errors(path, _DAMAGED):
+            messages = read_messages(file, size)
+            if not messages:
+                raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
+            schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
+            dict(named_leaves(schema))  # names that are no text are told here
+            batches = tuple(message for message in messages if message.kind == "batch")
+            if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
+                raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
+    before = tuple(_dictionaries(messages, batch) for batch in batches)
+    return ArrowFile(path, schema, messages[0], batches, before)
+
+
+def _told(file: pa.NativeFile, size: int) -> int:
+    """Batches in a file, as its footer says."""
+    file.seek(0)
+    reader = pa.ipc.open_file(file, footer_offset=size)
+    return int(reader.num_record_batches)
+
+
+def _dictionaries(messages: list[Message], batch: Message) -> tuple[Message, ...]:
+    return tuple(message for message in messages if message.kind == "dictionary" and message.start < batch.start)
+
+
+def _matches(head: bytes) -> bool:
+    return head.startswith(FILE_MAGIC[:6]) or (head[:4] == b"\xff\xff\xff\xff" and head[16:32].count(0) > 4)
+
+
+FORMAT = Format(
+    name="arrow",
+    suffixes=(".arrow", ".arrows", ".feather", ".ipc"),
+    matches=_matches,
+    access="where it lies in its record batch; packed batches decoded once and kept",
+    detects="truncation inside a batch, offsets out of bounds, text that is no UTF-8",
+    open=open_arrow,
+)

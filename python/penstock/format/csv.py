@@ -1,0 +1,251 @@
+"""CSV and TSV (RFC 4180): every record is a sample; values are parsed by Arrow, a batch at a time, with types fixed beforehand.
+
+Numbers and booleans are what the first records say; everything else, dates included, is text. Quotes hold delimiters and
+newlines, two of them stand for one; lines that are empty are no records.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from penstock import kernels
+from penstock.errors import DataError, PlanError, RowError
+from penstock.format.lines import LineStyle, first_records, open_lines
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate, Format, Options, ReadRanges
+from penstock.format.table import TableColumn, choose_columns, columns_of
+from penstock.format.unpack import with_packed
+from penstock.shards import Shards
+from penstock.spec import Columns, Ids, Spans, Spec
+
+_NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
+#: What stands for no value; "nan" is a number.
+_NULLS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
+_OPTIONS = {
+    "delimiter": "the byte between fields; default: a tab for .tsv files, else a comma",
+    "header": "whether the first record of every file names the columns; default True",
+    "names": "names of the columns, in place of the header's",
+    "quotes": "whether quotes hold delimiters and newlines; default True",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How fields stand in a record."""
+
+    delimiter: str
+    header: bool
+    quotes: bool
+
+    @property
+    def parse_options(self) -> arrow_csv.ParseOptions:
+        """For Arrow."""
+        quote = '"' if self.quotes else False
+        return arrow_csv.ParseOptions(delimiter=self.delimiter, quote_char=quote, newlines_in_values=self.quotes)
+
+
+@dataclass(frozen=True, eq=False)
+class CsvRecords:
+    """Columns of CSV records: arrays of numbers, Arrow arrays of text."""
+
+    manifest: Manifest
+    columns: tuple[TableColumn, ...]
+    names: list[str]
+    dialect: Dialect
+    types: dict[str, pa.DataType] = field(repr=False)
+    random_access: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        """The chosen columns."""
+        return {column.name: column.field for column in self.columns}
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`; RowError for the first record with another number of fields or a value of another type."""
+        table = self._read(records)
+        if table is None:
+            raise self._first_failure(records)
+        return columns_of(table, self.columns)
+
+    def _read(self, records: Spans) -> pa.Table | None:
+        """The records as a table; None if they are not as many rows of the right types."""
+        data = joined(records)
+        convert = arrow_csv.ConvertOptions(
+            column_types=self.types,
+            include_columns=list(dict.fromkeys(column.path[0] for column in self.columns)),
+            null_values=_NULLS,
+            strings_can_be_null=False,
+        )
+        try:
+            table = read_table(data, self.names, self.dialect, convert)
+        except pa.ArrowInvalid:
+            return None
+        return table if table.num_rows == len(records) else None
+
+    def _first_failure(self, records: Spans) -> RowError:
+        """What is wrong with the first bad record: they are tried one by one."""
+        remedy = "repair the record, or give the column its type: penstock.Column(feature=…, dtype='string')"
+        for row in range(len(records)):
+            one = records.take(np.array([row]))
+            if self._read(one) is None:
+                convert = arrow_csv.ConvertOptions(column_types=self.types, null_values=_NULLS)
+                try:
+                    rows = read_table(joined(one), self.names, self.dialect, convert).num_rows
+                    found = f"a record that is {rows} rows: a line ends inside it"
+                except pa.ArrowInvalid as error:
+                    found = re.sub(r"Row #\d+: ", "", str(error))
+                return RowError(row, found, remedy)
+        return RowError(0, "records that are right one by one, but not together: quotes are not closed", remedy)
+
+
+def joined(records: Spans) -> pa.Buffer:
+    """The bytes of records one behind the other, each with a newline more, since the last of a file may have none."""
+    rows = len(records)
+    which, offset, length = (np.zeros(2 * rows, dtype=np.int64) for _ in range(3))
+    which[::2], offset[::2], length[::2] = records.which, records.offset, records.length
+    which[1::2], length[1::2] = len(records.buffers), 1
+    out = np.empty(int(length.sum()), dtype=np.uint8)
+    kernels.join_spans([*records.buffers, _NEWLINE], which, offset, length, out)
+    return pa.py_buffer(out)
+
+
+def read_table(
+    data: pa.Buffer, names: Sequence[str], dialect: Dialect, convert: arrow_csv.ConvertOptions | None = None
+) -> pa.Table:
+    """Records without a header as a table; ArrowInvalid for what is no such table."""
+    block = min(len(data) + 1, (1 << 31) - 1)
+    read = arrow_csv.ReadOptions(use_threads=False, column_names=list(names), block_size=max(block, 1 << 16))
+    return arrow_csv.read_csv(pa.BufferReader(data), read, dialect.parse_options, convert)
+
+
+def open_csv(shards: Shards, read: ReadRanges, options: Options) -> CsvRecords:
+    """Indexes the files, and learns names and types of columns from the first file.
+
+    Raises SourceError if there is no record, DataError for files with other headers, PlanError for columns that cannot be.
+    """
+    dialect = _dialect(shards, options)
+    quoted = ord(dialect.delimiter) if dialect.quotes else None
+    style = LineStyle(blank="empty", quoted=quoted, header=dialect.header)
+    settings = f"{dialect} {options.own.get('names')}"
+    manifest = open_lines(shards, options, style, "csv", settings)
+    names = _names(manifest, read, options, dialect)
+    types = _types(manifest, first_records(manifest, read), names, dialect)
+    columns = choose_columns(pa.schema(list(types.items())), options, shards.path(0))
+    for column in columns:
+        types[column.path[0]] = _arrow_type(column)
+    return CsvRecords(manifest, columns, names, dialect, types)
+
+
+def _dialect(shards: Shards, options: Options) -> Dialect:
+    own = options.own
+    delimiter = own.get("delimiter", "\t" if ".tsv" in shards.path(0).lower() else ",")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        raise PlanError(f"read: delimiter={delimiter!r}: it is one ASCII character, and no quote or line end")
+    return Dialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
+
+
+def _names(manifest: Manifest, read: ReadRanges, options: Options, dialect: Dialect) -> list[str]:
+    """The columns' names, checked against every file's header."""
+    first = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
+    found = _fields(first_records(manifest, read)[0], dialect, manifest.place(0))
+    names = [f"f{number}" for number in range(len(found))]
+    if dialect.header:
+        headers = _headers(manifest, read)
+        names = _fields(headers[first], dialect, manifest.shards.path(first))
+        for shard, header in headers.items():
+            if header != headers[first] and (other := _fields(header, dialect, manifest.shards.path(shard))) != names:
+                raise DataError(
+                    f"{manifest.shards.path(shard)}: the header is {other}, that of {manifest.shards.path(first)} is {names}; "
+                    "read files of one kind together, or pass header=False where they have none"
+                )
+    given = options.own.get("names")
+    if given is not None:
+        if len(given) != len(names):
+            raise PlanError(f"read: names has {len(given)} names, {manifest.place(0)} has {len(names)} fields")
+        names = [str(name) for name in given]
+    if len(set(names)) < len(names):
+        raise PlanError(f"{manifest.shards.path(first)}: columns with the same name: {names}; pass names=[…]")
+    return names
+
+
+def _headers(manifest: Manifest, read: ReadRanges) -> dict[int, bytes]:
+    """What stands before the first record of every file that has one."""
+    assert manifest.offset is not None
+    shards = np.flatnonzero(np.diff(manifest.first_sample) > 0)
+    length = manifest.offset[manifest.first_sample[shards]]
+    at = np.cumsum(length) - length
+    buffer = np.empty(int(length.sum()), dtype=np.uint8)
+    read(manifest.stored, shards, np.zeros_like(shards), length, buffer, at)
+    parts = zip(shards.tolist(), at.tolist(), length.tolist(), strict=True)
+    return {shard: buffer[start : start + size].tobytes() for shard, start, size in parts}
+
+
+def _fields(record: bytes, dialect: Dialect, where: str) -> list[str]:
+    text = record.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    try:
+        return next(csv.reader([text], delimiter=dialect.delimiter, quoting=quoting), [""])
+    except csv.Error as error:
+        raise DataError(f"{where}: {text[:40]!r} is no record of CSV ({error}); repair the file") from None
+
+
+def _types(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> dict[str, pa.DataType]:
+    """Numbers and booleans as the first records have them; everything else is text."""
+    convert = arrow_csv.ConvertOptions(null_values=_NULLS)
+    try:
+        schema = read_table(joined(records), names, dialect, convert).schema
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"{_first_odd(manifest, records, names, dialect)}: no record of {len(names)} fields as the first "
+            f"({re.sub('Row #[0-9]+: ', '', str(error))}); repair the file, or pass its delimiter=, header= or quotes="
+        ) from None
+    return {
+        name: kind if _is_number(kind) else pa.string() for name, kind in zip(schema.names, schema.types, strict=True)
+    }
+
+
+def _first_odd(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> str:
+    """The place of the first record that has another number of fields."""
+    for row in range(len(records)):
+        try:
+            read_table(joined(records.take(np.array([row]))), names, dialect)
+        except pa.ArrowInvalid:
+            return manifest.place(row)
+    return manifest.shards.path(0)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _arrow_type(column: TableColumn) -> pa.DataType:
+    if column.field.shape:
+        raise PlanError(
+            f"columns[{column.name!r}]: a field of a CSV file is one value; shape {column.field.shape} is not"
+        )
+    texts: dict[str, Any] = {"string": pa.string(), "bytes": pa.binary(), "bool": pa.bool_()}
+    if column.field.dtype in texts:
+        return texts[column.field.dtype]
+    if column.field.dtype in ("float16", "bfloat16"):
+        return pa.float32()
+    return pa.from_numpy_dtype(column.field.numpy_dtype)
+
+
+FORMAT = Format(
+    name="csv",
+    suffixes=with_packed(".csv", ".tsv"),
+    options=_OPTIONS,
+    access="by its own bytes",
+    detects="another number of fields, values of other types",
+    open=open_csv,
+)

@@ -1,0 +1,200 @@
+"""Decoded parts of tables (row groups, record batches), each kept where it is cheap to come back to.
+
+A shuffle takes a few rows of a part at a time, and a part can only be decoded whole. Data that is small in memory stays there.
+Of larger data each part is written once, decoded, to the user's cache and mapped into memory: the operating system keeps there
+what fits, and later epochs decode nothing. Without room for that, parts are decoded again as often as they are needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import uuid
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.format.index_cache import cache_folder
+from penstock.format.unpack import RESERVE_BYTES
+from penstock.rows import Rows
+
+#: Data up to this size stays in memory as a whole; of larger data this much.
+MEMORY_BYTES = 256 << 20
+#: What decoded parts may take in the cache; the parts that were not used for longest go first.
+CACHE_BYTES = 32 << 30
+#: Parts that are decoded at once; each is decoded by several threads already.
+_TOGETHER = 2
+#: Parts that are mapped at once; the operating system allows some 65,000 maps.
+_MAPS = 8_192
+#: The column of a stored part that holds the fixed columns.
+_FIXED = "fixed"
+
+
+class DecodedParts:
+    """Parts by number: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads."""
+
+    def __init__(self, decode: Callable[[int], Rows], key: Callable[[int], str], total_bytes: int) -> None:
+        self._decode, self._key, self._total_bytes = decode, key, total_bytes
+        self._stores = total_bytes > MEMORY_BYTES
+        self._memory: OrderedDict[int, Rows] = OrderedDict()
+        self._memory_bytes = 0
+        self._mapped: OrderedDict[int, Rows] = OrderedDict()
+        self._doing: dict[int, Future[Rows]] = {}
+        self._lock = threading.Lock()
+        self._turn = threading.Semaphore(_TOGETHER)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies in other processes begin empty."""
+        return DecodedParts, (self._decode, self._key, self._total_bytes)
+
+    def slice(self, number: int, first: int, rows: int) -> Rows:
+        """Rows [first, first + rows) of a part; they keep no more in memory than themselves and what is kept anyway."""
+        part = self._part(number).slice(first, rows)
+        if self._total_bytes <= MEMORY_BYTES or number in self._mapped:
+            return part
+        others = {name: pa.concat_arrays([column, column.slice(0, 0)]) for name, column in part.others.items()}
+        return Rows(part.fixed.copy(), others)
+
+    def _part(self, number: int) -> Rows:
+        """A whole part; whoever asks for it while it is being decoded waits for it."""
+        with self._lock:
+            for kept in (self._mapped, self._memory):
+                if number in kept:
+                    kept.move_to_end(number)
+                    return kept[number]
+            mine = number not in self._doing
+            future = self._doing.setdefault(number, Future())
+        if mine:
+            try:
+                with self._turn:
+                    future.set_result(self._make(number))
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+            finally:
+                with self._lock:
+                    del self._doing[number]
+        return future.result()
+
+    def _make(self, number: int) -> Rows:
+        path = self._path(number)
+        if path is not None and (found := _load(path)) is not None:
+            return self._keep_map(number, found)
+        rows = self._decode(number)
+        if path is not None:
+            try:
+                _store(path, rows)
+            except OSError as error:
+                self._without_room(f"{error.filename or path}: {error.strerror or error}")
+            else:
+                if (found := _load(path)) is not None:
+                    return self._keep_map(number, found)
+        return self._keep(number, rows)
+
+    def _path(self, number: int) -> str | None:
+        if not self._stores:
+            return None
+        folder = cache_folder("decoded")
+        if folder is None:
+            self._stores = False
+            return None
+        return os.path.join(folder, self._key(number) + ".arrow")
+
+    def _without_room(self, found: str) -> None:
+        if self._stores:
+            self._stores = False
+            warnings.warn(
+                f"decoded columns are not kept ({found}); they are decoded again whenever they are needed, which is slow; "
+                "free some room or point XDG_CACHE_HOME to a larger disk",
+                stacklevel=2,
+            )
+
+    def _keep(self, number: int, rows: Rows) -> Rows:
+        with self._lock:
+            self._memory[number] = rows
+            self._memory_bytes += _bytes_held(rows)
+            while self._memory_bytes > MEMORY_BYTES and len(self._memory) > 1:
+                self._memory_bytes -= _bytes_held(self._memory.popitem(last=False)[1])
+        return rows
+
+    def _keep_map(self, number: int, rows: Rows) -> Rows:
+        with self._lock:
+            self._mapped[number] = rows
+            if len(self._mapped) > _MAPS:
+                self._mapped.popitem(last=False)
+        return rows
+
+
+def _bytes_held(rows: Rows) -> int:
+    return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
+
+
+def _store(path: str, rows: Rows) -> None:
+    """Writes a part whole or not at all; OSError without room or permission."""
+    folder = os.path.dirname(path)
+    size = _bytes_held(rows)
+    _make_room(folder, size)
+    free = shutil.disk_usage(folder).free - RESERVE_BYTES
+    if size > free:
+        raise OSError(28, f"{size:,} bytes, where {max(0, free):,} may be used", folder)
+    fixed = pa.Array.from_buffers(
+        pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
+    )
+    columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
+    scratch = f"{path}.{uuid.uuid4().hex}.tmp"
+    try:
+        with pa.OSFile(scratch, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            os.chmod(scratch, 0o600)
+            writer.write_batch(batch)
+        os.replace(scratch, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+def _make_room(folder: str, size: int) -> None:
+    """Removes what was not used for longest until `size` more bytes stay within bounds."""
+    entries = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                state = entry.stat(follow_symlinks=False)
+                entries.append((state.st_mtime_ns, state.st_size, entry.path))
+    total = sum(taken for _, taken, _ in entries) + size
+    for _, taken, path in sorted(entries):
+        if total <= CACHE_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            total -= taken
+
+
+def _load(path: str) -> Rows | None:
+    """A stored part, mapped; None if there is none that is whole."""
+    try:
+        os.utime(path)
+        with pa.memory_map(path) as file:
+            reader = pa.ipc.open_file(file)
+            batch = reader.get_batch(0)
+        batch.validate()
+        names = reader.schema.metadata or {}
+        others = {
+            names[f"name {number}".encode()].decode(): batch.column(f"{number}")
+            for number in range(batch.num_columns - 1)
+        }
+        fixed = batch.column(_FIXED)
+        width = fixed.type.byte_width
+        data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8)
+        return Rows(data[: width * len(fixed)].reshape(len(fixed), width), others)
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        return None

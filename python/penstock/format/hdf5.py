@@ -1,0 +1,288 @@
+"""HDF5 files: datasets whose first axes are equally long are columns ("train.images" for /train/images), several files are shards.
+
+Datasets of numbers that lie in one piece are mapped; chunked and packed ones are read by h5py, in blocks of whole chunks. Only the listed files are
+ever opened: links to other files, external storage and virtual datasets are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import DataError, SourceError
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Column, Format, Options, ReadRanges
+from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, is_local, stored_column
+from penstock.format.sliced import (
+    ArrayColumn,
+    ArrayFacts,
+    SlicedArrays,
+    block_rows,
+    check_alike,
+    check_bounded,
+    choose_arrays,
+)
+from penstock.shards import Shards
+from penstock.spec import Ids
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+#: Objects of a file that are looked at, at most.
+_OBJECTS = 100_000
+#: Bytes of unpacked chunks that h5py keeps for each dataset: a block's edges lie inside chunks.
+_CHUNK_CACHE_BYTES = 16 << 20
+#: Files that stay open.
+_OPEN_FILES = 64
+
+_INSTEAD = (
+    "no file but those that were listed is opened: copy the values into this one, or choose others with columns=[…]"
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a file holds: datasets by dotted name, and their paths."""
+
+    arrays: Mapping[str, ArrayFacts]
+    paths: Mapping[str, str]
+
+
+def open_hdf5(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
+    """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
+    if not is_local(shards):
+        raise SourceError(f"{shards.path(0)}: HDF5 is read from local or mounted paths; copy or mount it")
+    files = Files(shards)
+    try:
+        return _opened(files, options)
+    finally:
+        files.close()  # what is mapped needs it no more, and what failed must not keep others from writing
+
+
+def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
+    shards, first = files.shards, _looked_at(files, 0, options)
+    columns = choose_arrays(first.arrays, options, shards.path(0))
+    names = {column.array: first.paths[column.array] for column in columns.values()}
+    facts = [{name: files.facts(shard, path) for name, path in names.items()} for shard in range(len(shards))]
+    for shard, found in enumerate(facts):
+        _check_shard(shards, shard, found, facts[0], options)
+    rows = [next(iter(found.values())).shape[0] for found in facts]
+    manifest = Manifest("hdf5", shards, np.cumsum([0, *rows], dtype=np.int64))
+    placed = _placed(files, columns, names, facts[0])
+    if placed is not None:
+        return PlacedColumns(manifest, placed, Mapped(shards.paths.to_pylist(), shards.sizes))
+
+    def read(shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
+        return files.rows(shard, names[name], start, count)
+
+    return SlicedArrays(manifest, columns, block_rows(list(facts[0].values()), sum(rows) // len(rows)), read)
+
+
+def _check_shard(
+    shards: Shards, shard: int, found: Mapping[str, ArrayFacts], first: Mapping[str, ArrayFacts], options: Options
+) -> None:
+    for name, one in found.items():
+        check_alike(first[name], one, name, (shards.path(0), shards.path(shard)))
+        check_bounded(one, name, options, shards.path(shard))
+    if len({one.shape[0] for one in found.values()}) > 1:
+        raise DataError(f"{shards.path(shard)}: datasets differ in length, unlike in {shards.path(0)}; write it again")
+
+
+class Files:
+    """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def file(self, shard: int) -> Any:
+        """The open file; DataError for one that h5py cannot open, or that was changed."""
+        path = self.shards.path(shard)
+        if shard not in self._open:
+            if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
+                raise DataError(
+                    f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
+                )
+            try:
+                self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+            except (OSError, RuntimeError, ValueError, KeyError) as error:
+                raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(shard)
+        return self._open[shard]
+
+    def dataset(self, shard: int, path: str) -> Any:
+        """A dataset that lies in the file itself; DataError where it is not there, or its values lie elsewhere."""
+        where = self.shards.path(shard)
+        group = self.file(shard)
+        try:
+            for name in path.split("/"):
+                link = group.get(name, getlink=True)
+                if not isinstance(link, _h5py().HardLink):
+                    raise DataError(f"{where}: {_told(group, name, link)}; {_INSTEAD}")
+                group = group[name]
+            if reason := _elsewhere(group):
+                raise DataError(f"{where}: {reason}; {_INSTEAD}")
+        except (KeyError, AttributeError, RuntimeError, OSError, TypeError) as error:
+            raise DataError(f"{where}: no dataset /{path} can be opened ({error}); write the file again") from None
+        return group
+
+    def facts(self, shard: int, path: str) -> ArrayFacts:
+        """What a dataset is."""
+        with self._lock:
+            return _facts(self.dataset(shard, path))
+
+    def rows(self, shard: int, path: str, first: int, count: int) -> npt.NDArray[Any]:
+        """Rows of a dataset."""
+        with self._lock:
+            values: npt.NDArray[Any] = self.dataset(shard, path)[first : first + count]
+            return values
+
+    def close(self) -> None:
+        """Closes all files; the next need opens them again."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ModuleNotFoundError:
+        raise SourceError(
+            "HDF5 files are read with h5py, which is not installed: pip install 'penstock[hdf5]'"
+        ) from None
+    return h5py
+
+
+def _elsewhere(dataset: Any) -> str:
+    """Why a dataset's values are not in the file; "" if they are."""
+    if dataset.is_virtual:
+        return f"{dataset.name} is virtual: its values lie in other datasets, perhaps of other files"
+    return f"{dataset.name} is stored in other files" if dataset.external else ""
+
+
+def _told(group: Any, name: str, link: Any) -> str:
+    place = f"{group.name.rstrip('/')}/{name}"
+    if link is None:
+        return f"no {place}"
+    other = getattr(link, "filename", None)
+    return f"{place} leads to {link.path!r}" + (f" of the file {other!r}, which was not listed" if other else "")
+
+
+def _looked_at(files: Files, shard: int, options: Options) -> _File:
+    """The datasets of a file below `keys`; DataError for links that are among the asked columns, or no columns are asked for."""
+    h5py = _h5py()
+    keys = options.own.get("keys") or [""]
+    below = tuple(key.strip("/") for key in ([keys] if isinstance(keys, str) else keys))
+    arrays, paths, refused = {}, {}, {}
+    where = files.shards.path(shard)
+    try:
+        for path, reason in _walk(files.file(shard), h5py):
+            if not any(path == key or path.startswith(f"{key}/" if key else "") for key in below):
+                continue
+            name = path.replace("/", ".")
+            if reason:
+                refused[name] = reason
+            else:
+                arrays[name], paths[name] = files.facts(shard, path), path
+    except (RuntimeError, OSError, KeyError, ValueError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{where}: damaged ({error}); write it again") from None
+    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
+    wanted = None if asked is None else {one.feature if isinstance(one, Column) else one for one in asked}
+    for name, reason in refused.items():
+        if wanted is None or any(f"{one}.".startswith(f"{name}.") for one in wanted):
+            raise DataError(f"{where}: {reason}; {_INSTEAD}")
+    if not arrays:
+        raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))
+    return _File(arrays, paths)
+
+
+def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, str]]:
+    """Every dataset by its path, with ""; and what leads to elsewhere, with where that is."""
+    seen, open_groups, objects = set(), [("", file)], 0
+    while open_groups:
+        prefix, group = open_groups.pop()
+        here = h5py.h5o.get_info(group.id).addr
+        if here in seen:
+            continue
+        seen.add(here)
+        for name in group:
+            objects += 1
+            if objects > _OBJECTS:
+                raise DataError(f"{file.filename}: more than {_OBJECTS:,} objects; name a group with keys='…'")
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                yield prefix + name, _told(group, name, link)
+            elif isinstance(found := group[name], h5py.Group):
+                open_groups.append((f"{prefix}{name}/", found))
+            elif isinstance(found, h5py.Dataset):
+                yield prefix + name, _elsewhere(found)
+
+
+def _facts(dataset: Any) -> ArrayFacts:
+    h5py = _h5py()
+    dtype = dataset.dtype
+    if dataset.shape is None:
+        return ArrayFacts((), np.dtype("V1"))
+    text, ragged = h5py.check_string_dtype(dtype), h5py.check_vlen_dtype(dtype)
+    kind = None
+    if text is not None and text.length is None:
+        kind = "string"
+    elif isinstance(ragged, np.dtype) and ragged.kind in "biuf":
+        kind = "bytes" if ragged == np.uint8 else ragged.newbyteorder("=").name
+    return ArrayFacts(dataset.shape, dtype, dataset.chunks, kind)
+
+
+def _placed(
+    files: Files, columns: Mapping[str, ArrayColumn], names: Mapping[str, str], facts: Mapping[str, ArrayFacts]
+) -> dict[str, PlacedColumn] | None:
+    """Where the columns lie, if all are numbers in one piece in all files."""
+    shards = files.shards
+    numbers = np.arange(len(shards), dtype=np.int64)
+    placed = {}
+    for name, column in columns.items():
+        one = facts[column.array]
+        if column.path or not column.field.is_fixed or one.dtype.kind not in "iufcmM" or one.chunk is not None:
+            return None
+        starts = [
+            _start(files.dataset(shard, names[column.array]), int(shards.sizes[shard])) for shard in range(len(shards))
+        ]
+        if None in starts:
+            return None
+        stored = stored_column(one.dtype, one.row_shape)
+        start: Ids = np.array(starts, dtype=np.int64)
+        placed[name] = PlacedColumn(stored, numbers, start, stored.row_bytes)
+    return placed
+
+
+def _start(dataset: Any, size: int) -> int | None:
+    """The byte where a dataset's values begin, if they lie there as they are."""
+    start, stored = dataset.id.get_offset(), dataset.id.get_type()
+    if not stored.equal(_h5py().h5t.py_create(dataset.dtype, logical=True)):  # integers of 12 bits, say
+        return None
+    whole = dataset.id.get_storage_size() == dataset.nbytes and dataset.chunks is None and dataset.compression is None
+    if start is None or not whole or start + dataset.nbytes > size:
+        return None
+    return int(start)
+
+
+FORMAT = Format(
+    name="hdf5",
+    suffixes=(".h5", ".hdf5", ".he5", ".hdf"),
+    matches=lambda head: head.startswith(_MAGIC),
+    access="with its chunk; in memory (mapped) where the file holds plain numbers",
+    detects="what h5py sees: a cut file, checksums where the file has them (fletcher32), packed chunks",
+    extra="hdf5",
+    options={"keys": "groups or datasets to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
+    open=open_hdf5,
+)

@@ -1,0 +1,256 @@
+"""Hugging Face `datasets`: folders of save_to_disk, DatasetDicts of them, and Parquet files named after their split."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.errors import DataError, PlanError, SourceError
+from penstock.format import arrow_ipc, parquet
+from penstock.format.manifest import TableManifest
+from penstock.format.protocol import BlockSource, Column, Format, Options, ReadRanges
+from penstock.format.ranged_file import RangedFile, open_shard
+from penstock.format.table import arrow_errors
+from penstock.rows import Rows, as_rows, join_rows
+from penstock.shards import Shards
+from penstock.spec import Columns, Ids, Spec
+
+_EXPORTED = r"(?:^|/)([^/]+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$"
+#: Features that are a struct of bytes and path on the disk, and bytes in a batch.
+_FILES = ("Image", "Audio", "Video", "Pdf")
+_STATE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class HuggingFace:
+    """A table of `datasets`. classes: the names of the first column of labels. rows: the table's row of each sample, if mixed."""
+
+    manifest: TableManifest
+    inner: BlockSource
+    classes: tuple[str, ...]
+    rows: Ids | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `load` gives."""
+        return self.inner.spec
+
+    @property
+    def block_rows(self) -> int | None:
+        """As the files want it."""
+        return self.inner.block_rows
+
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows); of a table with indices, run by run of neighbouring ones."""
+        if self.rows is None:
+            return self.inner.load(first, rows)
+        wanted = self.rows[first : first + rows]
+        cuts = np.flatnonzero(np.diff(wanted) != 1) + 1
+        runs = [(int(run[0]), len(run)) for run in np.split(wanted, cuts)]
+        return join_rows([as_rows(self.inner.load(*run), self.spec, run[1]) for run in runs])
+
+
+def open_huggingface(shards: Shards, read: ReadRanges, options: Options) -> HuggingFace:
+    """Opens one split; `options.columns` names features, of which pictures and sounds are bytes."""
+    own = dict(options.own)
+    split = own.pop("split", None)
+    paths: list[str] = shards.paths.to_pylist()
+    folders = {posixpath.dirname(path): number for number, path in enumerate(paths) if _is_state(path)}
+    if folders:
+        if own:
+            raise PlanError("filters=… is for Parquet files; of a folder of save_to_disk all rows are read")
+        data, indices = _saved(shards, read, folders, split)
+        schema = _schema(data, read)
+        inner: arrow_ipc.ArrowBatches | parquet.Parquet = arrow_ipc.open_arrow(
+            data, read, _with_features(options, own, schema), "huggingface"
+        )
+        rows = None if indices is None else _indices(indices, read, inner.manifest.samples)
+    else:
+        data, rows = shards.take(_exported(paths, split)), None
+        schema = _schema(data, read)
+        inner = parquet.open_parquet(data, read, _with_features(options, own, schema))
+    return HuggingFace(_manifest(inner.manifest, rows), inner, _classes(_features(schema), options), rows)
+
+
+def _is_state(path: str) -> bool:
+    return posixpath.basename(path) == "state.json"
+
+
+def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: Any) -> tuple[Shards, Shards | None]:
+    """The data files of a saved split, and the files of its indices."""
+    names = {posixpath.basename(folder): folder for folder in folders}
+    folder = _choose(names, split) if split is not None or len(folders) > 1 else next(iter(folders))
+    place = shards.path(folders[folder])
+    numbers = {path: number for number, path in enumerate(shards.paths.to_pylist())}
+    state = _read_json(shards, folders[folder], read)
+
+    def files(*keys: str) -> list[int]:
+        listed: Any = next((state[key] for key in keys if state.get(key)), [])
+        found = []
+        for entry in listed if isinstance(listed, list) else [listed]:
+            name = entry.get("filename") if isinstance(entry, dict) else None
+            if not isinstance(name, str) or f"{folder}/{name}" not in numbers:
+                raise DataError(f"{place}: the data file {name!r} is not in the folder; copy the whole folder again")
+            found.append(numbers[f"{folder}/{name}"])
+        return found
+
+    data, indices = files("_data_files"), files("_indices_files", "_indices_data_files")
+    if not data:
+        raise DataError(f"{place}: it lists no data files; save the dataset again with save_to_disk")
+    taken = shards.take(np.array(indices)) if indices else None
+    return shards.take(np.array(data)), taken
+
+
+def _read_json(shards: Shards, shard: int, read: ReadRanges) -> dict[str, Any]:
+    place, size = shards.path(shard), int(shards.sizes[shard])
+    if size > _STATE_BYTES:
+        raise DataError(f"{place}: {size:,} bytes, where a few are expected; it is no state of a dataset")
+    try:
+        state = json.loads(RangedFile(shards, shard, read).read())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: no JSON ({error}); save the dataset again with save_to_disk") from None
+    if not isinstance(state, dict):
+        raise DataError(f"{place}: {type(state).__name__} where an object belongs; save the dataset again")
+    return state
+
+
+def _exported(paths: list[str], split: Any) -> Ids:
+    """The Parquet files of a split."""
+    found: dict[str, list[int]] = {}
+    for number, path in enumerate(paths):
+        if match := re.search(_EXPORTED, path):
+            found.setdefault(match[1], []).append(number)
+    if not found:
+        raise SourceError(
+            f"{paths[0]}: neither a folder of save_to_disk nor Parquet files named like train-00000-of-00001.parquet"
+        )
+    numbers = _choose(found, split) if split is not None or len(found) > 1 else next(iter(found.values()))
+    folders = sorted({posixpath.dirname(paths[number]) for number in numbers})
+    if len(folders) > 1:
+        raise SourceError(f"files of one split lie in {', '.join(folders[:8])}; read one of these folders")
+    return np.array(numbers, dtype=np.int64)
+
+
+def _choose(splits: Mapping[str, Any], split: Any) -> Any:
+    if split in splits:
+        return splits[split]
+    listed = ", ".join(repr(name) for name in splits)
+    raise PlanError(f"split={split!r}: there are the splits {listed}; choose one with split=…")
+
+
+def _schema(shards: Shards, read: ReadRanges) -> pa.Schema:
+    place = shards.path(0)
+    with arrow_errors(place), open_shard(shards, 0, read) as file:
+        if place.endswith(".parquet"):
+            return pq.read_schema(file)
+        return pa.ipc.open_stream(file).schema
+
+
+def _features(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """What the library noted of each column; nothing where it noted nothing that can be read."""
+    try:
+        noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    known = noted.items() if isinstance(noted, dict) else ()
+    return {name: feature for name, feature in known if isinstance(feature, dict) and name in schema.names}
+
+
+def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> Options:
+    """The options with features' columns for the names that the user knows."""
+    features = _features(schema)
+    asked = options.columns
+    if asked is None:
+        asked = schema.names if any(_column_of(name, features, schema) for name in schema.names) else None
+    if asked is None:
+        return replace(options, own=own)
+    wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    columns: dict[str, str | Column] = {}
+    for name, wish in wanted.items():
+        feature = wish.feature if isinstance(wish, Column) else wish
+        known = _column_of(feature, features, schema)
+        if known is None and options.columns is None and pa.types.is_struct(schema.field(feature).type):
+            columns |= {f"{name}.{part.name}": f"{name}.{part.name}" for part in schema.field(feature).type}
+        elif known is None:
+            columns[name] = wish
+        elif isinstance(wish, Column):
+            columns[name] = replace(
+                wish, feature=known.feature, shape=known.shape if wish.shape is None else wish.shape
+            )
+        else:
+            columns[name] = known
+    return replace(options, columns=columns, own=own)
+
+
+def _column_of(name: str, features: Mapping[str, dict[str, Any]], schema: pa.Schema) -> Column | None:
+    """How a feature becomes a column, where it is not simply its Arrow type."""
+    feature = features.get(name, {})
+    kind = str(feature.get("_type", ""))
+    if kind in _FILES and pa.types.is_struct(schema.field(name).type):
+        return Column(feature=f"{name}.bytes")
+    shape = feature.get("shape")
+    if re.fullmatch(r"Array\dD", kind) and isinstance(shape, list) and all(isinstance(n, int) for n in shape):
+        return Column(feature=name, shape=tuple(shape))
+    return None
+
+
+def _classes(features: Mapping[str, dict[str, Any]], options: Options) -> tuple[str, ...]:
+    """The names of the first column of labels among those that are read."""
+    asked = options.columns
+    wanted = features if asked is None else asked.values() if isinstance(asked, Mapping) else asked
+    for wish in wanted:
+        feature = features.get(wish.feature if isinstance(wish, Column) else wish, {})
+        if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+            return tuple(str(name) for name in feature["names"])
+    return ()
+
+
+def _indices(shards: Shards, read: ReadRanges, samples: int) -> Ids:
+    """The table's row of each sample of a shuffled or filtered dataset."""
+    rows = arrow_ipc.open_arrow(shards, read, Options(columns={"row": Column(feature="indices", dtype="int64")}))
+    count = rows.manifest.samples
+    numbers: Ids = as_rows(rows.load(0, count), rows.spec, count).fixed.reshape(-1).view(np.int64)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < samples:
+        raise DataError(f"{shards.path(0)}: an index outside the {samples:,} rows of the table; save the dataset again")
+    return numbers
+
+
+def _manifest(manifest: TableManifest, rows: Ids | None) -> TableManifest:
+    if rows is None:
+        return replace(manifest, format="huggingface")
+    held = manifest.held_bytes * len(rows) // max(1, manifest.samples)
+    first_sample = np.zeros(len(manifest.shards) + 1, dtype=np.int64)
+    first_sample[1:] = len(rows)
+    digest = hashlib.blake2b(np.ascontiguousarray(rows).data, digest_size=16).hexdigest()
+    return TableManifest("huggingface", manifest.shards, first_sample, held_bytes=held, choice=f"indices {digest}")
+
+
+def _claims(shards: Shards) -> bool:
+    paths = shards.paths
+    if pc.any(pc.match_substring_regex(paths, r"(^|/)state\.json$")).as_py():
+        return bool(pc.any(pc.match_substring_regex(paths, r"(^|/)dataset_info\.json$")).as_py())
+    tables = paths.filter(pc.ends_with(paths, ".parquet"))
+    return len(tables) > 0 and bool(pc.all(pc.match_substring_regex(tables, _EXPORTED)).as_py())
+
+
+FORMAT = Format(
+    name="huggingface",
+    claims=_claims,
+    options={
+        "split": "which split to read, where there are several",
+        "filters": "of Parquet exports: which rows to read, as for parquet",
+    },
+    access="as in arrow and parquet",
+    detects="as in arrow and parquet",
+    open=open_huggingface,
+)

@@ -1,0 +1,219 @@
+"""What the first lines of a JSON file say of its keys, and the columns that are made of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import PlanError, RowError
+from penstock.format.native_columns import default_bytes
+from penstock.format.protocol import Column, Options
+from penstock.spec import Field
+
+_DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
+_NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_KNOWN = (*_NUMBERS, *_FLOATS, "string", "bytes")
+#: Of each kind, the dtypes that it can become.
+_BECOMES = {
+    "bool": ("bool",),
+    "integer": (*_NUMBERS[1:], *_FLOATS),
+    "float": _FLOATS,
+    "text": ("string", "bytes"),
+    "null": _KNOWN,
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values of one key.
+
+    leaf: what they are: "bool", "integer", "float", "text", "null", "object" or "mixed". lengths: of lists, at each level, -1
+    where it varies.
+    """
+
+    leaf: str
+    lengths: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return "lists of " * len(self.lengths) + self.leaf
+
+
+def learn(lines: Iterable[bytes]) -> dict[tuple[str, ...], Kind]:
+    """The kinds of values by path of keys; RowError for the first line that is no JSON object.
+
+    learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
+    """
+    kinds: dict[tuple[str, ...], Kind] = {}
+    for number, line in enumerate(lines):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RowError(number, str(error)) from None
+        if not isinstance(value, dict):
+            raise RowError(number, f"the line is {_kind_of(value)} and no object")
+        _learn_object(value, (), kinds)
+    return kinds
+
+
+def _learn_object(value: Mapping[str, Any], path: tuple[str, ...], kinds: dict[tuple[str, ...], Kind]) -> None:
+    for key, inner in value.items():
+        place = (*path, key)
+        kind = _kind_of(inner)
+        kinds[place] = _merge(kinds[place], kind) if place in kinds else kind
+        if isinstance(inner, dict):
+            _learn_object(inner, place, kinds)
+
+
+def _kind_of(value: Any) -> Kind:
+    if isinstance(value, list):
+        inner = Kind("null")
+        for number, item in enumerate(value):
+            inner = _kind_of(item) if number == 0 else _merge(inner, _kind_of(item))
+        return Kind(inner.leaf, (len(value), *inner.lengths))
+    if value is None:
+        return Kind("null")
+    names = {bool: "bool", int: "integer", float: "float", str: "text"}
+    return Kind(names.get(type(value), "object"))
+
+
+def _merge(one: Kind, other: Kind) -> Kind:
+    if other.leaf == "null" and len(other.lengths) <= len(one.lengths):
+        one, other = other, one
+    if one.leaf == "null" and len(one.lengths) <= len(other.lengths):
+        known = len(one.lengths)
+        return Kind(other.leaf, (*_lengths(one.lengths, other.lengths[:known]), *other.lengths[known:]))
+    if len(one.lengths) != len(other.lengths):
+        return Kind("mixed")
+    leaf = one.leaf if one.leaf == other.leaf else "mixed"
+    if {one.leaf, other.leaf} == {"integer", "float"}:
+        leaf = "float"
+    return Kind(leaf, _lengths(one.lengths, other.lengths))
+
+
+def _lengths(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a if a == b else -1 for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True)
+class JsonColumn:
+    """One column of a batch.
+
+    path: the keys that lead to it. default: a row of numbers or a text, as bytes. raw: whether it is the JSON itself.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    field: Field
+    default: bytes | None
+    raw: bool = False
+
+    @property
+    def form(self) -> str:
+        """How native code makes it; see `kernels.JsonParser`."""
+        if self.raw:
+            return "raw"
+        if self.field.dtype in ("string", "bytes"):
+            return "texts" if self.field.shape else "text"
+        return "ragged" if None in self.field.shape else "fixed"
+
+    @property
+    def description(self) -> tuple[list[str], str, str, list[int], str, bytes | None]:
+        """The column for `kernels.JsonParser`."""
+        shape = [axis for axis in self.field.shape if axis is not None]
+        return list(self.path), self.form, self.field.dtype, shape, str(self.field), self.default
+
+
+def choose_columns(kinds: Mapping[tuple[str, ...], Kind], options: Options, where: str) -> tuple[JsonColumn, ...]:
+    """The columns that the user wants; all keys that hold values, unless they are named.
+
+    Raises PlanError for keys that are not there and for those that cannot be held without being told how.
+    """
+    offered = {".".join(path): path for path in kinds}
+    asked = options.columns
+    if asked is None:
+        wanted: Mapping[str, str | Column] = {
+            name: name for name, path in offered.items() if kinds[path].leaf != "object"
+        }
+    else:
+        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    if not wanted:
+        raise PlanError(f"{where}: no column; the first lines hold no values, or columns names none")
+    return tuple(
+        _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), kinds, offered, where)
+        for name, wish in wanted.items()
+    )
+
+
+def _choose(
+    name: str,
+    column: Column,
+    kinds: Mapping[tuple[str, ...], Kind],
+    offered: Mapping[str, tuple[str, ...]],
+    where: str,
+) -> JsonColumn:
+    path = offered.get(column.feature)
+    if path is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
+        close = difflib.get_close_matches(column.feature, offered, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(list(offered)[:40]) or "none"
+        raise PlanError(
+            f"{where}: no key {column.feature!r} in the first lines{meant}; they have {listed}; a key that only later lines "
+            "have needs dtype, shape and default"
+        )
+    if path is None:
+        path = tuple(column.feature.split("."))
+    kind = kinds.get(path, Kind("null", (-1,) * len(column.shape or ())))
+    raw = _is_raw(kind) and column.dtype == "string" and not column.shape
+    field = Field("string") if raw else _field(name, column, kind, where)
+    default = None
+    if column.default is not None:
+        if None in field.shape:
+            raise PlanError(
+                f"columns[{name!r}]: a list of any length is empty where the key is missing; leave the default away"
+            )
+        default = default_bytes(name, field, column.default)
+    return JsonColumn(name, path, field, default, raw)
+
+
+def _is_optional(column: Column) -> bool:
+    return column.default is not None or None in (column.shape or ())
+
+
+def _is_raw(kind: Kind) -> bool:
+    """Whether only the JSON itself can stand for such values."""
+    return kind.leaf in ("object", "mixed") or len(kind.lengths) > 1
+
+
+def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
+    dtype = column.dtype or _DTYPES.get(kind.leaf)
+    shape = _shape(kind) if column.shape is None else tuple(column.shape)
+    if dtype is None or shape is None:
+        raise PlanError(
+            f"{where}: the key {column.feature!r} holds {kind} in the first lines, which is no column by itself; leave it out "
+            f'with columns=[…], or say what it is: penstock.Column(feature={column.feature!r}, dtype="string") takes its JSON'
+            + (" where it holds objects or lists" if kind.leaf == "null" else "")
+        )
+    if dtype not in _KNOWN:
+        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(_KNOWN)}")
+    possible = _BECOMES.get(kind.leaf, ())
+    if dtype not in possible or (kind.leaf != "null" and len(shape) != len(kind.lengths)):
+        raise PlanError(
+            f"columns[{name!r}]: the key {column.feature!r} holds {kind}, which cannot become {Field(dtype, shape)}; "
+            f"it can become {', '.join(possible) or 'its JSON (dtype string)'} with {len(kind.lengths)} axes"
+        )
+    if any(axis is not None and axis < 1 for axis in shape) or None in shape[1:]:
+        raise PlanError(f"columns[{name!r}]: shape {shape}: axes are at least 1, and only the first can be None")
+    if dtype in ("string", "bytes") and len(shape) > 1:
+        raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
+    return Field(dtype, shape)
+
+
+def _shape(kind: Kind) -> tuple[int | None, ...] | None:
+    """() for one value, (None,) for lists; lists of lists only where the inner ones are equally long."""
+    if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
+        return None
+    return (None, *kind.lengths[1:]) if kind.lengths else ()

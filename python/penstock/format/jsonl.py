@@ -1,0 +1,104 @@
+"""JSON lines (jsonlines.org, ndjson): every line is an object, whose values are taken out by native code.
+
+Keys of objects in objects are joined by dots: "box.left". Lists of numbers and of text are ragged columns. A missing key and null
+are the same: the column's default, an empty list where the column is ragged, an error otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.errors import DataError, RowError
+from penstock.format.json_features import JsonColumn, Kind, choose_columns, learn
+from penstock.format.lines import LineStyle, first_records, open_lines
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate, Format, Options, ReadRanges
+from penstock.format.unpack import with_packed
+from penstock.shards import Shards
+from penstock.spec import Bytes, Columns, Ids, Spans, Spec
+
+
+@dataclass(frozen=True, eq=False)
+class JsonLines:
+    """Columns of JSON lines: arrays of numbers, Arrow arrays of text and of lists."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[JsonColumn, ...]
+    parser: kernels.JsonParser = field(repr=False)
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`; RowError for the first line that is no JSON or lacks what the columns need."""
+        arrays: dict[str, Any] = {
+            column.name: allocate(column.name, column.field, len(records))
+            for column in self.columns
+            if column.form == "fixed"
+        }
+        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
+        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
+        return {
+            column.name: arrays[column.name] if column.name in arrays else _finish(column, part)
+            for column, part in zip(self.columns, filled, strict=True)
+        }
+
+
+def _bytes_of(array: Any) -> Bytes:
+    flat: Bytes = array.reshape(-1).view(np.uint8)
+    return flat
+
+
+def _finish(column: JsonColumn, part: Any) -> pa.Array:
+    """What native code gave for the column, as an Arrow array."""
+    if column.form == "ragged":
+        data, offsets = part
+        values = pa.array(data.view(column.field.numpy_dtype))
+        for axis in reversed(column.field.shape[1:]):
+            values = pa.FixedSizeListArray.from_arrays(values, axis)
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    data, ends, offsets = part
+    kind = pa.large_binary() if column.field.dtype == "bytes" else pa.large_string()
+    texts = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.LargeListArray.from_arrays(pa.array(offsets), texts) if column.field.shape else texts
+
+
+def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:
+    """Indexes the files and learns the columns from the first lines of the first file.
+
+    Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
+    cannot be.
+    """
+    manifest = open_lines(shards, options, LineStyle(blank="white"), "jsonl")
+    columns = choose_columns(_learn(manifest, read), options, shards.path(0))
+    parser = kernels.JsonParser([column.description for column in columns], values_limit=options.limits.values)
+    return JsonLines(manifest, {column.name: column.field for column in columns}, columns, parser)
+
+
+def _learn(manifest: Manifest, read: ReadRanges) -> dict[tuple[str, ...], Kind]:
+    records = first_records(manifest, read)
+    first = records[0].lstrip()
+    if first.startswith(b"["):
+        raise DataError(
+            f"{manifest.place(0)}: begins with '[': a JSON array and not one object a line; write the array's items as lines, "
+            "for example with: jq -c '.[]' data.json > data.jsonl (a SageMaker manifest is read with format='manifest')"
+        )
+    try:
+        return learn(records[row] for row in range(len(records)))
+    except RowError as error:
+        hint = "write one object a line, for example with: jq -c . data.json > data.jsonl"
+        raise DataError(f"{manifest.place(error.row)}: not JSON lines ({error.found}); {hint}") from None
+
+
+FORMAT = Format(
+    name="jsonl",
+    suffixes=with_packed(".jsonl", ".ndjson", ".json"),
+    matches=lambda head: head.lstrip().startswith(b'{"'),
+    access="by its own bytes",
+    detects="what is no JSON, missing keys, other types",
+    open=open_jsonl,
+)

@@ -1,0 +1,97 @@
+"""What formats of lines share: files indexed natively, line by line, and the first records to learn columns from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from penstock import kernels
+from penstock.errors import SourceError
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Options, ReadRanges
+from penstock.format.record_index import Framing, index_shards
+from penstock.shards import Shards
+from penstock.spec import Ids, Spans
+
+#: Records that are looked at to learn columns, and how many bytes of them at most.
+INFER_RECORDS = 1_000
+INFER_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineStyle:
+    """What a record is.
+
+    blank: which lines are no records: "kept" (all are), "empty" or "white" (of white space only); they belong to the record
+    that follows. quoted: the byte between fields, where newlines inside quotes end no record; header: whether the first
+    record of every file is left out.
+    """
+
+    blank: str = "kept"
+    quoted: int | None = None
+    header: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class LineManifest(Manifest):
+    """A manifest of lines; `settings` are the options that change what the same bytes mean."""
+
+    settings: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """As for other data, and the settings."""
+        state = hashlib.blake2b(super().digest.encode(), digest_size=16)
+        state.update(self.settings.encode())
+        return state.hexdigest()
+
+
+def open_lines(shards: Shards, options: Options, style: LineStyle, format: str, settings: str = "") -> LineManifest:
+    """The manifest of files of lines, packed ones unpacked.
+
+    Raises SourceError where there is no record at all, DataError for files that are damaged or are UTF-16.
+    """
+    if len(shards) == 0:
+        raise SourceError(f"no {format} files to read")
+    index = index_shards(shards, options, _framing(style, format))
+    if index.first_sample[-1] == 0:
+        raise SourceError(f"{shards.path(0)}: no lines in {len(shards):,} file(s); write some, or point to others")
+    manifest = Manifest(format, shards, index.first_sample, index.offset, index.length, index.unpacked)
+    return LineManifest(**vars(manifest), settings=settings)
+
+
+def _framing(style: LineStyle, format: str) -> Framing:
+    def index(
+        paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
+    ) -> tuple[Ids, Ids, Ids]:
+        return kernels.index_lines(
+            paths,
+            sizes,
+            blank=style.blank,
+            quoted=style.quoted,
+            header=style.header,
+            record_bytes=record_bytes,
+            threads=threads,
+            progress=progress,
+        )
+
+    settings = f" {style.blank} {style.quoted} {style.header}"
+    return Framing(kind=format, version=1, index=index, packing=kernels.recognise_packing, settings=settings)
+
+
+def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+    """The first records of the first file that has any: at least one, at most `INFER_RECORDS`."""
+    assert manifest.offset is not None
+    assert manifest.length is not None
+    shard = manifest.shard_of(np.zeros(1, dtype=np.int64))
+    last = min(int(manifest.first_sample[shard[0] + 1]), INFER_RECORDS)
+    ends = np.cumsum(manifest.length[:last])
+    records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
+    buffer = np.empty(int(ends[records - 1]), dtype=np.uint8)
+    nothing = np.zeros(1, dtype=np.int64)
+    read(manifest.stored, shard, manifest.offset[:1], np.array([buffer.size]), buffer, nothing)
+    length = manifest.length[:records]
+    return Spans((buffer,), np.zeros(records, dtype=np.int64), ends[:records] - length, length)

@@ -1,0 +1,164 @@
+"""LitData chunks of plain rows: the items lie in an Arrow file at the chunk's end, in record batches of 256 rows.
+
+Format: litdata, streaming/item_loader.py, `append_arrow_row_footer`: the Arrow file, its length as a u32, and a magic number.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Options, ReadRanges
+from penstock.format.table import TableColumn, choose_columns, columns_of
+from penstock.shards import Shards
+from penstock.spec import Columns, Spec
+
+#: Ends a chunk of rows, behind the length of the Arrow file.
+MAGIC = b"LDARW01\0"
+_END_BYTES = 12
+#: Rows of a record batch, but for a chunk's last.
+BATCH_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class RowsSource:
+    """Columns of chunks of rows, loaded by record batches."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[TableColumn, ...]
+    read: ReadRanges = field(repr=False)
+    block_rows: int | None = BATCH_ROWS
+
+    def load(self, first: int, rows: int) -> Columns:
+        """Rows [first, first + rows); DataError naming the chunk that is damaged."""
+        manifest, end, parts = self.manifest, first + rows, []
+        while first < end:
+            shard = int(manifest.shard_of(np.array([first]))[0])
+            begin, stop = manifest.first_sample[shard : shard + 2].tolist()
+            with _named(manifest.shards.path(shard)):
+                table = self._rows(shard, first - begin, min(end, stop) - begin, stop - begin)
+                parts.append(columns_of(table, self.columns))
+            first = min(end, stop)
+        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.spec}
+
+    def _rows(self, shard: int, first: int, end: int, rows: int) -> pa.Table:
+        """Rows [first, end) of a chunk of so many rows."""
+        where = self.manifest.shards.path(shard)
+        with _reader(self.manifest.shards, shard, self.read) as reader:
+            batches = range(first // BATCH_ROWS, -(-end // BATCH_ROWS))
+            found = [_batch(reader, number, rows, where) for number in batches]
+        table = pa.Table.from_batches(found)
+        begin = first - batches[0] * BATCH_ROWS
+        return table.slice(begin, end - first)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Names of columns that are no text are told with their chunk."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: a column's name is not UTF-8 ({error}); the chunk is damaged: write it again"
+        ) from None
+
+
+def _joined(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+
+
+def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str) -> pa.RecordBatch:
+    wanted = min(BATCH_ROWS, rows - number * BATCH_ROWS)
+    try:
+        batch = reader.get_batch(number)
+        batch.validate(full=True)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(
+            f"{where}, record batch {number}: {error}; the chunk is damaged: copy or write it again"
+        ) from None
+    if batch.num_rows != wanted:
+        raise DataError(
+            f"{where}, record batch {number}: {batch.num_rows} rows where {wanted} belong; the chunk is damaged: write it again"
+        )
+    return batch
+
+
+def is_rows(shards: Shards, shard: int, read: ReadRanges) -> bool:
+    """Whether a chunk ends as one of rows does."""
+    return int(shards.sizes[shard]) >= _END_BYTES and _bytes_of(shards, shard, read, -len(MAGIC), len(MAGIC)) == MAGIC
+
+
+def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Options, where: str) -> RowsSource:
+    """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
+    with _reader(shards, 0, read) as reader, _named(shards.path(0)):
+        columns = choose_columns(reader.schema, options, where)
+    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
+    np.cumsum(records, out=first_sample[1:])
+    manifest = Manifest("litdata", shards, first_sample)
+    return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
+
+
+def _reader(shards: Shards, shard: int, read: ReadRanges) -> pa.RecordBatchFileReader:
+    """Reads the Arrow file of a chunk."""
+    where, size = shards.path(shard), int(shards.sizes[shard])
+    end = _bytes_of(shards, shard, read, -_END_BYTES, _END_BYTES) if size >= _END_BYTES else b""
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != MAGIC or length > size - _END_BYTES:
+        raise DataError(f"{where}: no Arrow file of rows at its end; the chunk is damaged: copy or write it again")
+    file = pa.PythonFile(_Part(shards, shard, read, size - _END_BYTES - length, length), mode="r")
+    try:
+        return pa.ipc.open_file(file)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{where}: {error}; the chunk is damaged: copy or write it again") from None
+
+
+def _bytes_of(shards: Shards, shard: int, read: ReadRanges, offset: int, length: int) -> bytes:
+    """Bytes of a shard; a negative offset counts from its end."""
+    out = np.empty(length, dtype=np.uint8)
+    begin = offset if offset >= 0 else int(shards.sizes[shard]) + offset
+    numbers = [np.array([number], dtype=np.int64) for number in (shard, begin, length, 0)]
+    read(shards, numbers[0], numbers[1], numbers[2], out, numbers[3])
+    return out.tobytes()
+
+
+class _Part(io.RawIOBase):
+    """Some bytes of a shard as a file."""
+
+    def __init__(self, shards: Shards, shard: int, read: ReadRanges, begin: int, length: int) -> None:
+        self._shards, self._shard, self._read, self._begin, self._length = shards, shard, read, begin, length
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """The next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to a byte."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, fewer at the end."""
+        rest = max(0, self._length - self._at)
+        count = rest if size is None or size < 0 else min(size, rest)
+        found = _bytes_of(self._shards, self._shard, self._read, self._begin + self._at, count) if count else b""
+        self._at += count
+        return found

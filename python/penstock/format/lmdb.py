@@ -1,0 +1,122 @@
+"""LMDB databases (a folder with data.mdb, or the file): a record a sample, in the order of the keys. Several files are shards.
+
+The file is walked natively and read as plain bytes: no lock is taken and no library is needed. Values are bytes as they lie in the file;
+what Caffe, pickle or msgpack put into them is for .map(…) to decode, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock import kernels
+from penstock.errors import PlanError, SourceError
+from penstock.format.choose import check_typed, choose_features
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate, Format, Options, ReadRanges
+from penstock.format.regular import is_local
+from penstock.format.watched import watched
+from penstock.shards import Shards
+from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
+
+_FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
+_DATA = "data.mdb"
+_LOCK = "lock.mdb"
+_MAGIC = bytes.fromhex("dec0efbe01000000")
+
+
+@dataclass(frozen=True, eq=False)
+class LmdbSource:
+    """Keys, which the index holds (large_binary), and values, which are read (spans)."""
+
+    manifest: Manifest
+    features: dict[str, str]
+    keys: pa.LargeBinaryArray = field(repr=False)
+    random_access: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        """The columns."""
+        return {name: _FIELDS[feature] for name, feature in self.features.items()}
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """The columns key and value, under the names that were asked for."""
+        return {
+            name: records if feature == "value" else self.keys.take(pa.array(samples))
+            for name, feature in self.features.items()
+        }
+
+
+def open_lmdb(shards: Shards, _: ReadRanges, options: Options) -> LmdbSource:
+    """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
+    chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
+    if not is_local(chosen):
+        raise SourceError(f"{chosen.path(0)}: LMDB is indexed from local or mounted paths; copy or mount it")
+    features = choose_features(options, _FIELDS, "a database")
+    for name, feature in features.items():
+        check_typed(options, name, _FIELDS[feature], "a database")
+    found = [_index(chosen.path(shard), options) for shard in range(len(chosen))]
+    counts = [len(offset) for _, offset, _ in found]
+    if not sum(counts):
+        raise SourceError(
+            f"{chosen.path(0)}: the database is empty; write some records, or name another with database=…"
+        )
+    manifest = Manifest(
+        "lmdb",
+        chosen,
+        np.append(0, np.cumsum(counts)).astype(np.int64),
+        np.concatenate([offset for _, offset, _ in found]),
+        np.concatenate([length for _, _, length in found]),
+        scattered=True,
+    )
+    return LmdbSource(manifest, features, pa.concat_arrays([keys for keys, _, _ in found]))
+
+
+def _index(path: str, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
+    """Keys, and offset and length of values, of one file."""
+    name = options.own.get("database")
+    if name is not None and not isinstance(name, (str, bytes)):
+        raise PlanError(f"lmdb: database={name!r}; pass the name of a database")
+    keys, ends, offset, length = watched(
+        kernels.WorkProgress(),
+        lambda work: kernels.index_lmdb(
+            path,
+            name.encode() if isinstance(name, str) else name,
+            record_bytes=options.limits.record_bytes,
+            progress=work,
+        ),
+        options.progress,
+        os.path.getsize(path),
+    )
+    return _keys(keys, ends), offset, length
+
+
+def _keys(keys: Bytes, ends: Ids) -> pa.LargeBinaryArray:
+    edges = pa.py_buffer(np.append(0, ends).astype(np.int64))
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends), [None, edges, pa.py_buffer(keys)])
+
+
+def _is_lock(path: str) -> bool:
+    return path.rpartition("/")[2] == _LOCK
+
+
+def _claims(shards: Shards) -> bool:
+    """Whether all files are databases and their locks."""
+    names = pc.replace_substring_regex(shards.paths, r"^.*/", "").unique().to_pylist()
+    return _DATA in names and set(names) <= {_DATA, _LOCK}
+
+
+FORMAT = Format(
+    name="lmdb",
+    suffixes=(".mdb", ".lmdb"),
+    claims=_claims,
+    matches=lambda head: head[16:24] == _MAGIC,
+    access="by its own bytes",
+    detects="damage to the tree, truncation of what it holds; not to values",
+    options={"database": "the name of a named database; without it the unnamed one, or the only one"},
+    open=open_lmdb,
+)

@@ -1,0 +1,108 @@
+"""A shard as a file, for libraries that want one: the path where there is one, ranges of the storage otherwise."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.format.protocol import ReadRanges
+from penstock.shards import Shards
+
+#: Bytes that are read at least, and kept: libraries ask for a footer or a header in many small reads.
+_AHEAD_BYTES = 1 << 16
+
+
+class RangedFile(io.RawIOBase):
+    """A read-only file over the ranges of one shard. Not for several threads at once.
+
+    with RangedFile(shards, 3, read) as file: file.seek(-8, os.SEEK_END); file.read()
+    """
+
+    def __init__(self, shards: Shards, shard: int, read: ReadRanges) -> None:
+        super().__init__()
+        self._shards, self._shard, self._read = shards, shard, read
+        self._size = int(shards.sizes[shard])
+        self._at = 0
+        self._kept, self._kept_from = np.empty(0, dtype=np.uint8), 0
+
+    @property
+    def name(self) -> str:
+        """The path of the shard."""
+        return self._shards.path(self._shard)
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """The place of the next byte to be read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves to a place; one past the end is allowed, and nothing can be read there."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"{self.name}: seek to {start + offset:,}, before the file's beginning")
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills the buffer from here on; fewer bytes at the end of the file, 0 past it."""
+        out = np.frombuffer(buffer, dtype=np.uint8)
+        length = max(0, min(len(out), self._size - self._at))
+        if length:
+            out[:length] = self._bytes(self._at, length)
+            self._at += length
+        return length
+
+    def _bytes(self, offset: int, length: int) -> Any:
+        within = offset - self._kept_from
+        if not 0 <= within <= len(self._kept) - length:
+            if length >= _AHEAD_BYTES:
+                return self._fetch(offset, length)
+            self._kept_from = max(0, min(offset, self._size - _AHEAD_BYTES))
+            self._kept = self._fetch(self._kept_from, min(_AHEAD_BYTES, self._size - self._kept_from))
+            within = offset - self._kept_from
+        return self._kept[within : within + length]
+
+    def _fetch(self, offset: int, length: int) -> Any:
+        out = np.empty(length, dtype=np.uint8)
+        numbers = [np.array([number], dtype=np.int64) for number in (self._shard, offset, length, 0)]
+        self._read(self._shards, numbers[0], numbers[1], numbers[2], out, numbers[3])
+        return out
+
+
+def open_shard(shards: Shards, shard: int, read: ReadRanges, *, mapped: bool = False) -> pa.NativeFile:
+    """A shard for pyarrow: a local file by its path (`mapped`: as memory), another through ranges.
+
+    Raises DataError if a local file is gone or has another size than when it was listed.
+    """
+    path = shards.path(shard)
+    if not os.path.isabs(path):
+        return pa.PythonFile(RangedFile(shards, shard, read), mode="r")
+    try:
+        file = pa.memory_map(path) if mapped and shards.sizes[shard] else pa.OSFile(path)
+    except OSError as error:
+        found = error.strerror or error
+        raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
+    if file.size() != shards.sizes[shard]:
+        now = file.size()
+        file.close()
+        raise DataError(
+            f"{path}: {now:,} bytes now, {shards.sizes[shard]:,} when it was listed; "
+            "if the data was changed on purpose, open the dataset again"
+        )
+    return file

@@ -1,0 +1,65 @@
+"""Plain text: every line is a sample, empty ones included, as tf.data's TextLineDataset has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.errors import PlanError
+from penstock.format.lines import LineStyle, open_lines
+from penstock.format.manifest import Manifest
+from penstock.format.protocol import Allocate, Column, Format, Options, ReadRanges
+from penstock.format.unpack import with_packed
+from penstock.shards import Shards
+from penstock.spec import Columns, Field, Ids, Spans, Spec
+
+
+@dataclass(frozen=True, eq=False)
+class TextLines:
+    """One column of text, under the name that was asked for; lines come without their ends."""
+
+    manifest: Manifest
+    name: str
+    random_access: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        """The one column."""
+        return {self.name: Field("string")}
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """The lines' text (large_string); RowError for the first that is not UTF-8."""
+        data, offsets = kernels.line_texts(list(records.buffers), records.which, records.offset, records.length)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return {self.name: pa.Array.from_buffers(pa.large_string(), len(records), buffers)}
+
+
+def open_text(shards: Shards, _: ReadRanges, options: Options) -> TextLines:
+    """Indexes the files; `options.columns` can rename "text"."""
+    manifest = open_lines(shards, options, LineStyle(), "text")
+    return TextLines(manifest, _name(options))
+
+
+def _name(options: Options) -> str:
+    if options.columns is None:
+        return "text"
+    asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
+    features = {name: wish.feature if isinstance(wish, Column) else wish for name, wish in asked.items()}
+    if len(features) != 1 or set(features.values()) != {"text"}:
+        raise PlanError(
+            f"columns={list(features.values())}: lines of text have one column, 'text'; "
+            "rename it with columns={'name': 'text'}"
+        )
+    return next(iter(features))
+
+
+FORMAT = Format(
+    name="text",
+    suffixes=with_packed(".txt", ".text"),
+    access="by its own bytes",
+    detects="bytes that are not UTF-8",
+    open=open_text,
+)

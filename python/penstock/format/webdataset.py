@@ -1,0 +1,76 @@
+"""WebDataset: tar archives in which neighbouring files of one name are a sample (github.com/webdataset/webdataset).
+
+Nothing is extracted: a member's name is its sample's key and a column's name, never a path. Archives are read at any place by
+an index of their samples, made once by a walk over the members' headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock import kernels
+from penstock.errors import DataError, RowError, SourceError
+from penstock.format.manifest import Manifest
+from penstock.format.native_columns import parse_records, read_first_records
+from penstock.format.protocol import Allocate, Format, Options, ReadRanges
+from penstock.format.record_index import Framing, index_shards
+from penstock.format.tar_columns import MemberColumn, Members, choose_columns
+from penstock.shards import Shards
+from penstock.spec import Columns, Ids, Spans, Spec
+
+_FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples, packing=kernels.recognise_tar_packing)
+
+
+@dataclass(frozen=True, eq=False)
+class WebDatasetSource:
+    """Samples of tar archives; a record is a sample's members with their headers."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[MemberColumn, ...]
+    parser: kernels.TarParser = field(repr=False)
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""
+        return parse_records(self.parser, self.columns, records, allocate, threads)
+
+
+def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDatasetSource:
+    """Indexes the archives and learns the columns from the first samples.
+
+    Raises SourceError if there is no sample at all, DataError for damaged files, PlanError for columns that cannot be.
+    """
+    index = index_shards(shards, options, _FRAMING)
+    manifest = Manifest("webdataset", shards, index.first_sample, index.offset, index.length, index.unpacked)
+    if manifest.samples == 0:
+        raise SourceError(
+            f"{shards.path(0)}: no samples in {len(shards):,} archive(s); a sample's files are named like 000.jpg and 000.cls"
+        )
+    columns = choose_columns(_first_samples(manifest, read), options, shards.path(0))
+    parser = kernels.TarParser([column.description() for column in columns], values_limit=options.limits.values)
+    return WebDatasetSource(manifest, {column.name: column.field for column in columns}, columns, parser)
+
+
+def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
+    """The members of the first samples."""
+    records = read_first_records(manifest, read)
+    samples: list[Members] = []
+    for row in range(len(records)):
+        record = records[row]
+        try:
+            members = kernels.tar_sample_members(record)
+        except RowError as error:
+            raise DataError(f"{manifest.place(row)}: {error.found}; {error.do}") from None
+        samples.append({extension: record[first : first + size] for extension, first, size in members})
+    return samples
+
+
+FORMAT = Format(
+    name="webdataset",
+    suffixes=(".tar", ".tar.gz", ".tgz"),
+    matches=kernels.is_tar,
+    access="by its own bytes",
+    detects="flipped bits in headers (a sum each), truncation; not in the files' contents",
+    open=open_webdataset,
+)

@@ -1,0 +1,82 @@
+"""Any `pyarrow.fs.FileSystem` as a store: HadoopFileSystem where libhdfs is installed, S3, GCS, a user's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.errors import DataError, SourceError, StorageError
+from penstock.shards import Shards
+from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.retry import TransientError
+
+
+class ArrowStore:
+    """The files of an Arrow file system; a file's modification time stands for its version."""
+
+    def __init__(self, filesystem: fs.FileSystem) -> None:
+        self._filesystem = filesystem
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return f"{self._filesystem.type_name}://"
+
+    def list(self, where: str) -> Shards:
+        """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        wildcard = WILDCARD.search(where)
+        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
+        try:
+            found = self._files(folder)
+        except OSError as error:
+            raise self._told(folder, error) from None
+        if wildcard:
+            pattern = re.compile(regex_of_glob(where))
+            found = tuple(one for one in found if pattern.match(one.path))
+        if not found:
+            raise SourceError(f"{self.root}{where}: no such file, and none below it")
+        if len(found) == 1 and found[0].path == folder:
+            folder = folder.rpartition("/")[0]
+        found = tuple(sorted(found, key=lambda one: one.path))
+        versions = np.array([one.mtime_ns or 0 for one in found], dtype=np.int64)
+        return Shards(
+            pa.array([self.root + one.path for one in found], pa.large_string()),
+            np.array([one.size for one in found], dtype=np.int64),
+            versions,
+            self.root + (folder + "/" if folder else ""),
+            etags=pa.array(versions.astype(str).tolist(), pa.large_string()),
+        )
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One read of `length` bytes from `start`; DataError if the file is gone or has another size or time."""
+        name = path.removeprefix(self.root)
+        try:
+            now = self._filesystem.get_file_info(name)
+            if now.type != fs.FileType.File or (now.size, str(now.mtime_ns or 0)) != (size, etag):
+                found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
+                raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
+            with self._filesystem.open_input_file(name) as file:
+                return memoryview(file.read_at(length, start))
+        except OSError as error:
+            raise self._told(path, error) from None
+
+    def _files(self, folder: str) -> tuple[Any, ...]:
+        one = self._filesystem.get_file_info(folder) if folder else None
+        if one is not None and one.type == fs.FileType.File:
+            return (one,)
+        selected = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        found = [one for one in self._filesystem.get_file_info(selected) if one.type == fs.FileType.File and one.size]
+        return tuple(
+            one for one in found if not any(part.startswith(".") for part in one.path[len(folder) :].split("/"))
+        )
+
+    def _told(self, path: str, error: OSError) -> Exception:
+        if isinstance(error, FileNotFoundError):
+            return SourceError(f"{path}: no such file")
+        if isinstance(error, PermissionError):
+            return StorageError(f"{path}: the file system refuses: {error}; check what you may read")
+        return TransientError(f"{path}: {error}")

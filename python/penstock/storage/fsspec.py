@@ -1,0 +1,84 @@
+"""Any fsspec file system as a store: what pandas, Dask and Hugging Face users have set up already."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError, SourceError, StorageError
+from penstock.shards import Shards, version_number
+from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.retry import TransientError
+
+#: Where file systems keep what tells one version of a file from another, the surest first.
+_VERSIONS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
+
+
+class FsspecStore:
+    """The files of an fsspec file system."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        protocol = self._filesystem.protocol
+        return f"{protocol if isinstance(protocol, str) else protocol[0]}://"
+
+    def list(self, where: str) -> Shards:
+        """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        where = str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
+        wildcard = WILDCARD.search(where)
+        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
+        try:
+            found = self._filesystem.find(folder, detail=True)
+        except OSError as error:
+            raise self._told(folder, error) from None
+        keep = re.compile(regex_of_glob(where)) if wildcard else None
+        names = sorted(name for name, one in found.items() if self._wanted(name, one, folder, keep))
+        if not names:
+            raise SourceError(f"{self.root}{where}: no such file, and none below it")
+        if names == [folder]:
+            folder = folder.rpartition("/")[0]
+        versions = [_version(found[name]) for name in names]
+        return Shards(
+            pa.array([self.root + name for name in names], pa.large_string()),
+            np.array([found[name]["size"] for name in names], dtype=np.int64),
+            np.array([version_number(version) for version in versions], dtype=np.int64),
+            self.root + (folder + "/" if folder else ""),
+            etags=pa.array(versions, pa.large_string()),
+        )
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One read of `length` bytes from `start`; DataError if the file is gone or another than was listed."""
+        name = path.removeprefix(self.root)
+        try:
+            now = self._filesystem.info(name)
+            if (now["size"], _version(now)) != (size, etag):
+                raise DataError(
+                    f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
+                )
+            return self._filesystem.cat_file(name, start=start, end=start + length)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+        except OSError as error:
+            raise self._told(path, error) from None
+
+    def _wanted(self, name: str, one: Any, folder: str, keep: re.Pattern[str] | None) -> bool:
+        hidden = any(part.startswith(".") for part in name[len(folder) :].split("/"))
+        return not hidden and bool(one["size"]) and (keep is None or keep.match(name) is not None)
+
+    def _told(self, path: str, error: OSError) -> Exception:
+        if isinstance(error, FileNotFoundError):
+            return SourceError(f"{path}: no such file")
+        if isinstance(error, PermissionError):
+            return StorageError(f"{path}: the file system refuses: {error}; check what you may read")
+        return TransientError(f"{path}: {error}")
+
+
+def _version(one: Any) -> str:
+    return next((str(one[key]) for key in _VERSIONS if one.get(key)), "")

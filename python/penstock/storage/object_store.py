@@ -1,0 +1,151 @@
+"""Object stores (S3 and compatibles, Google Cloud Storage, Azure) and HTTP, through obstore."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+from obstore.store import HTTPStore, from_url
+
+from penstock.errors import DataError, SourceError, StorageError
+from penstock.shards import Shards, version_number
+from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.retry import TransientError
+
+#: Objects that one page of a listing names.
+_PAGE = 1000
+#: One attempt of a request, connection and body together.
+ATTEMPT_TIMEOUT_S = 30
+
+_AGAIN = "if the data was changed on purpose, open the dataset again"
+_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
+_STATUS = re.compile(r"status code: (\d\d\d)")
+_XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+_SLOW_DOWN = ("429", "503")
+#: Of the statuses that blame the request, those that pass.
+_PASSING = ("408", "425", "429")
+
+
+class ObjectStore:
+    """The objects of one bucket, container or server.
+
+    `root` begins every path in messages: "s3://bucket/". `store` is an obstore store; its own retries should be off, since
+    requests are retried here.
+    """
+
+    def __init__(self, store: Any, root: str) -> None:
+        self._store, self._root = store, root
+
+    @classmethod
+    def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:
+        """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
+
+        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), `config` overrides them.
+        """
+        parts = urlsplit(url)
+        root = f"{parts.scheme}://{parts.netloc}/"
+        options: Any = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S), "allow_http": True}
+        no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
+        path = url[len(root) :]
+        if parts.scheme in ("http", "https"):
+            return cls(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
+        settings: Any = dict(config or {})
+        return cls(from_url(root, config=settings, client_options=options, retry_config=no_retries), root), path
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return self._root
+
+    def list(self, where: str) -> Shards:
+        """The objects below a prefix (a folder), of a glob, or the one of that name, in the order of their names."""
+        wildcard = WILDCARD.search(where)
+        if wildcard is None and where and not where.endswith("/"):
+            one = self._head(where)
+            if one is not None:
+                return self._shards([one], where.rpartition("/")[0])
+        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
+        found = [one for one in self._below(folder) if not _is_hidden(one["path"][len(folder) :]) and one["size"] > 0]
+        if wildcard:
+            pattern = re.compile(regex_of_glob(where))
+            found = [one for one in found if pattern.match(one["path"])]
+        if not found:
+            raise SourceError(f"{self._root}{where}: no such object, and none below it")
+        return self._shards(sorted(found, key=lambda one: one["path"]), folder)
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One request, without retries: `length` bytes of an object from `start`.
+
+        Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
+        """
+        name = path[len(self._root) :]
+        options: Any = {"range": (start, start + length)}
+        if etag:
+            options["if_match"] = etag
+        try:
+            answer = obstore.get(self._store, name, options=options)
+            meta = answer.meta
+            if meta["size"] != size:
+                raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
+            return memoryview(answer.bytes())
+        except exceptions.PreconditionError:
+            raise DataError(
+                f"{path}: another object than when it was listed (its ETag is no longer {etag}); {_AGAIN}"
+            ) from None
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._told(path, error) from None
+
+    def _head(self, name: str) -> Any:
+        try:
+            return obstore.head(self._store, name)
+        except FileNotFoundError:
+            return None
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._told(self._root + name, error) from None
+
+    def _below(self, folder: str) -> tuple[Any, ...]:
+        try:
+            pages = obstore.list(self._store, prefix=folder or None, chunk_size=_PAGE)
+            return tuple(chain.from_iterable(pages))
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._told(self._root + folder, error) from None
+
+    def _shards(self, found: Sequence[Any], folder: str) -> Shards:
+        etags = [one["e_tag"] or "" for one in found]
+        versions = [version_number(tag or str(one["last_modified"])) for tag, one in zip(etags, found, strict=True)]
+        root = self._root + (folder.rstrip("/") + "/" if folder else "")
+        return Shards(
+            pa.array([self._root + one["path"] for one in found], pa.large_string()),
+            np.array([one["size"] for one in found], dtype=np.int64),
+            np.array(versions, dtype=np.int64),
+            root,
+            etags=pa.array(etags, pa.large_string()),
+        )
+
+    def _told(self, path: str, error: Exception) -> Exception:
+        """What went wrong as an error of ours; without the queries of URLs, which may hold signatures."""
+        found = _QUERY.sub(r"\1", str(error).partition("\n\nDebug source")[0])
+        status = next(iter(_STATUS.findall(found)), "")
+        if told := _XML.search(found):
+            found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
+        if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+            return StorageError(f"{path}: the store refuses: {found}; check the credentials and what they may read")
+        if isinstance(error, exceptions.UnknownConfigurationKeyError):
+            return StorageError(f"{path}: {found}; remove the setting")
+        if status.startswith("4") and status not in _PASSING:
+            return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
+        return TransientError(f"{path}: {found}", slow_down=status in _SLOW_DOWN)
+
+
+def _is_hidden(below: str) -> bool:
+    return any(part.startswith(".") for part in below.split("/"))

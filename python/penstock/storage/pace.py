@@ -1,0 +1,109 @@
+"""How many requests to keep in flight, and when one has taken too long: learnt from those that came back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+#: Requests in flight: at least, at first, at most.
+FEWEST, FIRST, MOST = 4, 16, 256
+#: More in flight must bring at least this much more to be kept.
+_GAIN = 1.05
+_GROWTH = 1.5
+#: Answers that are remembered for the latency's percentile.
+_REMEMBERED = 512
+#: Steps without a gain before more is tried again: stores and lines change.
+_PATIENCE = 8
+
+
+@dataclass
+class Traffic:
+    """What was asked of a store and what came back; counted since the start.
+
+    requests: attempts, hedges included. bytes: of answers. latency: requests by duration, entry i those of up to 2^i ms.
+    """
+
+    requests: int = 0
+    bytes: int = 0
+    retries: int = 0
+    hedges: int = 0
+    latency: list[int] = field(default_factory=lambda: [0] * 20)
+
+
+class Pace:
+    """How many requests to keep in flight, for all threads.
+
+    Little's law found in practice: the number is raised while that brings more bytes a second, and halved when the store asks
+    for less.
+    """
+
+    def __init__(self, fewest: int = FEWEST, first: int = FIRST, most: int = MOST) -> None:
+        self._fewest, self._most = fewest, most
+        self.in_flight = first
+        self.traffic = Traffic()
+        self._lock = threading.Lock()
+        self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+        self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
+        self._best, self._settled, self._waited = 0.0, first, 0
+        self._slowed_at = 0.0
+
+    def answered(self, duration_s: float, size: int, *, busy: bool) -> None:
+        """A request came back; `busy`: as many as allowed were in flight."""
+        with self._lock:
+            self.traffic.requests += 1
+            self.traffic.bytes += size
+            milliseconds = int(duration_s * 1000)
+            self.traffic.latency[min(milliseconds.bit_length(), len(self.traffic.latency) - 1)] += 1
+            self._rates.append(duration_s)
+            if not busy:
+                self._restart()
+                return
+            self._bytes += size
+            self._answers += 1
+            if self._answers >= max(16, 2 * self.in_flight):
+                self._step()
+
+    def failed(self, *, slow_down: bool) -> None:
+        """A request failed and will be made again."""
+        with self._lock:
+            self.traffic.requests += 1
+            self.traffic.retries += 1
+            now = time.monotonic()
+            if slow_down and now - self._slowed_at > 1.0:
+                self._slowed_at = now
+                self.in_flight = self._settled = max(self._fewest, self.in_flight // 2)
+                self._best = 0.0
+                self._restart()
+
+    def hedged(self) -> None:
+        """A request was made a second time because the first took long."""
+        with self._lock:
+            self.traffic.hedges += 1
+
+    def late_after_s(self) -> float | None:
+        """The time that 95 of 100 answers took less than, with some room; None while too few are known."""
+        with self._lock:
+            if len(self._rates) < 20:
+                return None
+            ordered = sorted(self._rates)
+        return max(0.05, 1.5 * ordered[int(0.95 * len(ordered))])
+
+    def _restart(self) -> None:
+        self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        rate = self._bytes / max(now - self._began_at, 1e-6)
+        if rate > self._best * _GAIN:
+            self._best, self._settled, self._waited = rate, self.in_flight, 0
+            self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))
+        elif self.in_flight > self._settled:
+            self.in_flight, self._waited = self._settled, 0  # more did not bring more
+        else:
+            self._waited += 1
+            if self._waited >= _PATIENCE:
+                self._best, self._waited = rate, 0
+                self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))
+        self._restart()

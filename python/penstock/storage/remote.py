@@ -1,0 +1,82 @@
+"""Remote files: what a store offers (list, one request) becomes what the engine asks for (many ranges at once)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from penstock.errors import StorageError
+from penstock.shards import Shards
+from penstock.spec import Bytes, Ids
+from penstock.storage.fetch import Fetcher
+from penstock.storage.pace import Pace, Traffic
+from penstock.storage.ranges import plan
+from penstock.storage.retry import Retry, TransientError, with_retries
+
+_T = TypeVar("_T")
+
+#: A store that is not there is told soon; a training that runs is worth waiting for.
+LIST_RETRY = Retry(deadline_s=20.0)
+READ_RETRY = Retry(deadline_s=120.0)
+
+
+class Store(Protocol):
+    """One kind of store; neither of its calls retries."""
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+
+    def list(self, where: str) -> Shards:
+        """Files with their sizes and ETags; TransientError for what may pass."""
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """A buffer of `length` bytes from `start`; DataError if the file is another than was listed."""
+
+
+class RemoteStorage:
+    """Reads ranges of a store's files by planned, paced, retried and hedged requests."""
+
+    def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
+        self._store, self._list_retry = store, list_retry
+        self._fetcher = Fetcher(Pace(), read_retry)
+        self._deadline_s = read_retry.deadline_s
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with: the bucket or server."""
+        return self._store.root
+
+    def list(self, where: str) -> Shards:
+        """The files that a path, folder or glob names; SourceError if there are none."""
+        stop = threading.Event()
+        return _told(lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore))
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """See `format.protocol.ReadRanges`; StorageError if the store does not answer in time."""
+        requests = plan(shard, offset, length, at)
+
+        def get(number: int, start: int, size: int) -> Any:
+            etag = "" if shards.etags is None else str(shards.etags[number])
+            return self._store.get(shards.path(number), etag, int(shards.sizes[number]), start, size)
+
+        _told(lambda: self._fetcher.fetch(get, requests, out))
+
+    @property
+    def traffic(self) -> Traffic:
+        """Requests and bytes so far."""
+        return self._fetcher.pace.traffic
+
+
+def _told(call: Callable[[], _T]) -> _T:
+    try:
+        return call()
+    except TransientError as error:
+        raise StorageError(
+            f"{error}; given up after the last retry: is the store reachable, and does it keep up?"
+        ) from None
+
+
+def _ignore(_: TransientError) -> None:
+    pass

@@ -1,0 +1,64 @@
+"""When a failed request is made again, and when no more."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class TransientError(Exception):
+    """A request failed in a way that need not repeat: a reset, a stall, 500, 503, 429. `slow_down`: the store asks for less."""
+
+    def __init__(self, found: str, *, slow_down: bool = False) -> None:
+        super().__init__(found)
+        self.slow_down = slow_down
+
+
+class StoppedError(Exception):
+    """Nobody wants the answer any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """How often and how long.
+
+    Waits between attempts grow from `first_s` by doubling up to `longest_s`, each drawn evenly from zero to that; no new
+    attempt begins more than `deadline_s` after the first.
+    """
+
+    first_s: float = 0.1
+    longest_s: float = 10.0
+    deadline_s: float = 120.0
+
+    def wait_s(self, attempt: int) -> float:
+        """A random wait after attempt number `attempt` (0, 1, …) failed."""
+        return random.random() * min(self.longest_s, self.first_s * 2.0 ** min(attempt, 30))  # noqa: S311
+
+
+def with_retries(
+    attempt: Callable[[], _T], retry: Retry, stop: threading.Event, failed: Callable[[TransientError], None]
+) -> _T:
+    """The answer of the first attempt that succeeds; `failed` hears of each that did not.
+
+    Raises the last TransientError after the deadline, StoppedError when `stop` is set, anything else at once.
+    """
+    end = time.monotonic() + retry.deadline_s
+    number = 0
+    while True:
+        if stop.is_set():
+            raise StoppedError
+        try:
+            return attempt()
+        except TransientError as error:
+            failed(error)
+            wait_s = retry.wait_s(number)
+            if time.monotonic() + wait_s > end:
+                raise
+            stop.wait(wait_s)
+            number += 1

@@ -1,0 +1,78 @@
+//! Bindings of `json`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::columns::{check_outs, filled_columns, out_slices};
+use super::trouble::row_error;
+use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
+use crate::columns::Records;
+use crate::example::element::Dtype;
+use crate::json::{Column, Parser, Target};
+
+/// Makes columns of JSON lines; immutable, for any number of threads at once.
+#[pyclass(frozen, name = "JsonParser", module = "penstock._core")]
+struct JsonParser(Parser);
+
+/// A column as Python describes it: (path, form, dtype, shape, expected, default).
+type Description = (Vec<String>, String, String, Vec<usize>, String, Option<Vec<u8>>);
+
+fn column((path, form, dtype, shape, expected, default): Description) -> PyResult<Column> {
+    let number = || Dtype::parse(&dtype).ok_or_else(|| misuse(format!("{dtype:?} is no dtype of numbers")));
+    let target = match form.as_str() {
+        "fixed" => Target::Fixed { dtype: number()?, shape },
+        "ragged" => Target::Ragged { dtype: number()?, shape },
+        "text" => Target::Text,
+        "texts" => Target::Texts { values: shape.first().copied() },
+        "raw" => Target::Raw,
+        _ => return Err(misuse(format!("no form {form:?}"))),
+    };
+    if let (Target::Fixed { dtype, shape }, Some(default)) = (&target, &default)
+        && default.len() != shape.iter().product::<usize>() * dtype.size()
+    {
+        return Err(misuse("a default of another size than its row"));
+    }
+    if path.is_empty() {
+        return Err(misuse("a column without a key"));
+    }
+    Ok(Column { path, target, expected, default })
+}
+
+#[pymethods]
+impl JsonParser {
+    #[new]
+    #[pyo3(signature = (columns, *, values_limit))]
+    fn new(columns: Vec<Description>, values_limit: usize) -> PyResult<Self> {
+        let columns = columns.into_iter().map(column).collect::<PyResult<_>>()?;
+        Ok(Self(Parser::new(columns, values_limit)))
+    }
+
+    /// Parses lines. `outs`: the bytes of each fixed column's array, None for the others. For each column: None for fixed,
+    /// (values' bytes, offsets) for ragged, (bytes, ends, offsets) for the others.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+    fn parse<'py>(
+        &self,
+        py: Python<'py>,
+        buffers: Vec<Bytes<'py>>,
+        which: Ids<'py>,
+        offset: Ids<'py>,
+        length: Ids<'py>,
+        mut outs: Vec<Option<Out<'py>>>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let buffers = slices(&buffers)?;
+        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
+        check_spans(which, offset, length)?;
+        let outs = out_slices(&mut outs)?;
+        check_outs(which.len(), self.0.row_bytes(), &outs)?;
+        let records = Records { buffers: &buffers, which, offset, length };
+        let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
+        let filled =
+            py.detach(|| self.0.parse(records, outs, pool.as_deref())).map_err(|failure| row_error(py, failure))?;
+        filled_columns(py, filled)
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<JsonParser>()
+}

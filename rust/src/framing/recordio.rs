@@ -1,0 +1,273 @@
+//! MXNet RecordIO framing (dmlc-core, `include/dmlc/recordio.h`): of each part the magic number, a word of 3 bits flag and
+//! 29 bits length, and the data padded to 4 bytes; all little-endian. A record that holds the magic number at a multiple of
+//! 4 is cut there into several parts, and the magic number left out.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::tfrecord::Index;
+use super::{FileTrouble, Progress, Trouble, for_each_file, positions};
+
+/// Begins every part.
+pub const MAGIC: u32 = 0xCED7_230A;
+/// Bytes before a part's data.
+pub const HEADER_BYTES: usize = 8;
+
+/// After a part longer than this, only the next header is read; shorter ones are read with their neighbours.
+const HOP_BYTES: u64 = 64 << 10;
+/// Bytes of one read where parts are short.
+const READ_BYTES: usize = 256 << 10;
+
+/// Where a part stands in its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It is the whole record.
+    Whole,
+    /// It is the first of several.
+    First,
+    /// It is neither the first nor the last.
+    Middle,
+    /// It is the last of several.
+    Last,
+}
+
+impl Part {
+    /// Whether a record ends with this part.
+    #[must_use]
+    pub fn ends(self) -> bool {
+        matches!(self, Self::Whole | Self::Last)
+    }
+
+    /// Whether this part can follow what is open so far.
+    #[must_use]
+    pub fn fits(self, inside: bool) -> bool {
+        matches!(self, Self::Middle | Self::Last) == inside
+    }
+}
+
+/// The part and the length of the data that follow a header; None without the magic number, or with an unknown flag.
+#[inline]
+#[must_use]
+pub fn part(header: [u8; HEADER_BYTES]) -> Option<(Part, u64)> {
+    let [a, b, c, d, e, f, g, h] = header;
+    if u32::from_le_bytes([a, b, c, d]) != MAGIC {
+        return None;
+    }
+    let word = u32::from_le_bytes([e, f, g, h]);
+    let kind = match word >> 29 {
+        0 => Part::Whole,
+        1 => Part::First,
+        2 => Part::Middle,
+        3 => Part::Last,
+        _ => return None,
+    };
+    Some((kind, u64::from(word & 0x1FFF_FFFF)))
+}
+
+/// Bytes of a part in the file: header, data, padding.
+#[inline]
+#[must_use]
+pub fn part_bytes(length: u64) -> u64 {
+    HEADER_BYTES as u64 + length.next_multiple_of(4)
+}
+
+/// Walks the records of `size` bytes that `read(at, buffer)` gives access to, and calls `each` with the length of every
+/// record, with headers and padding. Memory is bounded, whatever the lengths say.
+///
+/// # Errors
+/// At the first header that is none, and at the first record that is longer than `record_bytes` or than the rest.
+pub fn walk_records(
+    size: u64,
+    record_bytes: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), Trouble>,
+    mut each: impl FnMut(u64) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let mut buffer = vec![0; READ_BYTES.min(usize::try_from(size).unwrap_or(READ_BYTES))];
+    let (mut start, mut held) = (0_u64, 0_usize);
+    let (mut at, mut begin, mut record, mut previous) = (0_u64, 0_u64, 0_u64, 0_u64);
+    while at < size {
+        let rest = size - at;
+        if rest < HEADER_BYTES as u64 {
+            return Err(truncated(record, at, format!("{rest} bytes are left, a header takes {HEADER_BYTES}")));
+        }
+        if at + HEADER_BYTES as u64 > start + held as u64 {
+            let wanted = if previous > HOP_BYTES { HEADER_BYTES } else { buffer.len() };
+            held = wanted.min(usize::try_from(rest).unwrap_or(wanted));
+            start = at;
+            read(at, &mut buffer[..held])?;
+        }
+        let place = (at - start) as usize;
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&buffer[place..place + HEADER_BYTES]);
+        let (kind, length) = part(header)
+            .filter(|(kind, _)| kind.fits(at > begin))
+            .ok_or_else(|| bad_header(record, at, header, at > begin))?;
+        previous = part_bytes(length);
+        if previous > rest {
+            return Err(truncated(record, at, format!("a part of {previous} bytes, {rest} are left")));
+        }
+        at += previous;
+        if at - begin > record_bytes {
+            let found = format!("a record of at least {} bytes, the limit is {record_bytes}", at - begin);
+            let remedy = "raise Limits.record_bytes if the file can be trusted";
+            return Err(Trouble::data(place_of(record, begin), found, remedy));
+        }
+        if kind.ends() {
+            each(at - begin)?;
+            begin = at;
+            record += 1;
+        }
+    }
+    if at > begin {
+        return Err(truncated(record, begin, "its last part is missing".to_owned()));
+    }
+    Ok(())
+}
+
+fn place_of(record: u64, at: u64) -> String {
+    format!("record {record}, byte {at}")
+}
+
+fn bad_header(record: u64, at: u64, header: [u8; HEADER_BYTES], inside: bool) -> Trouble {
+    let hex: Vec<String> = header.iter().map(|byte| format!("{byte:02x}")).collect();
+    let wanted = if inside { "the next part of this record" } else { "a record" };
+    let found = format!("{} is no header of {wanted}", hex.join(" "));
+    let remedy = if at == 0 {
+        "this is not a RecordIO file, or its beginning is damaged"
+    } else {
+        "the file is damaged here or something was appended to it: write it again"
+    };
+    Trouble::data(place_of(record, at), found, remedy)
+}
+
+fn truncated(record: u64, at: u64, found: String) -> Trouble {
+    Trouble::data(place_of(record, at), found, "the file is truncated: copy or write it again")
+}
+
+/// One file to index.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size when it was listed.
+    pub size: u64,
+    /// The file that states where its records begin, if there is one.
+    pub positions: Option<PathBuf>,
+}
+
+/// The length of every record of a file, headers and padding included, in order; the records lie without gaps. They come
+/// from the file of positions where this agrees with the records, and else from the headers of all records.
+///
+/// # Errors
+/// If the file cannot be read, is not of its size, or its headers are damaged.
+pub fn index(job: &Job, record_bytes: u64, progress: &Progress) -> Result<Vec<i64>, Trouble> {
+    let file = File::open(&job.path)?;
+    let found = file.metadata()?.len();
+    if found != job.size {
+        let found = format!("{found} bytes, it had {} when it was listed", job.size);
+        return Err(Trouble::data("", found, "the file changed meanwhile: read it again once it is complete"));
+    }
+    if let Some(path) = &job.positions
+        && let Some(lengths) = positions::lengths(path, &file, job.size, record_bytes)
+    {
+        progress.add(job.size)?;
+        return Ok(lengths);
+    }
+    let mut lengths = Vec::new();
+    let mut pending = 0;
+    walk_records(
+        job.size,
+        record_bytes,
+        |at, buffer| Ok(file.read_exact_at(buffer, at)?),
+        |length| {
+            lengths.push(length as i64);
+            pending += length;
+            if pending < 1 << 20 {
+                return Ok(());
+            }
+            progress.add(std::mem::take(&mut pending))
+        },
+    )?;
+    progress.add(pending)?;
+    Ok(lengths)
+}
+
+/// Indexes files in parallel.
+///
+/// # Errors
+/// Of the first file that fails, see [`index`].
+pub fn index_files(jobs: &[Job], record_bytes: u64, threads: usize, progress: &Progress) -> Result<Index, FileTrouble> {
+    let parts = for_each_file(jobs.len(), threads, |file| index(&jobs[file], record_bytes, progress))?;
+    let mut index = Index { counts: parts.iter().map(|part| part.len() as i64).collect(), lengths: Vec::new() };
+    index.lengths.reserve_exact(parts.iter().map(Vec::len).sum());
+    for part in parts {
+        index.lengths.extend_from_slice(&part);
+    }
+    Ok(index)
+}
+
+/// The file of positions that belongs to a file of records: "a.rec" has "a.idx"; None if it is not there.
+#[must_use]
+pub fn positions_of(path: &Path) -> Option<PathBuf> {
+    let found = path.with_extension("idx");
+    found.is_file().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(flag: u32, data: &[u8]) -> Vec<u8> {
+        let mut out = MAGIC.to_le_bytes().to_vec();
+        out.extend((flag << 29 | data.len() as u32).to_le_bytes());
+        out.extend(data);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    }
+
+    fn lengths(data: &[u8]) -> Result<Vec<u64>, Trouble> {
+        let mut found = Vec::new();
+        let read = |at: u64, out: &mut [u8]| {
+            out.copy_from_slice(&data[at as usize..at as usize + out.len()]);
+            Ok(())
+        };
+        walk_records(data.len() as u64, 1 << 20, read, |length| {
+            found.push(length);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn records_of_one_and_of_several_parts() {
+        let data = [frame(0, b"one"), frame(1, b"four"), frame(2, b""), frame(3, b"x"), frame(0, b"")].concat();
+        assert_eq!(lengths(&data).unwrap(), [12, 12 + 8 + 12, 8]);
+        assert!(lengths(b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn parts_out_of_turn_and_cut_files_are_told() {
+        for bad in [
+            frame(2, b"x"),
+            frame(3, b"x"),
+            [frame(1, b"x"), frame(0, b"x")].concat(),
+            [frame(1, b"x"), frame(1, b"x")].concat(),
+            frame(1, b"x"),
+            frame(4, b"x"),
+        ] {
+            assert!(lengths(&bad).is_err());
+        }
+        let whole = [frame(0, b"one"), frame(1, b"four"), frame(3, b"x")].concat();
+        for size in 1..whole.len() {
+            assert_eq!(lengths(&whole[..size]).is_ok(), size == 12, "{size} bytes");
+        }
+    }
+
+    #[test]
+    fn long_records_are_refused() {
+        let many = [frame(1, &[7; 600 << 10]), frame(3, &[7; 600 << 10])].concat();
+        let found = lengths(&many).unwrap_err().to_string();
+        assert!(found.contains("record 0, byte 0: a record of at least"), "{found}");
+    }
+}

@@ -1,0 +1,21 @@
+//! Tar archives (POSIX.1-1988 ustar, POSIX.1-2001 pax, GNU long names and base-256 sizes), member by member. Nothing is
+//! ever extracted: names are only names.
+
+pub mod bytes;
+mod header;
+pub mod index;
+pub mod npy;
+pub mod parse;
+mod pax;
+pub mod sample;
+pub mod walk;
+
+use crate::framing::unpack::Packing;
+
+pub use header::{BLOCK_BYTES, is_header};
+
+/// How a tar archive is packed, from its first block.
+#[must_use]
+pub fn recognise(start: &[u8]) -> Packing {
+    if !is_header(start) && start.starts_with(&[0x1F, 0x8B, 8]) { Packing::Gzip } else { Packing::Plain }
+}

@@ -1,0 +1,166 @@
+"""CSV: files by Arrow, pandas and Hugging Face datasets, and Python's csv module as the reference."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from format.damage import load_all
+from format.tfrecords import listed
+from penstock.errors import DataError, PenstockError, PlanError, SourceError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "lines"
+
+
+def columns_of(path: Path, **options) -> dict[str, list]:
+    return {name: listed(column) for name, column in load_all(ps.read(str(path), **options)).items()}
+
+
+@pytest.mark.parametrize("name", ["arrow.csv", "datasets.csv", "pandas.csv.bz2", "pandas.tsv"])
+def test_files_of_other_writers(name: str) -> None:
+    wanted = json.loads((GOLDEN / "rows.json").read_text())
+    found = columns_of(GOLDEN / name)
+    assert found == {column: [row[column] for row in wanted] for column in ("id", "text", "score", "flag")}
+
+
+NUMBERS = itertools.count()
+fields = st.text(alphabet='ab ,;\t"\n\r1é', max_size=5)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(fields, fields, fields), min_size=1, max_size=9),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(",\t;"),
+)
+def test_any_text_that_pythons_writer_quotes(tmp_path: Path, rows: list, end: str, delimiter: str) -> None:
+    path = tmp_path / f"{next(NUMBERS)}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
+            [("x", "y", "z"), *rows]
+        )
+    names = {name: ps.Column(feature=name, dtype="string") for name in "xyz"}
+    found = columns_of(path, delimiter=delimiter, columns=names)
+    assert list(zip(*found.values(), strict=True)) == rows
+
+
+def test_types_and_nulls(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("i,f,b,t,d,n\n1,1.5,true,a,2020-01-02,\n2,nan,false,NA,2020-01-03,\n")
+    dataset = ps.read(str(path))
+    assert {name: str(field) for name, field in dataset.spec.items()} == {
+        "i": "int64", "f": "float64", "b": "bool", "t": "string", "d": "string", "n": "string",
+    }  # fmt: skip
+    found = columns_of(path)
+    assert np.isnan(found["f"][1])
+    assert found["t"] == ["a", "NA"]
+    assert found["n"] == ["", ""]
+    typed = {"i": ps.Column(feature="i", dtype="float16"), "t": ps.Column(feature="t", dtype="bytes")}
+    loaded = load_all(ps.read(str(path), columns=typed))
+    assert loaded["i"].dtype == np.float16
+    assert loaded["t"].to_pylist() == [b"a", b"NA"]
+    path.write_text("i,t\n1,a\n,b\n")
+    with pytest.raises(DataError, match=r"record 1, byte 8: column 'i' is null"):
+        list(ps.Loader(ps.read(str(path)).batch(2)))
+    assert columns_of(path, columns={"i": ps.Column(feature="i", default=-1)}) == {"i": [1, -1]}
+
+
+def test_headers_and_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('\n"x\ny",b\n\n1,2\n\r\n3,4')
+    assert columns_of(path) == {"x\ny": [1, 3], "b": [2, 4]}
+    assert columns_of(path, names=["p", "q"]) == {"p": [1, 3], "q": [2, 4]}
+    path.write_text("1,2\n3,4\n")
+    assert columns_of(path, header=False) == {"f0": [1, 3], "f1": [2, 4]}
+    with pytest.raises(PlanError, match=r"names has 1 names, .*a\.csv, record 0, byte 0 has 2 fields"):
+        ps.read(str(path), header=False, names=["only"])
+    path.write_text("a,a\n1,2\n")
+    with pytest.raises(PlanError, match="columns with the same name"):
+        ps.read(str(path))
+    path.write_text("a,b\n")
+    with pytest.raises(SourceError, match="no lines"):
+        ps.read(str(path))
+
+
+def test_other_files_must_have_the_same_header(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "1.csv").write_text('"a",b\r\n3,4')
+    (tmp_path / "2.csv").write_text("a,b\n")
+    (tmp_path / "3.csv").write_text("a,b\n5,6\n")
+    assert columns_of(tmp_path) == {"a": [1, 3, 5], "b": [2, 4, 6]}
+    (tmp_path / "2.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(DataError, match=r"2\.csv: the header is \['b', 'a'\], that of .*0\.csv is \['a', 'b'\]"):
+        ps.read(str(tmp_path))
+
+
+def test_bad_records_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    good = "1,2\n" * 1_001
+    for bad, message in {
+        "3\n": "Expected 2 columns, got 1",
+        "3,4,5\n": "Expected 2 columns, got 3",
+        "3,x\n": "invalid value 'x'",
+        "3,4.5\n": "invalid value '4.5'",
+    }.items():
+        path.write_text("a,b\n\n" + good + bad + good)
+        with pytest.raises(DataError, match=rf"a\.csv, record 1,001, byte 4,009: .*{message}.*; repair the record"):
+            list(ps.Loader(ps.read(str(path)).batch(500)))
+        path.write_text("a,b\n1,2\n" + bad)
+        with pytest.raises(DataError, match=r"a\.csv"):
+            list(
+                ps.Loader(ps.read(str(path), columns={n: ps.Column(feature=n, dtype="int64") for n in "ab"}).batch(100))
+            )
+    path.write_text('a,b\n1,"2\n3,4\n')
+    with pytest.raises(
+        DataError, match=r"a\.csv, record 0, byte 4: a quote is opened and never closed; .*quotes=False"
+    ):
+        ps.read(str(path))
+    assert columns_of(path, quotes=False) == {"a": [1, 3], "b": ['"2', "4"]}
+
+
+def test_options_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    for delimiter in ("", ",,", '"', "\n", "é", 3):
+        with pytest.raises(PlanError, match="it is one ASCII character"):
+            ps.read(str(path), delimiter=delimiter)
+    with pytest.raises(PlanError, match="shape"):
+        ps.read(str(path), columns={"a": ps.Column(feature="a", shape=(2,))})
+    with pytest.raises(PlanError, match="no column 'c'; there are a, b"):
+        ps.read(str(path), columns=["c"])
+    with pytest.raises(PlanError, match="csv has no option sep; its options: delimiter: "):
+        ps.read(str(path), sep=";")
+
+
+def test_options_are_part_of_the_data(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a;b,c\n1;2,3\n")
+    digests = {
+        ps.read(str(path), **options).source.manifest.digest for options in ({}, {"delimiter": ";"}, {"quotes": False})
+    }
+    assert len(digests) == 3
+
+
+def test_quotes_over_the_edges_of_parts(tmp_path: Path) -> None:
+    """Records of a file larger than what is read at once, with newlines in quotes everywhere."""
+    path = tmp_path / "a.csv"
+    texts = ['"\n' * (number % 40) + "x" * (number * 37 % 4_000) for number in range(3_000)]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *enumerate(texts)])
+    assert path.stat().st_size > 4 << 20
+    assert columns_of(path) == {"id": list(range(3_000)), "text": texts}
+
+
+def test_garbage_is_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(np.random.default_rng(0).bytes(4_000))
+    with pytest.raises(PenstockError):
+        columns_of(path)

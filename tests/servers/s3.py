@@ -1,0 +1,46 @@
+"""A real S3 server on the loopback interface: moto's, which speaks the whole protocol over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+#: Environment variables by which any client finds the server.
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "penstock-tests",
+    "AWS_SECRET_ACCESS_KEY": "a-secret-that-must-not-be-shown",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server with one bucket, "data"."""
+
+    port: int
+
+    def put(self, files: dict[str, bytes]) -> None:
+        """Uploads objects."""
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}")
+        for name, content in files.items():
+            client.put_object(Bucket="data", Key=name, Body=content)
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[Server]:
+    """Runs a server while the context lasts; CREDENTIALS must be in the environment."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}").create_bucket(Bucket="data")
+        yield Server(port)
+    finally:
+        server.stop()
