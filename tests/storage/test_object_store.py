@@ -15,7 +15,7 @@ import pytest
 
 import penstock as ps
 from faults.proxy import KINDS, Faults, proxy
-from penstock.errors import DataError, SourceError, StorageError
+from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import open_storage
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
@@ -145,6 +145,16 @@ def test_a_dead_store_is_told_within_the_deadline(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(StorageError, match="given up after the last retry"):
         dead.read(shards, np.array([0]), np.array([0]), np.array([9]), np.zeros(9, np.uint8), np.array([0]))
     assert time.monotonic() - began_at < 20
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://user:hunter2@host/a.tar", "https://host/a.tar?X-Amz-Signature=hunter2", "s3://key:hunter2@bucket/a"],
+)
+def test_secrets_inside_urls_are_refused_unseen(url: str) -> None:
+    with pytest.raises(PlanError, match="give credentials by the environment") as caught:
+        ps.read(url)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_buckets_are_not_mixed(server: Server) -> None:

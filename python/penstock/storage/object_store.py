@@ -15,7 +15,7 @@ import pyarrow as pa
 from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
-from penstock.errors import DataError, SourceError, StorageError
+from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.shards import Shards, version_number
 from penstock.storage.glob import WILDCARD, regex_of_glob
 from penstock.storage.retry import TransientError
@@ -48,14 +48,21 @@ class ObjectStore:
     def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
-        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), `config` overrides them.
+        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), `config` overrides them. Raises
+        PlanError, which does not show them, for a password or a signature inside the URL: names of files are shown and kept.
         """
         parts = urlsplit(url)
+        is_http = parts.scheme in ("http", "https")
+        if parts.password is not None or (is_http and parts.query):
+            raise PlanError(
+                f"{parts.scheme}://{parts.hostname}/…: a password, a query or a signature inside a URL would show up in "
+                f"messages; give credentials by the environment, or pass storage= an obstore store"
+            )
         root = f"{parts.scheme}://{parts.netloc}/"
         options: Any = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S), "allow_http": True}
         no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
         path = url[len(root) :]
-        if parts.scheme in ("http", "https"):
+        if is_http:
             return cls(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
         settings: Any = dict(config or {})
         return cls(from_url(root, config=settings, client_options=options, retry_config=no_retries), root), path
