@@ -4,11 +4,12 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use rayon::ThreadPool;
 
-use super::columns::{check_outs, filled_columns, out_slices};
+use super::columns::parse_records;
 use super::progress::WorkProgress;
 use super::trouble::{file_error, row_error};
-use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
+use super::{Bytes, Ids, Out, misuse};
 use crate::columns::{Records, RowFailure};
 use crate::example::element::Dtype;
 use crate::framing::FileTrouble;
@@ -125,17 +126,10 @@ impl TarParser {
         mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let buffers = slices(&buffers)?;
-        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
-        check_spans(which, offset, length)?;
-        let outs = out_slices(&mut outs)?;
         let row_bytes = self.0.columns().iter().map(|column| column.target.form().row_bytes());
-        check_outs(which.len(), row_bytes, &outs)?;
-        let records = Records { buffers: &buffers, which, offset, length };
-        let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
-        let filled =
-            py.detach(|| self.0.parse(records, outs, pool.as_deref())).map_err(|failure| row_error(py, failure))?;
-        filled_columns(py, filled)
+        let parse =
+            |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| self.0.parse(records, outs, pool);
+        parse_records(py, (&buffers, which, offset, length), (&mut outs, row_bytes), threads, parse)
     }
 }
 
