@@ -1,18 +1,45 @@
 #!/bin/sh
-# Installs the servers that tests talk to, where that needs no question: as root, on Debian and its kin. Elsewhere those tests are skipped.
+# Gets the servers that tests talk to, where that needs no question. Elsewhere those tests are skipped, and say so.
 set -eu
+cd "$(dirname "$0")/.."
 
-if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then
-    exit 0
-fi
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "PostgreSQL's server is not installed: its tests will be skipped (Debian: apt-get install postgresql)" >&2
-    exit 0
-fi
-echo "Installing PostgreSQL's server, which the tests of read_sql talk to"
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends postgresql-common >/dev/null
-mkdir -p /etc/postgresql-common/createcluster.d
-echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/penstock.conf
-apt-get install -y -qq --no-install-recommends postgresql >/dev/null
+postgresql() {
+    if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then
+        return
+    fi
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "PostgreSQL's server is not installed: its tests will be skipped (Debian: apt-get install postgresql)" >&2
+        return
+    fi
+    echo "Installing PostgreSQL's server, which the tests of read_sql talk to"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends postgresql-common >/dev/null
+    mkdir -p /etc/postgresql-common/createcluster.d
+    echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/penstock.conf
+    apt-get install -y -qq --no-install-recommends postgresql >/dev/null
+}
+
+# Hadoop's cluster for tests, out of Maven Central, into target/hadoop; fetched again when the list of it changes.
+hadoop() {
+    list=tests/servers/hadoop/pom.xml
+    if cmp -s "$list" target/hadoop/pom.xml; then
+        return
+    fi
+    if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then
+        echo "Java or Maven is missing: the tests of HDFS will be skipped (Debian: apt-get install maven default-jdk-headless)" >&2
+        return
+    fi
+    echo "Fetching Hadoop's cluster for tests (95 MB), which the tests of hdfs:// talk to"
+    rm -rf target/hadoop
+    mkdir -p target/hadoop
+    if ! mvn -B -q -f "$list" dependency:copy-dependencies -DoutputDirectory="$PWD/target/hadoop" >target/hadoop.log 2>&1; then
+        rm -rf target/hadoop
+        echo "Hadoop could not be fetched: the tests of HDFS will be skipped (target/hadoop.log says why)" >&2
+        return
+    fi
+    cp "$list" target/hadoop/pom.xml
+}
+
+postgresql
+hadoop

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,3 +44,14 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(jpeg(number, 90 + number, 70 + 2 * number))
     return root
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Any]:
+    """A cluster of HDFS, one for all tests."""
+    from servers.hdfs import hdfs_cluster, why_not
+
+    if reason := why_not():
+        pytest.skip(reason)
+    with hdfs_cluster() as cluster:
+        yield cluster

@@ -25,8 +25,9 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
-from penstock.storage import Storage, adopt_storage, open_storage
+from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
+from penstock.storage.copies import WithCopies
 
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
@@ -164,7 +165,7 @@ def read(
         raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
     paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
     adopted = None if storage is None else adopt_storage(storage)
-    opened = [(adopted, path) if adopted is not None else open_storage(path) for path in paths]
+    opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths)
     if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
@@ -177,10 +178,11 @@ def read(
     options = Options(
         columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, adopted)
     )
-    source = open_source(", ".join(places), shards, store.read, options, format)
+    read_ranges = WithCopies(store)
+    source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    return of_source(source, ", ".join(places), columns, getattr(source, "read_ranges", store.read))
+    return of_source(source, ", ".join(places), columns, getattr(source, "read_ranges", read_ranges))
 
 
 def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
@@ -197,7 +199,7 @@ def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, Read
     for name, shards in zip(names, found, strict=True):
         if len(shards) != 1:
             raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
-    return _join(found), store.read
+    return _join(found), WithCopies(store)
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.spec import Bytes, Ids
 
@@ -20,6 +23,7 @@ class Shards:
     (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
     several_roots: whether they were listed in several places, below which `root` is only what these have in common. etags:
     large_string, what a store says identifies the content of each file, to be asked for with every request; None for files.
+    copied: which of them are files of this machine, made of what a storage elsewhere has; None for none.
     """
 
     paths: pa.LargeStringArray
@@ -28,6 +32,7 @@ class Shards:
     root: str = ""
     several_roots: bool = False
     etags: pa.LargeStringArray | None = None
+    copied: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -35,6 +40,12 @@ class Shards:
     def path(self, shard: int) -> str:
         """The name of one shard."""
         return str(self.paths[shard])
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine, which can be opened and mapped."""
+        elsewhere = pc.or_(pc.invert(pc.starts_with(self.paths, os.sep)), pc.match_substring(self.paths, "://"))
+        return not pc.any(elsewhere).as_py()
 
     @cached_property
     def path_buffers(self) -> tuple[Ids, Bytes]:
@@ -54,6 +65,7 @@ class Shards:
             self.root,
             self.several_roots,
             None if self.etags is None else self.etags.take(taken),
+            None if self.copied is None else self.copied[rows],
         )
 
 

@@ -22,6 +22,7 @@ from format.tfrecords import listed
 from penstock.format import open_source
 from penstock.format.protocol import Options
 from penstock.limits import Limits
+from penstock.storage.copies import WithCopies
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mds"
 
@@ -106,8 +107,12 @@ def test_files_that_are_not_local(where: str) -> None:
 def test_packed_shards_that_are_not_local() -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN / "packed-gz").iterdir()}
     storage = MemoryStorage(files)
-    with pytest.raises(ps.SourceError, match="packed shards are read from local or mounted paths"):
-        open_source("s3://bucket", storage.list("s3://bucket"), storage.read, Options())
+    read = WithCopies(storage)
+    found = load_all(ps.Dataset(open_source("s3://bucket", storage.list("s3://bucket"), read, Options()), read, ()))
+    local = load_all(ps.read(str(GOLDEN / "packed-gz")))
+    assert {name: listed(column) for name, column in found.items()} == {
+        name: listed(column) for name, column in local.items()
+    }
 
 
 def test_through_the_engine() -> None:

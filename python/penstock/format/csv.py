@@ -136,7 +136,7 @@ def open_csv(shards: Shards, read: ReadRanges, options: Options) -> CsvRecords:
     quoted = ord(dialect.delimiter) if dialect.quotes else None
     style = LineStyle(blank="empty", quoted=quoted, header=dialect.header)
     settings = f"{dialect} {options.own.get('names')}"
-    manifest = open_lines(shards, options, style, "csv", settings)
+    manifest = open_lines(shards, read, options, style, "csv", settings)
     names = _names(manifest, read, options, dialect)
     types = _types(manifest, first_records(manifest, read), names, dialect)
     columns = choose_columns(pa.schema(list(types.items())), options, shards.path(0))

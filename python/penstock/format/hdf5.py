@@ -1,6 +1,6 @@
 """HDF5 files: datasets whose first axes are equally long are columns ("train.images" for /train/images), several files are shards.
 
-Datasets of numbers that lie in one piece are mapped; chunked and packed ones are read by h5py, in blocks of whole chunks. Only the listed files are
+Datasets of numbers that lie in one piece are mapped; chunked and packed ones are read by h5py, in blocks of whole chunks. Files that lie elsewhere are copied to the cache once: h5py reads chunk after chunk, one at a time. Only the listed files are
 ever opened: links to other files, external storage and virtual datasets are refused.
 """
 
@@ -10,16 +10,17 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import DataError, SourceError
+from penstock.format.brought import copies_of, told_of
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Column, Format, Options, ReadRanges
-from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, is_local, stored_column
+from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, stored_column
 from penstock.format.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -53,13 +54,14 @@ class _File:
     paths: Mapping[str, str]
 
 
-def open_hdf5(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
+def open_hdf5(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
-    if not is_local(shards):
-        raise SourceError(f"{shards.path(0)}: HDF5 is read from local or mounted paths; copy or mount it")
-    files = Files(shards)
+    copies = copies_of(shards, read, options)
+    files = Files(copies)
     try:
-        return _opened(files, options)
+        with told_of(shards, copies):
+            source = _opened(files, options)
+        return replace(source, manifest=replace(source.manifest, shards=shards))
     finally:
         files.close()  # what is mapped needs it no more, and what failed must not keep others from writing
 

@@ -1,7 +1,7 @@
 """What was learnt about files once, kept for this user: where records lie, and packed files unpacked.
 
 The cache is `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), readable by its owner only. An entry's name is a digest of the
-format, its version, and the file's path, size and modification time, so a changed file simply has another entry. Entries
+format, its version, and the file's path or URL, size and modification time or ETag, so a changed file simply has another entry. Entries
 appear whole or not at all; a damaged one is as good as none. Several processes may write the same entry at once.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.shards import Shards
 from penstock.spec import Ids
 
 #: Begins every entry; another layout gets another number.
@@ -42,8 +43,17 @@ class Entry:
 
 def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -> str:
     """32 hex digits that name the entry of a file as it is now."""
-    text = f"{kind}\0{version}\0{os.path.abspath(path)}\0{size}\0{modified_ns}"
+    place = path if "://" in path else os.path.abspath(path)
+    text = f"{kind}\0{version}\0{place}\0{size}\0{modified_ns}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None:
+    """The same for a shard; None for one whose name does not say in which storage it lies."""
+    path = shards.path(shard)
+    if "://" not in path and not os.path.isabs(path):
+        return None
+    return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]))
 
 
 def cache_folder(name: str) -> str | None:

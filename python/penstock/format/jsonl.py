@@ -73,7 +73,7 @@ def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:
     Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
     cannot be.
     """
-    manifest = open_lines(shards, options, LineStyle(blank="white"), "jsonl")
+    manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
     columns = choose_columns(_learn(manifest, read), options, shards.path(0))
     parser = kernels.JsonParser([column.description for column in columns], values_limit=options.limits.values)
     return JsonLines(manifest, {column.name: column.field for column in columns}, columns, parser)

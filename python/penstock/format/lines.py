@@ -49,14 +49,16 @@ class LineManifest(Manifest):
         return state.hexdigest()
 
 
-def open_lines(shards: Shards, options: Options, style: LineStyle, format: str, settings: str = "") -> LineManifest:
+def open_lines(
+    shards: Shards, read: ReadRanges, options: Options, style: LineStyle, format: str, settings: str = ""
+) -> LineManifest:
     """The manifest of files of lines, packed ones unpacked.
 
     Raises SourceError where there is no record at all, DataError for files that are damaged or are UTF-16.
     """
     if len(shards) == 0:
         raise SourceError(f"no {format} files to read")
-    index = index_shards(shards, options, _framing(style, format))
+    index = index_shards(shards, read, options, _framing(style, format))
     if index.first_sample[-1] == 0:
         raise SourceError(f"{shards.path(0)}: no lines in {len(shards):,} file(s); write some, or point to others")
     manifest = Manifest(format, shards, index.first_sample, index.offset, index.length, index.unpacked)

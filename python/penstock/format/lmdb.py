@@ -1,6 +1,7 @@
 """LMDB databases (a folder with data.mdb, or the file): a record a sample, in the order of the keys. Several files are shards.
 
-The file is walked natively and read as plain bytes: no lock is taken and no library is needed. Values are bytes as they lie in the file;
+The file is walked natively and read as plain bytes: no lock is taken and no library is needed. One that lies elsewhere is copied to the
+cache once. Values are bytes as they lie in the file;
 what Caffe, pickle or msgpack put into them is for .map(…) to decode, and nothing is ever unpickled.
 """
 
@@ -15,10 +16,10 @@ import pyarrow.compute as pc
 
 from penstock import kernels
 from penstock.errors import PlanError, SourceError
+from penstock.format.brought import copies_of, told_of
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.regular import is_local
 from penstock.format.watched import watched
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
@@ -51,15 +52,15 @@ class LmdbSource:
         }
 
 
-def open_lmdb(shards: Shards, _: ReadRanges, options: Options) -> LmdbSource:
+def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
     chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
-    if not is_local(chosen):
-        raise SourceError(f"{chosen.path(0)}: LMDB is indexed from local or mounted paths; copy or mount it")
     features = choose_features(options, _FIELDS, "a database")
     for name, feature in features.items():
         check_typed(options, name, _FIELDS[feature], "a database")
-    found = [_index(chosen.path(shard), options) for shard in range(len(chosen))]
+    copies = copies_of(chosen, read, options)
+    with told_of(chosen, copies):
+        found = [_index(copies.path(shard), options) for shard in range(len(chosen))]
     counts = [len(offset) for _, offset, _ in found]
     if not sum(counts):
         raise SourceError(
@@ -71,6 +72,7 @@ def open_lmdb(shards: Shards, _: ReadRanges, options: Options) -> LmdbSource:
         np.append(0, np.cumsum(counts)).astype(np.int64),
         np.concatenate([offset for _, offset, _ in found]),
         np.concatenate([length for _, _, length in found]),
+        unpacked=None if copies is chosen else copies,
         scattered=True,
     )
     return LmdbSource(manifest, features, pa.concat_arrays([keys for keys, _, _ in found]))

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from penstock.errors import DataError, SourceError
+from penstock.errors import DataError
+from penstock.format.brought import copies_of
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.npy_header import MAGIC, NpyHeader, header_bytes, parse_header
@@ -22,7 +23,6 @@ from penstock.format.regular import (
     Records,
     RegularManifest,
     StoredColumn,
-    is_local,
     leaves,
 )
 from penstock.format.unpacked import unpacked_copy
@@ -82,7 +82,7 @@ def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | Pl
         raise DataError(f"{shards.path(0)} and others differ in byte order; write them again in one")
     columns = _columns(first, shards.path(0), options)
     if any(header.fortran for header in headers):
-        return _turned(shards, headers, columns)
+        return _turned(shards, copies_of(shards, read, options), headers, columns)
     return _records(shards, headers, columns)
 
 
@@ -110,21 +110,19 @@ def _records(shards: Shards, headers: list[NpyHeader], columns: dict[str, Stored
         record_bytes=row_bytes,
         stride_bytes=row_bytes,
     )
-    return Records(manifest, columns, Mapped(shards.paths.to_pylist(), shards.sizes) if is_local(shards) else None)
+    return Records(manifest, columns, Mapped(shards.paths.to_pylist(), shards.sizes) if shards.is_local else None)
 
 
-def _turned(shards: Shards, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> PlacedColumns:
+def _turned(
+    shards: Shards, copies: Shards, headers: list[NpyHeader], columns: dict[str, StoredColumn]
+) -> PlacedColumns:
     """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
-    if not is_local(shards):
-        raise SourceError(
-            f"{shards.path(0)}: in Fortran's order rows are scattered over the file; copy it here, or save it in C's order"
-        )
     paths = [
         unpacked_copy(
-            shards, shard, "an array in C's order", header.size_bytes, partial(turn, shards.path(shard), header)
+            copies, shard, "an array in C's order", header.size_bytes, partial(turn, copies.path(shard), header)
         )
         if header.fortran
-        else shards.path(shard)
+        else copies.path(shard)
         for shard, header in enumerate(headers)
     ]
     sizes = [header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers]

@@ -1,7 +1,7 @@
 """NumPy's .npz files: zip archives of arrays. The arrays are columns and must be equally long; several files are shards.
 
 Arrays that are stored plainly (np.savez) are mapped where they lie; packed ones (np.savez_compressed) and those in Fortran's order
-are unpacked once, into the cache.
+are unpacked once, into the cache. Archives that lie elsewhere are copied there first.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
 
 import numpy as np
 
-from penstock.errors import DataError, PenstockError, SourceError
+from penstock.errors import DataError, PenstockError
+from penstock.format.brought import copies_of, told_of
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.npy import turn
 from penstock.format.npy_header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
 from penstock.format.protocol import Column, Format, Options, ReadRanges
-from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, StoredColumn, is_local, leaves
+from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.format.unpacked import unpacked_copy
 from penstock.limits import Limits
 from penstock.shards import Shards
@@ -51,10 +52,15 @@ class _Member:
 _Members = dict[str, _Member]
 
 
-def open_npz(shards: Shards, _: ReadRanges, options: Options) -> PlacedColumns:
+def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
     """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
-    if not is_local(shards):
-        raise SourceError(f"{shards.path(0)}: .npz files are mapped, which needs local paths; copy or mount them")
+    copies = copies_of(shards, read, options)
+    with told_of(shards, copies):
+        source = _open_local(copies, options)
+    return replace(source, manifest=replace(source.manifest, shards=shards))
+
+
+def _open_local(shards: Shards, options: Options) -> PlacedColumns:
     with _archive(shards.path(0)) as (archive, _file):
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
     wanted = _wanted(options, names)

@@ -1,29 +1,34 @@
 """Where the records of files without an index of their own lie: native indexing on first use, kept in the user's cache.
 
 What is particular to a format is its `Framing`. Files that were packed as a whole are unpacked once to the cache and read from
-there (see `unpack`); they stay as long as what was opened is in use.
+there (see `unpack`); they stay as long as what was opened is in use. Files that lie elsewhere are read once, whole, for their index.
 """
 
 from __future__ import annotations
 
 import os
+import uuid
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.errors import SourceError
+from penstock.format.brought import Bringing, for_each_shard
 from penstock.format.cache_room import hold
-from penstock.format.index_cache import Entry, cache_folder, entry_key, load_entry, store_entry
-from penstock.format.protocol import Options
+from penstock.format.index_cache import Entry, cache_folder, load_entry, shard_key, store_entry
+from penstock.format.protocol import Options, ReadRanges
 from penstock.format.unpack import unpack_once
 from penstock.format.watched import available_threads, watched
 from penstock.shards import Shards
 from penstock.spec import Ids
+
+#: Files beside shards that are asked for at once.
+_STATED_TOGETHER = 16
 
 
 class IndexFiles(Protocol):
@@ -38,13 +43,17 @@ class IndexFiles(Protocol):
         """
 
 
+#: The length of each record of a shard as a file beside it states them; None without such a file, or if it cannot be right.
+StatedLengths = Callable[[Shards, int, ReadRanges, Options], Ids | None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Framing:
     """How a format's records follow each other.
 
     kind: names the index's entries in the cache, with `settings`, which are the options that the entries depend on. version:
     changes when the meaning of an entry does. packing: how each file is packed as a whole (see `kernels.recognise_packing`),
-    0 not at all; None if the format is never packed.
+    0 not at all; None if the format is never packed. stated: what spares reading a file that lies elsewhere whole.
     """
 
     kind: str
@@ -52,6 +61,7 @@ class Framing:
     index: IndexFiles
     packing: Callable[[list[str], int], Ids] | None = None
     settings: str = ""
+    stated: StatedLengths | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,31 +74,29 @@ class RecordIndex:
     unpacked: Shards | None
 
 
-def index_shards(shards: Shards, options: Options, framing: Framing) -> RecordIndex:
+def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Framing) -> RecordIndex:
     """Indexes shards, from the cache where it has them.
 
-    Raises DataError naming file, record and byte of the first damaged frame; SourceError for files that are not local;
-    OSError (ENOSPC) where unpacked files would fill the disk.
+    Raises DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC) where unpacked files, or
+    one that is here for its index only, would fill the disk.
     """
-    paths: list[str] = shards.paths.to_pylist()
-    _check_local(paths, framing)
     folder = cache_folder("index")
-    kind = framing.kind + framing.settings
-    keys = [
-        entry_key(kind, framing.version, path, size, modified)
-        for path, size, modified in zip(paths, shards.sizes.tolist(), shards.versions.tolist(), strict=True)
-    ]
-    known = {shard: entry for shard, key in enumerate(keys) if (entry := load_entry(folder, key)) is not None}
+    named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
+    keys = [key or uuid.uuid4().hex for key in named]
+    known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
     leases = _Leases()
     try:
         leases.hold(keys[shard] for shard, entry in known.items() if entry.packing)
         entries = {shard: entry for shard, entry in known.items() if _is_usable(keys[shard], entry)}
         missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
         if missing.size:
-            found = _index_missing(shards.take(missing), [keys[shard] for shard in missing], options, framing, leases)
+            job = _Job(options, framing, leases)
+            index = job.entries if shards.is_local else job.entries_from_elsewhere
+            found = index(shards.take(missing), [keys[shard] for shard in missing], read)
             for shard, entry in zip(missing.tolist(), found, strict=True):
                 entries[shard] = entry
-                store_entry(folder, keys[shard], entry)
+                if named[shard] is not None:
+                    store_entry(folder, keys[shard], entry)
     except BaseException:
         leases.release()
         raise
@@ -111,14 +119,6 @@ class _Leases:
             release()
 
 
-def _check_local(paths: list[str], framing: Framing) -> None:
-    for path in paths:
-        if "://" in path:
-            raise SourceError(
-                f"{path}: {framing.kind} files are indexed from local or mounted paths; copy or mount them"
-            )
-
-
 def _is_usable(key: str, entry: Entry) -> bool:
     if not entry.packing:
         return True
@@ -133,32 +133,61 @@ def _is_of_size(path: str, size: int) -> bool:
         return False
 
 
-def _index_missing(shards: Shards, keys: list[str], options: Options, framing: Framing, leases: _Leases) -> list[Entry]:
-    """The entries of shards that the cache does not have."""
-    threads = available_threads()
-    packing = np.zeros(len(shards), dtype=np.int64)
-    if framing.packing is not None:
-        packing = framing.packing(shards.paths.to_pylist(), threads)
-    unpacked_bytes = np.full(len(shards), -1, dtype=np.int64)
-    packed = np.flatnonzero(packing)
-    readable: list[str] = shards.paths.to_pylist()
-    sizes = shards.sizes.copy()
-    if packed.size:
-        packed_keys = [keys[shard] for shard in packed]
-        leases.hold(packed_keys)
-        targets = unpack_once(shards.take(packed), packing[packed], packed_keys, options)
-        for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
-            readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
-    limit = options.limits.record_bytes
-    start, counts, length = watched(
-        kernels.WorkProgress(),
-        lambda work: framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
-        options.progress,
-        int(sizes.sum()),
-    )
-    parts = np.split(length, np.cumsum(counts)[:-1])
-    columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
-    return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """Makes the entries of shards that the cache does not have."""
+
+    options: Options
+    framing: Framing
+    leases: _Leases
+
+    def entries(self, shards: Shards, keys: list[str], _: ReadRanges) -> list[Entry]:
+        """Of local files."""
+        threads = available_threads()
+        packing = np.zeros(len(shards), dtype=np.int64)
+        if self.framing.packing is not None:
+            packing = self.framing.packing(shards.paths.to_pylist(), threads)
+        unpacked_bytes = np.full(len(shards), -1, dtype=np.int64)
+        packed = np.flatnonzero(packing)
+        readable: list[str] = shards.paths.to_pylist()
+        sizes = shards.sizes.copy()
+        if packed.size:
+            packed_keys = [keys[shard] for shard in packed]
+            self.leases.hold(packed_keys)
+            targets = unpack_once(shards.take(packed), packing[packed], packed_keys, self.options)
+            for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
+                readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
+        limit = self.options.limits.record_bytes
+        start, counts, length = watched(
+            kernels.WorkProgress(),
+            lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
+            self.options.progress,
+            int(sizes.sum()),
+        )
+        parts = np.split(length, np.cumsum(counts)[:-1])
+        columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
+        return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
+
+    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ReadRanges) -> list[Entry]:
+        """Of files that are brought here one by one, but for those whose index lies beside them."""
+        stated = self._stated(shards, read)
+        rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
+
+        def one(number: int, path: str, work: Bringing) -> Entry:
+            shard = rest[number : number + 1]
+            here = Shards(pa.array([path], pa.large_string()), shards.sizes[shard], shards.versions[shard])
+            quiet = replace(self.options, progress=lambda _, __: work.check())
+            return replace(self, options=quiet).entries(here, [keys[shard[0]]], read)[0]
+
+        found = iter(for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else [])
+        return [next(found) if length is None else Entry(length) for length in stated]
+
+    def _stated(self, shards: Shards, read: ReadRanges) -> list[Ids | None]:
+        stated = self.framing.stated
+        if stated is None:
+            return [None] * len(shards)
+        with ThreadPoolExecutor(_STATED_TOGETHER, thread_name_prefix="penstock-stated") as threads:
+            return list(threads.map(lambda shard: stated(shards, shard, read, self.options), range(len(shards))))
 
 
 def _unpacked_path(key: str) -> str | None:
@@ -190,4 +219,5 @@ def _unpacked_shards(shards: Shards, keys: list[str], entries: list[Entry]) -> S
     for shard, entry in enumerate(entries):
         if entry.packing and (target := _unpacked_path(keys[shard])) is not None:
             paths[shard], sizes[shard] = target, entry.unpacked_bytes
-    return Shards(pa.array(paths, type=pa.large_string()), sizes, shards.versions)
+    copied = np.array([entry.packing != 0 for entry in entries])
+    return Shards(pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied)

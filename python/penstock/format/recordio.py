@@ -18,6 +18,7 @@ from penstock.format.leaf_arrays import NoHeader, array_leaf, peek
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
+from penstock.format.recordio_positions import stated_lengths
 from penstock.shards import Shards
 from penstock.spec import Columns, Field, Ids, Spans, Spec
 
@@ -33,7 +34,7 @@ def _index_files(
     return np.zeros_like(counts), counts, length
 
 
-_FRAMING = Framing(kind="recordio", version=1, index=_index_files)
+_FRAMING = Framing(kind="recordio", version=1, index=_index_files, stated=stated_lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ def open_recordio(shards: Shards, read: ReadRanges, options: Options) -> RecordI
         )
     if len(shards) == 0:
         raise SourceError("no RecordIO files to read")
-    index = index_shards(shards, options, _FRAMING)
+    index = index_shards(shards, read, options, _FRAMING)
     manifest = Manifest("recordio", shards, index.first_sample, index.offset, index.length, index.unpacked)
     where = shards.path(0)
     if manifest.samples == 0:

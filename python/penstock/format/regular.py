@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,13 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock import kernels
 from penstock.errors import DataError, PlanError, RowError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate
-from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 
@@ -196,12 +193,6 @@ def _kinds(column: StoredColumn) -> tuple[str, str]:
 
 def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
-
-
-def is_local(shards: Shards) -> bool:
-    """Whether all files are paths of this machine, which can be mapped."""
-    elsewhere = pc.or_(pc.invert(pc.starts_with(shards.paths, os.sep)), pc.match_substring(shards.paths, "://"))
-    return not pc.any(elsewhere).as_py()
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,9 @@ class TextLines:
         return {self.name: pa.Array.from_buffers(pa.large_string(), len(records), buffers)}
 
 
-def open_text(shards: Shards, _: ReadRanges, options: Options) -> TextLines:
+def open_text(shards: Shards, read: ReadRanges, options: Options) -> TextLines:
     """Indexes the files; `options.columns` can rename "text"."""
-    manifest = open_lines(shards, options, LineStyle(), "text")
+    manifest = open_lines(shards, read, options, LineStyle(), "text")
     return TextLines(manifest, _name(options))
 
 

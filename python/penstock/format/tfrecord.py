@@ -66,7 +66,7 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
     """
     if len(shards) == 0:
         raise SourceError("no TFRecord files to read")
-    index = index_shards(shards, options, _FRAMING)
+    index = index_shards(shards, read, options, _FRAMING)
     manifest = Manifest("tfrecord", shards, index.first_sample, index.offset, index.length, index.unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{shards.path(0)}: no records in {len(shards):,} file(s); write some, or point to others")

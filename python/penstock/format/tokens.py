@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.errors import PlanError, SourceError
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.protocol import Format, Options, ReadRanges
-from penstock.format.regular import Mapped, Records, RegularManifest, is_local, stored_column
+from penstock.format.regular import Mapped, Records, RegularManifest, stored_column
 from penstock.format.token_files import TokenRuns, is_llmc, megatron_runs, runs_of_files
 from penstock.shards import Shards
 from penstock.spec import Ids
@@ -68,7 +68,7 @@ def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
     features = choose_features(options, [_COLUMN], "a token file")
     for name in features:
         check_typed(options, name, column.field, "a token file")
-    mapped = is_local(bins) if cut.mapped is None else cut.mapped
+    mapped = bins.is_local if cut.mapped is None else cut.mapped
     files = Mapped(bins.paths.to_pylist(), bins.sizes) if mapped else None
     return Records(manifest, dict.fromkeys(features, column), files)
 

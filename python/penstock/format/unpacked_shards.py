@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
-from penstock.format.index_cache import cache_folder, entry_key
+from penstock.format.cache_room import hold
+from penstock.format.index_cache import cache_folder, shard_key
 from penstock.format.protocol import Options, ReadRanges
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
@@ -84,44 +86,50 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
     if not packing:
         return None
     where = shards.path(min(packing))
-    if "://" in where:
-        raise SourceError(
-            f"{where}: packed shards are read from local or mounted paths; copy them, or write them unpacked"
-        )
     folder = cache_folder("unpacked")
     if folder is None:
         raise SourceError(f"{where}: a packed shard is unpacked to the cache first, and there is no cache to use")
     paths: list[str] = shards.paths.to_pylist()
     sizes = shards.sizes.copy()
     total, done = int(shards.sizes[list(packing)].sum()), 0
+    keys = {
+        shard: shard_key(f"shard {packed.name}", 1, shards, shard) or uuid.uuid4().hex
+        for shard, packed in packing.items()
+    }
 
-    def work(shard: int) -> tuple[str, int]:
-        return _unpack_once(shards, shard, packing[shard], folder, read, options)
+    def work(shard: int) -> int:
+        paths[shard] = os.path.join(folder, keys[shard])
+        return _unpack_once(shards, shard, packing[shard], paths[shard], read, options)
 
-    with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
-        for shard, (path, size) in zip(packing, threads.map(work, packing), strict=True):
-            done += int(shards.sizes[shard])
-            paths[shard], sizes[shard] = path, size
-            if options.progress is not None:
-                options.progress(done, total)
-    return Shards(pa.array(paths, type=pa.large_string()), sizes, shards.versions)
-
-
-def _unpack_once(
-    shards: Shards, shard: int, packing: Packing, folder: str, read: ReadRanges, options: Options
-) -> tuple[str, int]:
-    """The unpacked file of a shard, made if it is not there, and its size."""
-    key = entry_key(
-        f"shard {packing.name}", 1, shards.path(shard), int(shards.sizes[shard]), int(shards.versions[shard])
+    release = hold(folder, keys.values())
+    try:
+        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
+            for shard, size in zip(packing, threads.map(work, packing), strict=True):
+                done += int(shards.sizes[shard])
+                sizes[shard] = size
+                if options.progress is not None:
+                    options.progress(done, total)
+    except BaseException:
+        release()
+        raise
+    copied = np.zeros(len(shards), dtype=bool)
+    copied[list(packing)] = True
+    unpacked = Shards(
+        pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied
     )
-    target = os.path.join(folder, key)
+    weakref.finalize(unpacked, release)
+    return unpacked
+
+
+def _unpack_once(shards: Shards, shard: int, packing: Packing, target: str, read: ReadRanges, options: Options) -> int:
+    """Makes the unpacked file of a shard, if it is not there; its size."""
     try:
         size = os.stat(target).st_size
     except OSError:
         pass
     else:
         if packing.unpacked_bytes in (None, size):
-            return target, size
+            return size
     scratch = f"{target}.{uuid.uuid4().hex}.tmp"
     try:
         size = _unpack_to(scratch, shards, shard, packing, read, options)
@@ -130,7 +138,7 @@ def _unpack_once(
         if os.path.exists(scratch):
             os.unlink(scratch)
         raise
-    return target, size
+    return size
 
 
 def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ReadRanges, options: Options) -> int:

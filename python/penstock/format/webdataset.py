@@ -41,7 +41,7 @@ def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDa
 
     Raises SourceError if there is no sample at all, DataError for damaged files, PlanError for columns that cannot be.
     """
-    index = index_shards(shards, options, _FRAMING)
+    index = index_shards(shards, read, options, _FRAMING)
     manifest = Manifest("webdataset", shards, index.first_sample, index.offset, index.length, index.unpacked)
     if manifest.samples == 0:
         raise SourceError(

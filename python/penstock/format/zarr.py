@@ -1,4 +1,4 @@
-"""Zarr stores (v2 and v3) in a folder: arrays whose first axes are equally long are columns ("train.images" for train/images).
+"""Zarr stores (v2 and v3) in a folder, or below a prefix: arrays whose first axes are equally long are columns ("train.images" for train/images).
 
 zarr-python decodes; rows are read in blocks of whole chunks. A chunk that is missing holds the fill value, as Zarr defines it.
 """
@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from penstock.errors import DataError, SourceError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Format, Options, ReadRanges
-from penstock.format.regular import is_local
 from penstock.format.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
 from penstock.shards import Shards
 
@@ -50,14 +49,15 @@ class ZarrManifest(Manifest):
         return state.hexdigest()
 
 
-def open_zarr(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays:
+def open_zarr(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays:
     """Opens one store; `keys` names the groups or arrays below which columns are looked for."""
     root = shards.root.rstrip("/")
-    if shards.several_roots or not is_local(shards) or not _is_store(shards.root):
+    if shards.several_roots or not shards.root or (shards.is_local and not _is_store(shards.root)):
         raise SourceError(
-            f"{shards.root or shards.path(0)}: no Zarr store ({', '.join(_MARKS)}) in this folder; pass the path of one local store"
+            f"{shards.root or shards.path(0)}: no Zarr store ({', '.join(_MARKS)}) in this folder; pass the path of one store"
         )
-    arrays = {name: array for name, array in _arrays(root).items() if _below(name, options)}
+    opened = _arrays(root, shards, read, options)
+    arrays = {name: array for name, array in opened.items() if _below(name, options)}
     if not arrays:
         raise SourceError(f"{root}: no arrays" + (f" below {options.own['keys']}" if "keys" in options.own else ""))
     facts = {name: ArrayFacts(array.shape, np.dtype(array.dtype), _chunk(array)) for name, array in arrays.items()}
@@ -75,10 +75,10 @@ def open_zarr(shards: Shards, _: ReadRanges, options: Options) -> SlicedArrays:
         format="zarr", shards=store, first_sample=np.array([0, rows], dtype=np.int64), files=shards, metadata=described
     )
 
-    def read(_: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
+    def rows_of(_: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
         return np.asarray(arrays[name][first : first + count])
 
-    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), read)
+    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), rows_of)
 
 
 def _is_store(root: str) -> bool:
@@ -91,7 +91,7 @@ def _below(name: str, options: Options) -> bool:
     return any(not key or f"{name}.".startswith(f"{key}.") for key in wanted)
 
 
-def _arrays(root: str) -> dict[str, Any]:
+def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> dict[str, Any]:
     """Every array of a store by its dotted name."""
     try:
         import zarr
@@ -100,7 +100,7 @@ def _arrays(root: str) -> dict[str, Any]:
             "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
         ) from None
     try:
-        found: Any = zarr.open(root, mode="r")
+        found: Any = zarr.open(root if shards.is_local else _elsewhere(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
             return {_ARRAY: found}
         members = found.members(max_depth=None)
@@ -109,6 +109,13 @@ def _arrays(root: str) -> dict[str, Any]:
         raise DataError(
             f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
         ) from error
+
+
+def _elsewhere(shards: Shards, read: ReadRanges, options: Options) -> Any:
+    """The store over byte ranges, made only now since it needs zarr."""
+    from penstock.format.zarr_store import RangedStore
+
+    return RangedStore(shards, read, options)
 
 
 def _chunk(array: Any) -> tuple[int, ...]:
@@ -130,10 +137,13 @@ def _codecs(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def _claims(shards: Shards) -> bool:
-    """Whether the files' folder is a store: v3 says so in a file that is listed, v2 in hidden ones."""
+    """Whether the files' folder is a store: v3 says so in a file that is listed, v2 in hidden ones (elsewhere in its name)."""
     if not shards.root or shards.several_roots:
         return False
-    return os.path.isabs(shards.root) and _is_store(shards.root)
+    if os.path.isabs(shards.root):
+        return _is_store(shards.root)
+    marked = pc.any(pc.equal(shards.paths, f"{shards.root}zarr.json")).as_py()
+    return bool(marked) or shards.root.endswith(".zarr/")
 
 
 FORMAT = Format(

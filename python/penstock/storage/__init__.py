@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import PlanError, SourceError
@@ -30,6 +30,13 @@ def _remote(url: str) -> tuple[Storage, str]:
     return RemoteStorage(store), path
 
 
+def _hdfs(url: str) -> tuple[Storage, str]:
+    from penstock.storage.hdfs import HdfsStore
+
+    store, path = HdfsStore.open(url)
+    return RemoteStorage(store), path
+
+
 def _local(url: str) -> tuple[Storage, str]:
     return LocalStorage(), url.removeprefix("file://")
 
@@ -38,6 +45,7 @@ def _local(url: str) -> tuple[Storage, str]:
 STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
     "": _local,
     "file": _local,
+    **dict.fromkeys(("hdfs", "viewfs"), _hdfs),
     **dict.fromkeys(("s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "http", "https"), _remote),
 }
 
@@ -54,6 +62,21 @@ def open_storage(url: str) -> tuple[Storage, str]:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
         raise SourceError(f"{url}: no storage serves {scheme}://; what can be read: {known}")
     return STORAGES[scheme](url)
+
+
+def open_storages(urls: Sequence[str]) -> list[tuple[Storage, str]]:
+    """The storage of each URL and the path within it; those of one bucket or server share a storage."""
+    known: dict[str, tuple[Storage, str]] = {}
+    opened = []
+    for url in urls:
+        scheme, mark, rest = url.partition("://")
+        root = f"{scheme}://{rest.partition('/')[0]}/" if mark and scheme != "file" else ""
+        if not root or "?" in url or root not in known:
+            known[root] = open_storage(url)
+            opened.append(known[root])
+        else:
+            opened.append((known[root][0], url[len(root) :]))
+    return opened
 
 
 def adopt_storage(given: Any) -> Storage:

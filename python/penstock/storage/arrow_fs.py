@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from pyarrow import fs
 
 from penstock.errors import DataError, SourceError, StorageError
 from penstock.shards import Shards
-from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.glob import Wanted
 from penstock.storage.retry import TransientError
 
 
@@ -28,15 +27,12 @@ class ArrowStore:
 
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
-        wildcard = WILDCARD.search(where)
-        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
+        wanted = Wanted(where)
+        folder = wanted.folder
         try:
-            found = self._files(folder)
+            found = self._files(wanted)
         except OSError as error:
             raise self._told(folder, error) from None
-        if wildcard:
-            pattern = re.compile(regex_of_glob(where))
-            found = tuple(one for one in found if pattern.match(one.path))
         if not found:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
         if len(found) == 1 and found[0].path == folder:
@@ -64,15 +60,13 @@ class ArrowStore:
         except OSError as error:
             raise self._told(path, error) from None
 
-    def _files(self, folder: str) -> tuple[Any, ...]:
-        one = self._filesystem.get_file_info(folder) if folder else None
+    def _files(self, wanted: Wanted) -> tuple[Any, ...]:
+        one = self._filesystem.get_file_info(wanted.folder) if wanted.folder else None
         if one is not None and one.type == fs.FileType.File:
             return (one,)
-        selected = fs.FileSelector(folder, recursive=True, allow_not_found=True)
-        found = [one for one in self._filesystem.get_file_info(selected) if one.type == fs.FileType.File and one.size]
-        return tuple(
-            one for one in found if not any(part.startswith(".") for part in one.path[len(folder) :].split("/"))
-        )
+        selected = fs.FileSelector(wanted.folder, recursive=True, allow_not_found=True)
+        found = self._filesystem.get_file_info(selected)
+        return tuple(one for one in found if one.type == fs.FileType.File and wanted.has(one.path, one.size))
 
     def _told(self, path: str, error: OSError) -> Exception:
         if isinstance(error, FileNotFoundError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import DataError, SourceError, StorageError
 from penstock.shards import Shards, version_number
-from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.glob import Wanted
 from penstock.storage.retry import TransientError
 
 #: Where file systems keep what tells one version of a file from another, the surest first.
@@ -32,14 +31,13 @@ class FsspecStore:
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
         where = str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
-        wildcard = WILDCARD.search(where)
-        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
+        wanted = Wanted(where)
+        folder = wanted.folder
         try:
             found = self._filesystem.find(folder, detail=True)
         except OSError as error:
             raise self._told(folder, error) from None
-        keep = re.compile(regex_of_glob(where)) if wildcard else None
-        names = sorted(name for name, one in found.items() if self._wanted(name, one, folder, keep))
+        names = sorted(name for name, one in found.items() if wanted.has(name, one["size"] or 0))
         if not names:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
         if names == [folder]:
@@ -67,10 +65,6 @@ class FsspecStore:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
         except OSError as error:
             raise self._told(path, error) from None
-
-    def _wanted(self, name: str, one: Any, folder: str, keep: re.Pattern[str] | None) -> bool:
-        hidden = any(part.startswith(".") for part in name[len(folder) :].split("/"))
-        return not hidden and bool(one["size"]) and (keep is None or keep.match(name) is not None)
 
     def _told(self, path: str, error: OSError) -> Exception:
         if isinstance(error, FileNotFoundError):

@@ -17,7 +17,7 @@ from obstore.store import HTTPStore, from_url
 
 from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.shards import Shards, version_number
-from penstock.storage.glob import WILDCARD, regex_of_glob
+from penstock.storage.glob import Wanted
 from penstock.storage.retry import TransientError
 
 #: Objects that one page of a listing names.
@@ -74,19 +74,16 @@ class ObjectStore:
 
     def list(self, where: str) -> Shards:
         """The objects below a prefix (a folder), of a glob, or the one of that name, in the order of their names."""
-        wildcard = WILDCARD.search(where)
-        if wildcard is None and where and not where.endswith("/"):
-            one = self._head(where)
-            if one is not None:
-                return self._shards([one], where.rpartition("/")[0])
-        folder = where[: wildcard.start()].rpartition("/")[0] if wildcard else where.rstrip("/")
-        found = [one for one in self._below(folder) if not _is_hidden(one["path"][len(folder) :]) and one["size"] > 0]
-        if wildcard:
-            pattern = re.compile(regex_of_glob(where))
-            found = [one for one in found if pattern.match(one["path"])]
+        wanted = Wanted(where)
+        may_be_one = bool(where) and not where.endswith("/")
+        if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
+            return self._shards([one], where.rpartition("/")[0])
+        found = [one for one in self._below(wanted.folder) if wanted.has(one["path"], one["size"])]
+        if not found and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
+            return self._shards([one], where.rpartition("/")[0])  # the name itself looks like a glob
         if not found:
             raise SourceError(f"{self._root}{where}: no such object, and none below it")
-        return self._shards(sorted(found, key=lambda one: one["path"]), folder)
+        return self._shards(sorted(found, key=lambda one: one["path"]), wanted.folder)
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One request, without retries: `length` bytes of an object from `start`.
@@ -152,7 +149,3 @@ class ObjectStore:
         if status.startswith("4") and status not in _PASSING:
             return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
         return TransientError(f"{path}: {found}", slow_down=status in _SLOW_DOWN)
-
-
-def _is_hidden(below: str) -> bool:
-    return any(part.startswith(".") for part in below.split("/"))

@@ -49,8 +49,8 @@ class RemoteStorage:
         return self._store.root
 
     def list(self, where: str) -> Shards:
-        """The files that a path, folder or glob names; SourceError if there are none."""
-        stop = threading.Event()
+        """The files that a path, folder or glob names, with or without the root; SourceError if there are none."""
+        where, stop = where.removeprefix(self.root), threading.Event()
         return _told(lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore))
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:

@@ -1,0 +1,225 @@
+"""Files of a storage brought here whole: for a while, to be indexed, or to the cache, for libraries that want a file.
+
+Files are read in long pieces, several at once. What is kept in the cache stays as long as what was opened is in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError, SourceError
+from penstock.format.cache_room import hold, make_room
+from penstock.format.index_cache import cache_folder, shard_key
+from penstock.format.protocol import Options, Progress, ReadRanges
+from penstock.format.unpack import RESERVE_BYTES
+from penstock.format.watched import watched
+from penstock.shards import Shards
+from penstock.spec import Bytes
+
+_T = TypeVar("_T")
+
+#: Bytes of one read; a storage splits them further as it likes.
+_PIECE_BYTES = 16 << 20
+#: Pieces that are read, and files that are worked on, at once.
+_PIECES, _FILES = 8, 4
+
+
+class _NeedlessError(Exception):
+    """Another file has failed."""
+
+
+class Bringing:
+    """Bytes that have come so far, and the way to stop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopped = self._failed = False
+        self.done = 0
+
+    def stop(self) -> None:
+        """Ends the work early."""
+        self._stopped = True
+
+    def fail(self) -> None:
+        """Ends what is still under way, since its result is wanted no more."""
+        self._failed = True
+
+    def check(self) -> None:
+        """Raises where the work shall end: KeyboardInterrupt if it was stopped."""
+        if self._stopped:
+            raise KeyboardInterrupt
+        if self._failed:
+            raise _NeedlessError
+
+    def add(self, size: int) -> None:
+        """Counts what has come."""
+        self.check()
+        with self._lock:
+            self.done += size
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """What all files that are brought at once share."""
+
+    shards: Shards
+    read: ReadRanges
+    pieces: ThreadPoolExecutor
+    work: Bringing
+
+    def bring(self, shard: int, handle: int, folder: str) -> None:
+        """Writes a shard to an open file below `folder`; OSError (ENOSPC) where there is no room."""
+        size, where = int(self.shards.sizes[shard]), self.shards.path(shard)
+        free = shutil.disk_usage(folder).free - RESERVE_BYTES
+        if size > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"no room for a copy of {size:,} bytes below {folder}, where {max(0, free):,} may be used; free some, or "
+                f"point XDG_CACHE_HOME to a larger disk",
+                where,
+            )
+        for _ in self.pieces.map(lambda at: self._piece(shard, at, handle), range(0, size, _PIECE_BYTES)):
+            pass
+
+    def _piece(self, shard: int, at: int, handle: int) -> None:
+        self.work.check()
+        size = min(_PIECE_BYTES, int(self.shards.sizes[shard]) - at)
+        piece: Bytes = np.empty(size, dtype=np.uint8)
+        numbers = [np.array([number], dtype=np.int64) for number in (shard, at, size, 0)]
+        self.read(self.shards, numbers[0], numbers[1], numbers[2], piece, numbers[3])
+        written = 0
+        while written < size:
+            written += os.pwrite(handle, piece[written:].data, at + written)
+        self.work.add(size)
+
+
+def for_each_shard(
+    shards: Shards, read: ReadRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
+) -> list[_T]:
+    """use(shard, path, work) of every shard, whose bytes lie at `path` as long as that call runs; `work.check` may stop it.
+
+    A DataError that names the path is raised again naming the shard.
+    """
+    folder = cache_folder("unpacked") or tempfile.gettempdir()
+
+    def brought(desk: _Desk, shard: int) -> _T:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            desk.bring(shard, file.fileno(), folder)
+            path = f"/dev/fd/{file.fileno()}"
+            with _named(path, shards.path(shard)):
+                return use(shard, path, desk.work)
+
+    return _all(shards, read, brought, progress)
+
+
+def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
+    """Copies of all shards in the cache, each made once and kept while the answer is in use; local shards are their own.
+
+    Raises SourceError where there is no cache, OSError (ENOSPC) where there is no room.
+    """
+    if shards.is_local:
+        return shards
+    folder = cache_folder("unpacked")
+    if folder is None:
+        raise SourceError(
+            f"{shards.path(0)}: such a file is copied to the cache first, and there is no cache to use; set XDG_CACHE_HOME"
+        )
+    keys = [shard_key("copy", 1, shards, shard) or uuid.uuid4().hex for shard in range(len(shards))]
+    paths = [os.path.join(folder, key) for key in keys]
+    release = hold(folder, keys)
+    try:
+        missing = [shard for shard, path in enumerate(paths) if not _is_of_size(path, int(shards.sizes[shard]))]
+        if missing:
+            part = np.array(missing, dtype=np.int64)
+            make_room(folder, int(shards.sizes[part].sum()))
+
+            def keep(desk: _Desk, number: int) -> None:
+                scratch = f"{paths[missing[number]]}.{uuid.uuid4().hex}.tmp"
+                try:
+                    with open(scratch, "xb") as file:
+                        desk.bring(number, file.fileno(), folder)
+                    os.replace(scratch, paths[missing[number]])
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(scratch)
+                    raise
+
+            _all(shards.take(part), read, keep, options.progress)
+    except BaseException:
+        release()
+        raise
+    copies = Shards(
+        pa.array(paths, pa.large_string()), shards.sizes, shards.versions, copied=np.ones(len(shards), dtype=bool)
+    )
+    weakref.finalize(copies, release)
+    return copies
+
+
+@contextlib.contextmanager
+def told_of(shards: Shards, copies: Shards) -> Iterator[None]:
+    """A DataError that names a copy is raised again naming its shard."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        if copies is not shards:
+            for shard, path in enumerate(copies.paths.to_pylist()):
+                text = text.replace(path, shards.path(shard))
+        raise DataError(text) from None
+
+
+def _is_of_size(path: str, size: int) -> bool:
+    try:
+        return os.stat(path).st_size == size
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _named(path: str, where: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error).replace(path, where)) from None
+
+
+def _all(shards: Shards, read: ReadRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
+    """use(desk, shard) of every shard, several at once; the error of the first that fails."""
+
+    def run(work: Bringing) -> list[_T]:
+        with (
+            ThreadPoolExecutor(_PIECES, thread_name_prefix="penstock-bring") as pieces,
+            ThreadPoolExecutor(_FILES, thread_name_prefix="penstock-brought") as files,
+        ):
+            desk = _Desk(shards, read, pieces, work)
+
+            def one(shard: int) -> _T:
+                try:
+                    work.check()
+                    return use(desk, shard)
+                except BaseException:
+                    work.fail()
+                    raise
+
+            futures = [files.submit(one, shard) for shard in range(len(shards))]
+            errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None and not isinstance(error, _NeedlessError):
+                raise error
+        return [future.result() for future in futures]
+
+    return watched(Bringing(), run, progress, int(shards.sizes.sum()))

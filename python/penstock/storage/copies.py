@@ -1,0 +1,28 @@
+"""Reading where some of a storage's files have been copied or unpacked to this machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.shards import Shards
+from penstock.spec import Bytes, Ids
+from penstock.storage import Storage
+from penstock.storage.local import LocalStorage
+
+
+class WithCopies:
+    """A storage's ranges, but those of `Shards.copied` from the local disk; called as `format.protocol.ReadRanges`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._local = LocalStorage()
+
+    def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """Reads ranges; see `format.protocol.ReadRanges`."""
+        if shards.copied is None:
+            self.storage.read(shards, shard, offset, length, out, at)
+            return
+        here = shards.copied[shard]
+        for read, some in ((self._local.read, np.flatnonzero(here)), (self.storage.read, np.flatnonzero(~here))):
+            if some.size:
+                read(shards, shard[some], offset[some], length[some], out, at[some])
