@@ -10,6 +10,7 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.local import LocalStorage
 from penstock.storage.remote import RemoteStorage
+from penstock.traffic import Traffic
 
 
 @runtime_checkable
@@ -54,6 +55,12 @@ def open_storage(url: str) -> tuple[Storage, str]:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
         raise SourceError(f"{url}: no storage serves {scheme}://; what can be read: {known}")
     return STORAGES[scheme](url)
+
+
+def traffic_of(read: Any) -> Traffic | None:
+    """What was asked so far of the storage whose `read` this is; None for local files and for memory."""
+    found = getattr(getattr(read, "__self__", None), "traffic", None)
+    return found if isinstance(found, Traffic) else None
 
 
 def adopt_storage(given: Any) -> Storage:
