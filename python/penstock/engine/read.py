@@ -131,7 +131,7 @@ class OpenPieces:
         needed, row_block = self._blocks.needed(item)
         new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
         self._open(new, self._blocks.ends(item, new))
-        item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block, set(new.tolist()))
+        item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block)
         self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
         return item
 
@@ -154,9 +154,8 @@ class OpenPieces:
         buffer = _Buffer(self._read, self._slots, (shard, offset, length, edges))
         for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
             part = slice(low, high)
-            self._pieces[start] = _Piece(
-                start, buffer, slice(int(edges[low]), int(edges[high])), shard[part], offset[part], length[part]
-            )
+            place = slice(int(edges[low]), int(edges[high]))
+            self._pieces[start] = _Piece(buffer, place, shard[part], offset[part], length[part])
 
 
 class ReadPieces:
@@ -169,8 +168,9 @@ class ReadPieces:
         """Fills `item.records`."""
         assert item.opened is not None
         pieces, row_block = item.opened.pieces, item.opened.which
-        for piece in sorted(pieces, key=lambda piece: piece.start not in item.opened.new):  # others may be at the old ones
-            piece.buffer.fill()
+        buffers = dict.fromkeys(piece.buffer for piece in pieces)
+        for buffer in [buffer for buffer in buffers if not buffer.fill(wait=False)]:  # first what nobody else is at
+            buffer.fill(wait=True)
         item.records = self._spans(item.samples, pieces, row_block)
         item.opened = None
         return item
@@ -193,21 +193,31 @@ class _Buffer:
         self._lock = threading.Lock()
         self.data: Bytes | None = None
 
-    def fill(self) -> None:
-        """Reads the blocks unless they are there; after an error the next who needs them tries again."""
-        with self._lock:
+    def fill(self, *, wait: bool) -> bool:
+        """Reads the blocks unless they are there; whether they are there: not if another thread reads them and is not waited for.
+
+        After an error the next who needs them tries again.
+        """
+        if self.data is not None:
+            return True
+        if not self._lock.acquire(blocking=wait):
+            return False
+        try:
             if self.data is None:
                 shard, offset, length, edges = self._ranges
                 data = self._slots.take(int(edges[-1]))
                 self._read(shard, offset, length, data, edges[:-1])
                 self.data = data
+        finally:
+            self._lock.release()
+        return True
 
 
 class _Piece:
     """A block: its place in a buffer, and which range of which shard lies where in it."""
 
-    def __init__(self, start: int, buffer: _Buffer, place: slice, shard: Ids, offset: Ids, length: Ids) -> None:
-        self.start, self.buffer, self.shard, self.offset = start, buffer, shard, offset
+    def __init__(self, buffer: _Buffer, place: slice, shard: Ids, offset: Ids, length: Ids) -> None:
+        self.buffer, self.shard, self.offset = buffer, shard, offset
         self._place, self._begin = place, np.cumsum(length) - length
 
     @property

@@ -21,11 +21,10 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """Blocks that an item's rows lie in: row i in `pieces[which[i]]`; new: where those begin that no item before needed."""
+    """Blocks that an item's rows lie in: row i in `pieces[which[i]]`."""
 
     pieces: tuple[Any, ...]
     which: Ids
-    new: set[int]
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from penstock.traffic import Traffic
 
 #: Requests in flight: at least, at first, at most.
-FEWEST, FIRST, MOST = 4, 16, 256
+FEWEST, FIRST, MOST = 4, 32, 256
 #: More in flight must bring at least this much more to be kept.
 _GAIN = 1.05
 _GROWTH = 1.5
