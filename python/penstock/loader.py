@@ -20,10 +20,13 @@ from penstock.engine.tune import Depth
 from penstock.engine.workers import usable_cpus
 from penstock.errors import DataError, PlanError, ProcessError, StateError
 from penstock.observe.report import report_text
+from penstock.observe.store import judge_store, store_figures
 from penstock.observe.verdict import judge
 from penstock.order.cursor import Position, Work
 from penstock.plan.nodes import Read, describe, digest
 from penstock.spec import Ids
+from penstock.storage import traffic_of
+from penstock.traffic import Traffic
 
 _STATE_VERSION = 1
 _SHOWN = 80
@@ -72,6 +75,7 @@ class Loader:
         self._one_by_one = False
         self._first_batch_s = 0.0
         self._last_stats = _nothing_yet()
+        self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
         weakref.finalize(self, _close_runs, self._runs, self._lowered.slots)
 
@@ -136,6 +140,7 @@ class Loader:
             self.close()
         depth = self._depth()
         work = self._lowered.work_from(self._here, one_by_one=self._one_by_one)
+        self._traffic = traffic_of(self.dataset.read_ranges)
         run = Run(self._lowered.stages, work, depth)
         self._first_batch_s = 0.0
         self._runs.append((run, [self._here]))
@@ -262,13 +267,18 @@ class Loader:
     # Telling
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the running pipeline was started (or of the last that ran): of the whole and, under "stages", of each stage."""
+        """Figures since the running pipeline was started, or of the last that ran.
+
+        Of the whole, under "stages" of each stage, and under "storage" (None for local files) of the store: requests, bytes,
+        retries, hedges, latency in seconds, cache hits.
+        """
         running = self._runs[:1]  # another thread may close it meanwhile
         if not running:
             return self._last_stats
         run = running[0][0]
         elapsed_s = time.perf_counter() - run.started_at
-        verdict = judge(run.meters, elapsed_s, run.waited_s)
+        storage = self._storage_figures(elapsed_s)
+        verdict = judge(run.meters, elapsed_s, run.waited_s, judge_store(storage) if storage else "")
         samples = run.meters[-1].rows
         return {
             "samples": samples,
@@ -279,8 +289,17 @@ class Loader:
             "verdict": verdict.text,
             "bottleneck": verdict.bottleneck,
             "decoders": dict(self._lowered.pictures()),
+            "storage": storage,
             "stages": [meter.snapshot(elapsed_s) for meter in run.meters],
         }
+
+    def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
+        """What the store did since the run began; other loaders' requests to the same dataset are counted too."""
+        traffic, manifest = traffic_of(self.dataset.read_ranges), self.dataset.source.manifest
+        if traffic is None or self._traffic is None:
+            return None
+        file_bytes = float(manifest.shards.sizes.sum()) / max(1, len(manifest.shards))
+        return store_figures(traffic.since(self._traffic), elapsed_s, file_bytes)
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
@@ -317,6 +336,7 @@ def _nothing_yet() -> dict[str, Any]:
         "verdict": "No batch was made yet.",
         "bottleneck": "nothing",
         "decoders": {},
+        "storage": None,
         "stages": [],
         **rates,
     }

@@ -14,7 +14,7 @@ from penstock.batch.stack import spans_to_arrow
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
 from penstock.engine.parse import Parse
-from penstock.engine.read import Cursor, OpenBlocks, Places, ReadBlocks, ReadRecords
+from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadPieces, ReadRecords
 from penstock.engine.read_columns import LoadBlocks, PickRows
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
@@ -29,12 +29,16 @@ from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
 from penstock.plan.optimize import optimize
 from penstock.spec import EntryPoints, Field, Spans
+from penstock.storage import traffic_of
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
 _ITEM_BYTES = 4 << 20
 _ITEM_STEPS = 256
+
+#: From afar, this much is asked for at once, in so many items at most: a second of a fast line.
+_FAR_BYTES, _FAR_ITEMS = 128 << 20, 16
 
 #: The column that says which rows are padding, where a plan pads.
 VALID = "valid"
@@ -152,6 +156,15 @@ class _Maker:
         """Threads that call a kernel at once: two, so that one batch's last rows and the next one's first overlap."""
         return min(2, self.where.cpus)
 
+    @property
+    def reads_at_once(self) -> int:
+        """Items that are read at once: one from disks; from afar as many as fill a line while their answers are on the way."""
+        if traffic_of(self.read) is None:
+            return 1
+        manifest = self.source.manifest
+        step_bytes = self.order.batch_size // self.where.world_size * manifest.size_bytes // manifest.samples
+        return max(2, min(_FAR_ITEMS, _FAR_BYTES // max(_ITEM_BYTES, step_bytes)))
+
     def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
@@ -188,13 +201,16 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         Places(maker.source.manifest),
         maker.record_slots,
     )
-    reading: ReadRecords | ReadBlocks
     if order.block_rows == 1 or maker.source.manifest.scattered:
-        reading = ReadRecords(places, read, slots)
-        maker.add("read", "io", lambda work: reading(cursor(work)), threads=2)
+        records = ReadRecords(places, read, slots)
+        maker.add("read", "io", lambda work: records(cursor(work)), threads=max(2, maker.reads_at_once))
     else:
-        reading = ReadBlocks(places, read, slots, blocks)
-        maker.add("read", "io", lambda work: reading(cursor(work)))
+        opening, reading = OpenPieces(places, read, slots, blocks), ReadPieces(places)
+        if maker.reads_at_once == 1:
+            maker.add("read", "io", lambda work: reading(opening(cursor(work))))
+        else:
+            maker.add("plan", "cpu", lambda work: opening(cursor(work)))
+            maker.add("read", "io", reading, threads=maker.reads_at_once)
     maker.add("parse", "cpu", parse, threads=maker.together)
 
 

@@ -1,11 +1,13 @@
 """The reading stage: sample ids to records in memory, every byte read once.
 
 Where a block is one record, an item's records are read together into one buffer. Where blocks hold many records, a block
-is read when its first row is needed and kept while the window of its lane is open.
+is read when its first row is needed and kept while the window of its lane is open. Which blocks an item needs is told in the
+items' order; several threads may then read them, which stores that are far away need.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
+from penstock.engine.stage import Item, Opened
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
 from penstock.spec import Bytes, Ids, Spans
@@ -114,8 +116,8 @@ class OpenBlocks:
         return keep.intersection(opened)
 
 
-class ReadBlocks:
-    """Reads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
+class OpenPieces:
+    """Says which blocks an item needs, and keeps each while its window is open. Items must come in order, from one thread."""
 
     def __init__(self, places: Places, read: Read, slots: Slots, blocks: OpenBlocks) -> None:
         self._places, self._read, self._slots, self._blocks = places, read, slots, blocks
@@ -123,19 +125,18 @@ class ReadBlocks:
         self._epoch = -1
 
     def __call__(self, item: Item) -> Item:
-        """Fills `item.records`."""
+        """Fills `item.opened`; nothing is read yet."""
         if item.epoch != self._epoch:
             self._pieces, self._epoch = {}, item.epoch
         needed, row_block = self._blocks.needed(item)
         new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
-        self._load(new, self._blocks.ends(item, new))
-        pieces = [self._pieces[start] for start in needed.tolist()]
-        item.records = self._spans(item.samples, pieces, row_block)
+        self._open(new, self._blocks.ends(item, new))
+        item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block)
         self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
         return item
 
-    def _load(self, first: Ids, end: Ids) -> None:
-        """Reads the blocks of sample ids [first[i], end[i]), several into one buffer."""
+    def _open(self, first: Ids, end: Ids) -> None:
+        """Describes the blocks of sample ids [first[i], end[i]), several in one buffer."""
         if not len(first):
             return
         owner, *ranges = self._places.ranges(first, end)
@@ -144,36 +145,88 @@ class ReadBlocks:
         buffer_of = (np.cumsum(sizes) - sizes) // _BUFFER_BYTES
         edges = np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
         for low, high in pairwise(edges):
-            self._load_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
+            self._open_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
 
-    def _load_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
-        """Reads blocks into one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
+    def _open_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
+        """Describes blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
         shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
         edges = np.append(0, np.cumsum(length))
-        buffer = self._slots.take(int(edges[-1]))
-        self._read(shard, offset, length, buffer, edges[:-1])
+        buffer = _Buffer(self._read, self._slots, (shard, offset, length, edges))
         for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
             part = slice(low, high)
-            self._pieces[start] = _Piece(buffer[edges[low] : edges[high]], shard[part], offset[part], length[part])
+            place = slice(int(edges[low]), int(edges[high]))
+            self._pieces[start] = _Piece(buffer, place, shard[part], offset[part], length[part])
 
-    def _spans(self, samples: Ids, pieces: list[_Piece], row_block: Ids) -> Spans:
+
+class ReadPieces:
+    """Reads the blocks that an item needs and that nobody has read yet. For several threads."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.records`."""
+        assert item.opened is not None
+        pieces, row_block = item.opened.pieces, item.opened.which
+        buffers = dict.fromkeys(piece.buffer for piece in pieces)
+        for buffer in [buffer for buffer in buffers if not buffer.fill(wait=False)]:  # first what nobody else is at
+            buffer.fill(wait=True)
+        item.records = self._spans(item.samples, pieces, row_block)
+        item.opened = None
+        return item
+
+    def _spans(self, samples: Ids, pieces: tuple[_Piece, ...], row_block: Ids) -> Spans:
         shard, offset, length = self._places.of(samples)
         within = offset - np.array([piece.offset[0] for piece in pieces], dtype=np.int64)[row_block]
         for number, piece in enumerate(pieces):
             if len(piece.shard) > 1:
                 rows = np.flatnonzero(row_block == number)
                 within[rows] = piece.within(shard[rows], offset[rows])
-        return Spans(tuple(piece.buffer for piece in pieces), row_block, within, length)
+        return Spans(tuple(piece.bytes for piece in pieces), row_block, within, length)
+
+
+class _Buffer:
+    """Memory for some blocks, filled by whoever first needs one of them; the others wait."""
+
+    def __init__(self, read: Read, slots: Slots, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
+        self._read, self._slots, self._ranges = read, slots, ranges
+        self._lock = threading.Lock()
+        self.data: Bytes | None = None
+
+    def fill(self, *, wait: bool) -> bool:
+        """Reads the blocks unless they are there; whether they are there: not if another thread reads them and is not waited for.
+
+        After an error the next who needs them tries again.
+        """
+        if self.data is not None:
+            return True
+        if not self._lock.acquire(blocking=wait):
+            return False
+        try:
+            if self.data is None:
+                shard, offset, length, edges = self._ranges
+                data = self._slots.take(int(edges[-1]))
+                self._read(shard, offset, length, data, edges[:-1])
+                self.data = data
+        finally:
+            self._lock.release()
+        return True
 
 
 class _Piece:
-    """A block in memory: its bytes, and which range of which shard lies where in them."""
+    """A block: its place in a buffer, and which range of which shard lies where in it."""
 
-    def __init__(self, buffer: Bytes, shard: Ids, offset: Ids, length: Ids) -> None:
+    def __init__(self, buffer: _Buffer, place: slice, shard: Ids, offset: Ids, length: Ids) -> None:
         self.buffer, self.shard, self.offset = buffer, shard, offset
-        self._begin = np.cumsum(length) - length
+        self._place, self._begin = place, np.cumsum(length) - length
+
+    @property
+    def bytes(self) -> Bytes:
+        """What was read."""
+        assert self.buffer.data is not None
+        return self.buffer.data[self._place]
 
     def within(self, shard: Ids, offset: Ids) -> Ids:
-        """Where in the buffer the bytes at `offset` of `shard` lie."""
+        """Where in the block the bytes at `offset` of `shard` lie."""
         part = np.searchsorted(self.shard, shard)
         return self._begin[part] + offset - self.offset[part]

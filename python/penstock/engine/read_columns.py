@@ -17,6 +17,7 @@ from penstock.errors import DataError, RowError
 from penstock.format.protocol import BlockSource, is_forward_only
 from penstock.rows import Rows, pack_rows
 from penstock.spec import Field, Ids
+from penstock.stopping import carried
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
@@ -48,7 +49,7 @@ class LoadBlocks:
             tables = [self._load_one(*span) for span in spans]
         else:
             with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
-                tables = list(threads.map(lambda span: self._load_one(*span), spans))
+                tables = list(threads.map(carried(self._load_one), *zip(*spans, strict=True)))
         for (start, _), table in zip(spans, tables, strict=True):
             self._pieces[start] = table
 

@@ -6,7 +6,7 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/con
 2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
    a note that says stage, epoch, step and sample ids, is raised where the batch was asked for. The run is over.
 3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
-   it is working on; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
+   it is working on, and waits for no store any more; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
    meanwhile gets ProcessError.
 4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies.
 5. The process ends with a run going on: it is closed before the interpreter goes.
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -31,6 +32,7 @@ from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.errors import ProcessError
 from penstock.observe.metrics import Meter
+from penstock.stopping import work_for
 
 _PATIENCE_S = 10.0
 _SHOWN_IDS = 8
@@ -61,12 +63,15 @@ class Run:
         self._channels: list[Channel[Passed]] = [Channel(depth.between) for _ in stages[:-1]]
         self._channels.append(Channel(depth.out))
         self._threads = Joined()
+        self._stop = threading.Event()
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
             for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
                 for number in range(stage.threads):
-                    self._threads.start(f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox))
+                    self._threads.start(
+                        f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox, self._stop)
+                    )
         except RuntimeError:  # the system has no more threads to give
             self.close()
             raise
@@ -111,6 +116,7 @@ class Run:
         if os.getpid() != self._process:
             return  # a thread of the parent may have held a lock at the fork; here nobody would ever release it
         _running.discard(self)
+        self._stop.set()
         self._tickets.close()
         for channel in self._channels:
             channel.close()
@@ -119,11 +125,16 @@ class Run:
 
 
 def _server(
-    stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed]
+    stage: Stage,
+    meter: Meter,
+    inbox: Tickets[Any] | Channel[Passed],
+    outbox: Channel[Passed],
+    stop: threading.Event,
 ) -> Callable[[], None]:
     """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
 
     def serve() -> None:
+        work_for(stop)
         try:
             while True:
                 _serve_one(stage, meter, inbox, outbox)

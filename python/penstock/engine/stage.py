@@ -19,6 +19,14 @@ class Picked:
     row: Ids
 
 
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Blocks that an item's rows lie in: row i in `pieces[which[i]]`."""
+
+    pieces: tuple[Any, ...]
+    which: Ids
+
+
 @dataclass
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
@@ -32,6 +40,7 @@ class Item:
     samples: Ids
     rows_per_step: int
     records: Spans | None = None
+    opened: Opened | None = None
     picked: Picked | None = None
     columns: Columns = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)

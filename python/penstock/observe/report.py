@@ -9,7 +9,7 @@ from typing import Any
 def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
-    return "\n".join(lines + [_row(stage) for stage in stats["stages"]] + _decoders(stats))
+    return "\n".join(lines + [_row(stage) for stage in stats["stages"]] + _store(stats) + _decoders(stats))
 
 
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
@@ -24,6 +24,28 @@ def _row(stage: Mapping[str, Any]) -> str:
     rates = f"{stage['name'][:21]:<22}{stage['samples_per_s']:>12,.0f}{stage['bytes_per_s'] / 1e6:>9,.1f}"
     times = f"{stage['busy']:>7.0%}{stage['waiting_for_input']:>7.0%}{stage['waiting_for_output']:>8.0%}"
     return f"{rates}{times}{stage['queue_depth']:>7}{stage['threads']:>9}"
+
+
+def _store(stats: Mapping[str, Any]) -> list[str]:
+    told = stats.get("storage")
+    if not told:
+        return []
+    again = f"{told['retries']:,} made again after an error, {told['hedges']:,} made twice because they were late"
+    times = ", ".join(f"{1000 * told[f'latency_p{share}_s']:,.0f} ms (p{share})" for share in (50, 95, 99))
+    lines = [
+        "",
+        (
+            f"storage: {told['requests']:,} requests, {told['bytes'] / 1e6:,.1f} MB at {told['bytes_per_s'] / 1e6:,.1f} MB/s, "
+            f"{told['in_flight']:.1f} in flight of {told['in_flight_limit']}"
+        ),
+        f"  {again}; answers took up to {times}",
+    ]
+    if told["cache_hits"] + told["cache_misses"]:
+        lines.append(
+            f"  cache: {told['cache_hits']:,} hits, {told['cache_misses']:,} misses ({told['cache_hit_rate']:.1%}), "
+            f"{told['cache_bytes'] / 1e6:,.1f} MB not fetched"
+        )
+    return lines
 
 
 _DECODED = {

@@ -27,8 +27,11 @@ class Verdict:
     text: str
 
 
-def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float) -> Verdict:
-    """The stage that works the largest share of its time, if the consumer waited; else the consumer."""
+def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float, store: str = "") -> Verdict:
+    """The stage that works the largest share of its time, if the consumer waited; else the consumer.
+
+    store: what limits reading from a store (see `observe.store`), said where reading is the bottleneck.
+    """
     waited = min(1.0, waited_s / max(elapsed_s, 1e-9))
     if not any(meter.items for meter in meters):
         return Verdict("nothing", 0.0, "No batch was made yet.")
@@ -39,6 +42,6 @@ def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float) -> Verdict
     busy = min(1.0, slowest.busy_s / (max(elapsed_s, 1e-9) * slowest.threads))
     text = (
         f"The bottleneck is the stage {slowest.name!r}, busy {busy:.0%} of the time, while the consumer waited "
-        f"{waited:.0%} of the time for data; {_REMEDY.get(slowest.kind, '')}."
+        f"{waited:.0%} of the time for data; {(slowest.kind == 'io' and store) or _REMEDY.get(slowest.kind, '')}."
     )
     return Verdict(slowest.name, waited, text)

@@ -10,6 +10,7 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.local import LocalStorage
 from penstock.storage.remote import RemoteStorage
+from penstock.traffic import Traffic
 
 
 @runtime_checkable
@@ -77,6 +78,12 @@ def open_storages(urls: Sequence[str]) -> list[tuple[Storage, str]]:
         else:
             opened.append((known[root][0], url[len(root) :]))
     return opened
+
+
+def traffic_of(read: Any) -> Traffic | None:
+    """What was asked so far of the storage that this reads; None for local files and for memory."""
+    found = getattr(read, "traffic", None)
+    return found if isinstance(found, Traffic) else None
 
 
 def adopt_storage(given: Any) -> Storage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.cache import Claim, RangeCache, entry_name
 from penstock.storage.remote import RemoteStorage
+from penstock.traffic import Traffic
 
 #: Ranges that are claimed at once; each claim is an open file.
 _CLAIMED = 256
@@ -29,6 +31,11 @@ class CachedStorage:
     def root(self) -> str:
         """What the name of every file begins with."""
         return self.remote.root
+
+    @property
+    def traffic(self) -> Traffic:
+        """Requests and bytes so far, and what the cache spared."""
+        return replace(self.remote.traffic, cache_hits=self.hits, cache_misses=self.misses)
 
     def list(self, where: str) -> Shards:
         """See `RemoteStorage.list`; listings are never cached."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.shards import Shards
@@ -16,6 +18,11 @@ class WithCopies:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._local = LocalStorage()
+
+    @property
+    def traffic(self) -> Any:
+        """What was asked of the storage so far, if it counts that."""
+        return getattr(self.storage, "traffic", None)
 
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """Reads ranges; see `format.protocol.ReadRanges`."""

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+
+from penstock.traffic import Traffic
 
 #: Requests in flight: at least, at first, at most.
-FEWEST, FIRST, MOST = 4, 16, 256
+FEWEST, FIRST, MOST = 4, 32, 256
 #: More in flight must bring at least this much more to be kept.
 _GAIN = 1.05
 _GROWTH = 1.5
-#: Answers that are remembered for the latency's percentile.
-_REMEMBERED = 512
+#: Answers of about one size that are remembered for the latency's percentile, and how many must be known.
+_REMEMBERED, _KNOWN = 256, 20
 #: Steps without a gain before more is tried again: stores and lines change.
 _PATIENCE = 8
-
-
-@dataclass
-class Traffic:
-    """What was asked of a store and what came back; counted since the start.
-
-    requests: attempts, hedges included. bytes: of answers. latency: requests by duration, entry i those of up to 2^i ms.
-    """
-
-    requests: int = 0
-    bytes: int = 0
-    retries: int = 0
-    hedges: int = 0
-    latency: list[int] = field(default_factory=lambda: [0] * 20)
 
 
 class Pace:
@@ -44,7 +31,7 @@ class Pace:
         self.in_flight = first
         self.traffic = Traffic()
         self._lock = threading.Lock()
-        self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+        self._durations: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
         self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
         self._best, self._settled, self._waited = 0.0, first, 0
         self._slowed_at = 0.0
@@ -52,11 +39,8 @@ class Pace:
     def answered(self, duration_s: float, size: int, *, busy: bool) -> None:
         """A request came back; `busy`: as many as allowed were in flight."""
         with self._lock:
-            self.traffic.requests += 1
-            self.traffic.bytes += size
-            milliseconds = int(duration_s * 1000)
-            self.traffic.latency[min(milliseconds.bit_length(), len(self.traffic.latency) - 1)] += 1
-            self._rates.append(duration_s)
+            self.traffic.add(duration_s, size)
+            self._durations[size.bit_length()].append(duration_s)
             if not busy:
                 self._restart()
                 return
@@ -82,13 +66,20 @@ class Pace:
         with self._lock:
             self.traffic.hedges += 1
 
-    def late_after_s(self) -> float | None:
-        """The time that 95 of 100 answers took less than, with some room; None while too few are known."""
+    def late_after_s(self, size: int) -> float | None:
+        """The time that 95 of 100 answers of about this size took less than, with some room; None while too few are known."""
         with self._lock:
-            if len(self._rates) < 20:
+            known = self._durations.get(size.bit_length(), ())
+            if len(known) < _KNOWN:
                 return None
-            ordered = sorted(self._rates)
+            ordered = sorted(known)
         return max(0.05, 1.5 * ordered[int(0.95 * len(ordered))])
+
+    def told(self) -> Traffic:
+        """A copy of what was counted."""
+        with self._lock:
+            self.traffic.most_in_flight = self.in_flight
+            return self.traffic.copy()
 
     def _restart(self) -> None:
         self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0

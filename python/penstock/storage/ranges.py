@@ -8,8 +8,9 @@ import numpy as np
 
 from penstock.spec import Ids
 
-#: A gap this long is cheaper to read than a request of its own: about a request's latency at a connection's rate.
-GAP_BYTES = 1 << 20
+#: A gap this long is cheaper to read than a request of its own. A longer one may be cheaper for one connection, but there are many,
+#: and what lies in the gap is often asked for later: then the line carries it twice.
+GAP_BYTES = 128 << 10
 #: The longest request: object stores give one connection no more after some MiB, and a failed request is made again whole.
 LONGEST_BYTES = 8 << 20
 

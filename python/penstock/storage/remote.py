@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from penstock.errors import StorageError
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
+from penstock.stopping import LOOK_S, StoppedError, is_stopped
 from penstock.storage.fetch import Fetcher
-from penstock.storage.pace import Pace, Traffic
+from penstock.storage.pace import Pace
 from penstock.storage.ranges import plan
 from penstock.storage.retry import Retry, TransientError, with_retries
+from penstock.traffic import Traffic
 
 _T = TypeVar("_T")
 
@@ -51,7 +54,11 @@ class RemoteStorage:
     def list(self, where: str) -> Shards:
         """The files that a path, folder or glob names, with or without the root; SourceError if there are none."""
         where, stop = where.removeprefix(self.root), threading.Event()
-        return _told(lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore))
+        return _told(
+            lambda: _left_to_a_thread(
+                lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore), stop
+            )
+        )
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """See `format.protocol.ReadRanges`; StorageError if the store does not answer in time."""
@@ -66,7 +73,7 @@ class RemoteStorage:
     @property
     def traffic(self) -> Traffic:
         """Requests and bytes so far."""
-        return self._fetcher.pace.traffic
+        return self._fetcher.pace.told()
 
 
 def _told(call: Callable[[], _T]) -> _T:
@@ -76,6 +83,26 @@ def _told(call: Callable[[], _T]) -> _T:
         raise StorageError(
             f"{error}; given up after the last retry: is the store reachable, and does it keep up?"
         ) from None
+
+
+def _left_to_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
+    """The call's result. Ctrl-C and the end of a run need not wait for it: then `stop` is set, and the thread ends by itself."""
+    result: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=work, name="penstock-list", daemon=True).start()
+    try:
+        while not wait((result,), LOOK_S).done:
+            if is_stopped():
+                raise StoppedError
+        return result.result()
+    finally:
+        stop.set()
 
 
 def _ignore(_: TransientError) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.stopping import StoppedError
+
 _T = TypeVar("_T")
 
 
@@ -18,10 +20,6 @@ class TransientError(Exception):
     def __init__(self, found: str, *, slow_down: bool = False) -> None:
         super().__init__(found)
         self.slow_down = slow_down
-
-
-class StoppedError(Exception):
-    """Nobody wants the answer any more."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,65 @@
+"""What a store did, as figures, and which of its limits was met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.traffic import Traffic
+
+#: Below so many bytes a request is mostly waiting.
+_SMALL_BYTES = 256 << 10
+#: Fewer requests under way than this share of those that could be: more were not asked for.
+_FEW = 0.5
+
+
+def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict[str, Any]:
+    """Plain values for `Loader.stats()["storage"]`; `file_bytes` is the mean size of the dataset's files."""
+    over = max(elapsed_s, 1e-9)
+    answers = sum(traffic.latency)
+    looked_up = traffic.cache_hits + traffic.cache_misses
+    return {
+        "requests": traffic.requests,
+        "retries": traffic.retries,
+        "hedges": traffic.hedges,
+        "bytes": traffic.bytes,
+        "bytes_per_s": traffic.bytes / over,
+        "bytes_per_request": traffic.bytes / max(1, answers),
+        "in_flight": traffic.seconds / over,
+        "in_flight_limit": traffic.most_in_flight,
+        "latency_p50_s": traffic.latency_s(0.50),
+        "latency_p95_s": traffic.latency_s(0.95),
+        "latency_p99_s": traffic.latency_s(0.99),
+        "file_bytes": file_bytes,
+        "cache_hits": traffic.cache_hits,
+        "cache_misses": traffic.cache_misses,
+        "cache_bytes": traffic.cache_bytes,
+        "cache_hit_rate": traffic.cache_hits / max(1, looked_up),
+    }
+
+
+def judge_store(figures: dict[str, Any]) -> str:
+    """Which limit reading from a store met, and what to do about it; "" if the store was asked for nothing."""
+    if not figures["requests"]:
+        return ""
+    rate = f"{figures['bytes_per_s'] / 1e6:,.0f} MB/s"
+    size = figures["bytes_per_request"]
+    flight = f"{figures['in_flight']:.0f} of {figures['in_flight_limit']} possible requests in flight"
+    if figures["in_flight"] < _FEW * figures["in_flight_limit"]:
+        return (
+            f"too few requests are in flight: {flight}, {rate}; let the loader run further ahead with a larger batch, "
+            f"prefetch= or memory=, or shuffle by blocks rather than mode='global'"
+        )
+    if size < _SMALL_BYTES and figures["file_bytes"] < _SMALL_BYTES:
+        return (
+            f"there are too many small files: a request brings {size / 1e3:,.0f} KB and takes "
+            f"{1000 * figures['latency_p50_s']:,.0f} ms, {rate}; pack them into larger ones (tar, TFRecord, MDS, Parquet)"
+        )
+    if size < _SMALL_BYTES:
+        return (
+            f"requests are small: one brings {size / 1e3:,.0f} KB and takes {1000 * figures['latency_p50_s']:,.0f} ms, {rate}; "
+            f"read neighbours together with shuffle(mode='block') or larger block_rows"
+        )
+    return (
+        f"the line to the store is saturated: {rate} with {flight}; keep the data in a cache on the local disk, move closer to "
+        f"the store, or store it smaller"
+    )

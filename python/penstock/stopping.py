@@ -1,0 +1,41 @@
+"""Whether anybody still wants what a thread works for: a run's threads carry its flag, and whoever waits for long looks at it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+#: How often a flag is looked at while something else is waited for.
+LOOK_S = 0.1
+
+_flag: ContextVar[threading.Event | None] = ContextVar("penstock_stop", default=None)
+
+
+class StoppedError(Exception):
+    """Nobody wants the answer any more."""
+
+
+def work_for(flag: threading.Event) -> None:
+    """From now on this thread works for somebody who sets `flag` when nothing is wanted any more."""
+    _flag.set(flag)
+
+
+def is_stopped() -> bool:
+    """Whether whoever this thread works for wants nothing any more."""
+    flag = _flag.get()
+    return flag is not None and flag.is_set()
+
+
+def carried(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The function for other threads, working for whom this thread works for."""
+    context = copy_context()
+
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        return context.copy().run(function, *arguments, **named)
+
+    return call

@@ -1,0 +1,70 @@
+"""What was asked of a store and what came back, as figures: storages count them, reports show them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+#: Classes of durations an octave, and how many there are: from 1 ms to over an hour.
+_PER_OCTAVE, _CLASSES = 4, 96
+
+
+@dataclass
+class Traffic:
+    """Counted since a storage was opened.
+
+    requests: attempts, hedges and those that failed included. retries: those that failed and were made again. hedges: those made
+    a second time because the first took long. bytes: of answers. seconds: of all answers, added up. latency: answers by
+    duration, entry i those of up to 2^(i/4) ms. most_in_flight: requests that may be under way at once, as it was last.
+    cache_hits, cache_misses: ranges that a cache had, and that it lacked; cache_bytes: of the hits.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    hedges: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    latency: list[int] = field(default_factory=lambda: [0] * _CLASSES)
+    most_in_flight: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_bytes: int = 0
+
+    def add(self, duration_s: float, size: int) -> None:
+        """Counts an answer."""
+        self.requests += 1
+        self.bytes += size
+        self.seconds += duration_s
+        octaves = math.log2(max(1.0, 1000 * duration_s))
+        self.latency[min(_CLASSES - 1, math.ceil(_PER_OCTAVE * octaves))] += 1
+
+    def copy(self) -> Traffic:
+        """The figures as they are now."""
+        return replace(self, latency=list(self.latency))
+
+    def since(self, before: Traffic) -> Traffic:
+        """What came after an earlier copy."""
+        return Traffic(
+            requests=self.requests - before.requests,
+            retries=self.retries - before.retries,
+            hedges=self.hedges - before.hedges,
+            bytes=self.bytes - before.bytes,
+            seconds=self.seconds - before.seconds,
+            latency=[now - then for now, then in zip(self.latency, before.latency, strict=True)],
+            most_in_flight=self.most_in_flight,
+            cache_hits=self.cache_hits - before.cache_hits,
+            cache_misses=self.cache_misses - before.cache_misses,
+            cache_bytes=self.cache_bytes - before.cache_bytes,
+        )
+
+    def latency_s(self, share: float) -> float:
+        """The duration that this share of the answers stayed within, at most a fifth too high; 0 without answers.
+
+        latency_s(0.5) is the median.
+        """
+        wanted, seen = share * sum(self.latency), 0
+        for number, count in enumerate(self.latency):
+            seen += count
+            if count and seen >= wanted:
+                return float(2 ** (number / _PER_OCTAVE) / 1000)
+        return 0.0
