@@ -20,10 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from servers.hdfs import Hdfs, hdfs_cluster, why_not
-
 import penstock as ps
 from penstock.storage import open_storage
+from servers.hdfs import Hdfs, hdfs_cluster, why_not
 
 STEP_BYTES = 8 << 20
 
