@@ -38,6 +38,7 @@ class Hdfs:
                 text=True,
                 cwd=folder.parent,
             )
+        self._log = log
         said = self._line()
         assert said.startswith("ready "), said + log.read_text()
         self.port = int(said.split()[1])
@@ -83,7 +84,7 @@ class Hdfs:
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
         self._process.stdin.flush()
-        assert self._line() == "done"
+        assert self._line() == "done", self._log.read_text()
 
     def _line(self) -> str:
         assert self._process.stdout is not None

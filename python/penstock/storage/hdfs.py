@@ -130,8 +130,6 @@ class HdfsStore:
             return StorageError(
                 f"{path}: HDFS refuses: {found}; check the user (HADOOP_USER_NAME, kinit) and its rights"
             )
-        if "InvalidArgument" in str(error):
-            return StorageError(f"{path}: {found}; is the host right, and HADOOP_CONF_DIR set for a name service?")
         return TransientError(f"{path}: {found}")
 
 
@@ -140,4 +138,4 @@ def _told_shortly(error: Exception) -> str:
     text = str(error).replace("\\n", "\n").strip().partition("\n")[0].partition(": [")[0]
     for mark in ('RPCError("', 'DataTransferError("', 'InvalidArgument("'):
         text = text.removeprefix(mark)
-    return text.replace('", "', ": ").rstrip('"')[:300]
+    return text.replace('", "', ": ").removesuffix('")')[:300]

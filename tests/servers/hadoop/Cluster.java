@@ -5,13 +5,24 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
 
 /**
  * A name node and data nodes on loopback: java Cluster.java FOLDER DATA_NODES. Says "ready PORT"; takes "stop NUMBER" and
  * "start NUMBER" of a data node, and says "done"; ends with its input.
  */
 public class Cluster {
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+            System.exit(0);
+        } catch (Exception error) {
+            error.printStackTrace();
+            System.exit(1); // other threads would keep it alive
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         Configuration settings = new Configuration();
         settings.setInt("dfs.replication", 2);
         settings.setInt("dfs.blocksize", 1 << 20);
@@ -24,18 +35,20 @@ public class Cluster {
         for (int number = 0; number < dataNodes; number++) {
             names[number] = cluster.getDataNodes().get(number).getDisplayName();
         }
-        Map<String, MiniDFSCluster.DataNodeProperties> stopped = new HashMap<>();
+        Map<Integer, MiniDFSCluster.DataNodeProperties> stopped = new HashMap<>();
         System.out.println("ready " + cluster.getNameNodePort());
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            String name = names[Integer.parseInt(line.split(" ")[1])];
+            int number = Integer.parseInt(line.split(" ")[1]);
             if (line.startsWith("stop ")) {
-                stopped.put(name, cluster.stopDataNode(name));
+                stopped.put(number, cluster.stopDataNode(names[number]));
             } else {
-                cluster.restartDataNode(stopped.remove(name), true);
+                cluster.restartDataNode(stopped.remove(number), false);
+                DataNode started = cluster.getDataNodes().get(cluster.getDataNodes().size() - 1);
+                cluster.waitDatanodeFullyStarted(started, 30_000);
+                names[number] = started.getDisplayName();
             }
             System.out.println("done");
         }
-        System.exit(0);
     }
 }
