@@ -15,6 +15,7 @@ import numpy as np
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Where, check_shuffle, lower, order_of
 from penstock.errors import PlanError, SourceError
+from penstock.folders import size_of
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
 from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
@@ -27,6 +28,7 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
+from penstock.storage.cached import CachedStorage, chosen_cache
 from penstock.storage.copies import WithCopies
 
 #: Requests for single files at once: stores answer many.
@@ -40,6 +42,7 @@ class Dataset:
     source: AnySource
     read_ranges: ReadRanges
     nodes: tuple[Node, ...]
+    storage: Storage | None = None
 
     def shuffle(
         self, seed: int = 0, *, mode: str = "block", block_rows: int | None = None, window_blocks: int | None = None
@@ -84,6 +87,19 @@ class Dataset:
         (a divisor of `size`) fixes how many sequences the epoch is dealt to; the number of ranks must divide it.
         """
         return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes))
+
+    def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
+        """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).
+
+        `limit` is a number of bytes, or a text with a unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB); 0 and None switch the cache off.
+        `path` is a folder of this user alone, made if need be; without it, the user's cache. It holds from now on for all
+        datasets made by the same `penstock.read`, since they share what was opened; batches are the same with and without. Local
+        data is not cached. Raises PlanError for a limit that is none, and for a folder that others can write into.
+        """
+        cache = chosen_cache(size_of(limit), None if path is None else fspath(path))
+        if isinstance(self.storage, CachedStorage):
+            self.storage.use_cache(cache)
+        return self
 
     def _then(self, node: Node) -> Dataset:
         check_verb(self.nodes, node, self.source.spec)
@@ -182,7 +198,9 @@ def read(
     source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    return of_source(source, ", ".join(places), columns, getattr(source, "read_ranges", read_ranges))
+    opened_read = getattr(source, "read_ranges", read_ranges)
+    opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
+    return of_source(source, ", ".join(places), columns, opened_read, opened_storage)
 
 
 def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
@@ -211,10 +229,12 @@ def from_arrays(columns: Mapping[str, Any]) -> Dataset:
     return of_source(open_arrays(named), "memory", None)
 
 
-def of_source(source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None) -> Dataset:
+def of_source(
+    source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None, storage: Storage | None = None
+) -> Dataset:
     """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
     node = Read(where=where, format=source.manifest.format, columns=_plain_columns(source.spec, columns))
-    return Dataset(source, read_ranges or _nothing_to_read, (node,))
+    return Dataset(source, read_ranges or _nothing_to_read, (node,), storage)
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:

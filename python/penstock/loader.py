@@ -11,7 +11,8 @@ from typing import Any, Self
 import psutil
 
 from penstock.dataset import Dataset
-from penstock.deliver import find_ranks, open_deliver
+from penstock.deliver import find_ranks, open_deliver, ranks_here
+from penstock.engine.ahead import Ahead
 from penstock.engine.lower import Lowered, Where, lower
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -26,6 +27,7 @@ from penstock.order.cursor import Position, Work
 from penstock.plan.nodes import Read, describe, digest
 from penstock.spec import Ids
 from penstock.storage import traffic_of
+from penstock.storage.cached import CachedStorage
 from penstock.traffic import Traffic
 
 _STATE_VERSION = 1
@@ -77,7 +79,14 @@ class Loader:
         self._last_stats = _nothing_yet()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
-        weakref.finalize(self, _close_runs, self._runs, self._lowered.slots)
+        self._ahead = self._ahead_of(dataset)
+        weakref.finalize(self, _close_runs, self._runs, self._lowered.slots, self._ahead)
+
+    def _ahead_of(self, dataset: Dataset) -> Ahead | None:
+        if not isinstance(dataset.storage, CachedStorage):
+            return None
+        here = ranks_here(self.rank, self.world_size)
+        return Ahead(dataset.storage, dataset.source.manifest, self._lowered.order, self.rank, self.world_size, here)
 
     # One pass
 
@@ -141,6 +150,8 @@ class Loader:
         depth = self._depth()
         work = self._lowered.work_from(self._here, one_by_one=self._one_by_one)
         self._traffic = traffic_of(self.dataset.read_ranges)
+        if self._ahead is not None:
+            work = self._ahead.follow(work)
         run = Run(self._lowered.stages, work, depth)
         self._first_batch_s = 0.0
         self._runs.append((run, [self._here]))
@@ -310,7 +321,7 @@ class Loader:
     def close(self) -> None:
         """Stops all threads and lets memory go; a new pass starts them again."""
         self._last_stats = self.stats()
-        _close_runs(self._runs)
+        _close_runs(self._runs, (), self._ahead)
         for slots in self._lowered.slots:
             slots.drop()
 
@@ -321,9 +332,11 @@ class Loader:
         self.close()
 
 
-def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...] = ()) -> None:
+def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], ahead: Ahead | None) -> None:
     for run, _ in [*runs]:
         run.close()
+    if ahead is not None:
+        ahead.stop()
     runs.clear()
     for ring in slots:
         ring.clear()

@@ -1,5 +1,10 @@
 //! CRC-32C (Castagnoli, RFC 3720 appendix B.4; catalogue name CRC-32/ISCSI) and the mask that TFRecord puts on it.
 
+use rayon::prelude::*;
+
+/// Parts that one task of the pool sums at least.
+const PARTS_PER_TASK: usize = 16;
+
 /// Added to the rotated sum, so that the sum of data that holds sums is not weak (TensorFlow, `lib/hash/crc32c.h`).
 const MASK_DELTA: u32 = 0xA282_EAD8;
 
@@ -17,6 +22,21 @@ pub fn masked(bytes: &[u8]) -> u32 {
     sum(bytes).rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
+/// Writes the sums of parts of `data`, in parallel: part i is `length[i]` bytes from `begin[i]`.
+///
+/// # Errors
+/// The number of the first part that does not lie in `data`.
+pub fn sums(data: &[u8], begin: &[i64], length: &[i64], out: &mut [u32]) -> Result<(), usize> {
+    let parts = begin.par_iter().zip(length).zip(out).enumerate().with_min_len(PARTS_PER_TASK);
+    let failed = parts.map(|(part, ((begin, length), out))| {
+        let first = usize::try_from(*begin).map_err(|_| part)?;
+        let end = usize::try_from(*length).ok().and_then(|length| first.checked_add(length)).ok_or(part)?;
+        *out = sum(data.get(first..end).ok_or(part)?);
+        Ok(())
+    });
+    failed.find_map_first(Result::err).map_or(Ok(()), Err)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +48,14 @@ mod tests {
         assert_eq!(sum(&[0xFF; 32]), 0x62A8_AB43);
         let rising: Vec<u8> = (0..32).collect();
         assert_eq!(sum(&rising), 0x46DD_794E);
+    }
+
+    #[test]
+    fn parts_have_their_own_sums() {
+        let (data, mut out) = (b"123456789123456789", [0; 2]);
+        sums(data, &[0, 9], &[9, 9], &mut out).unwrap();
+        assert_eq!(out, [0xE306_9283; 2]);
+        assert_eq!(sums(data, &[0, 10], &[9, 9], &mut out), Err(1));
     }
 
     #[test]

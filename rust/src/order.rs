@@ -152,6 +152,42 @@ impl EpochOrder {
         });
     }
 
+    /// Writes the step at which each sample's block is needed first (that of the sample itself where a block is one sample), and
+    /// the lane that needs it, -1 where several do.
+    ///
+    /// Samples that `drop_last` drops have a step past the epoch's end.
+    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+    pub fn first_uses(&self, samples: &[i64], lanes: &mut [i64], steps: &mut [i64]) {
+        for ((sample, lane), step) in samples.iter().zip(lanes).zip(steps) {
+            let sample = (*sample as u64).min(self.samples - 1);
+            (*lane, *step) = match &self.shuffle {
+                None => (-1, (sample / (self.lanes * self.hand)) as i64),
+                Some(shuffle) => {
+                    let (lane, row) = self.first_row(shuffle, sample);
+                    (lane as i64, (row / self.hand) as i64)
+                }
+            };
+        }
+    }
+
+    /// The lane of a sample, and the first row in it of the sample's window; of the sample itself where blocks are single samples.
+    fn first_row(&self, shuffle: &Shuffle, sample: u64) -> (u64, u64) {
+        let tail = self.samples - self.tail_start();
+        let (lane, place) = if sample >= self.tail_start() {
+            let index = shuffle.tail.invert(sample - self.tail_start());
+            let owner = (u128::from(index + 1) * u128::from(self.lanes)).div_ceil(u128::from(tail)) - 1;
+            let lane = u64::try_from(owner).unwrap_or(u64::MAX);
+            (lane, self.blocks_per_lane * self.block_rows + index - share(tail, lane, self.lanes).0)
+        } else {
+            let slot = shuffle.blocks.invert(sample / self.block_rows);
+            let (lane, slot) = (slot / self.blocks_per_lane, slot % self.blocks_per_lane);
+            (lane, slot / self.window_blocks * self.window_blocks * self.block_rows)
+        };
+        let rows = self.lane_rows(lane);
+        let start = Lane::new(self, shuffle, lane, rows).start;
+        (lane, if place >= start { place - start } else { place + rows - start })
+    }
+
     fn natural_id(&self, lane: u64, row: u64) -> u64 {
         let batch = self.lanes * self.hand;
         let (step, place) = (row / self.hand, row % self.hand);
@@ -337,6 +373,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn first_uses_are_those_of_the_order(
+            samples in 64_u64..2_000, lanes_log in 0_u32..4, hand in 1_u64..6, rows in 1_u64..40, window in 1_u64..6,
+            key in any::<u64>(), shuffled in any::<bool>(),
+        ) {
+            let lanes = 1 << lanes_log;
+            let order = if shuffled {
+                EpochOrder::shuffled(samples, lanes, hand, rows, window, key)
+            } else {
+                EpochOrder::natural(samples, lanes, hand, rows)
+            };
+            let mut expected = vec![i64::MAX; usize::try_from(samples).unwrap()];
+            let mut owner = vec![0; expected.len()];
+            for lane in 0..lanes {
+                let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+                order.lane_ids(lane, 0, &mut ids);
+                ids.iter().for_each(|&id| owner[usize::try_from(id).unwrap()] = if shuffled { i64::try_from(lane).unwrap() } else { -1 });
+                for (row, &id) in (0_u64..).zip(&ids) {
+                    let together = if shuffled && order.block_rows() > 1 && id < order.tail_start() {
+                        order.lane_blocks(lane, row, row + 1)
+                    } else {
+                        vec![id]
+                    };
+                    for first in together {
+                        let block = if together_is_one(&order, id) { 1 } else { order.block_rows() };
+                        for id in first..first + block {
+                            let step = &mut expected[usize::try_from(id).unwrap()];
+                            *step = (*step).min(i64::try_from(row / hand).unwrap());
+                        }
+                    }
+                }
+            }
+            let ids: Vec<i64> = (0..i64::try_from(samples).unwrap()).collect();
+            let (mut lanes, mut steps) = (vec![0; ids.len()], vec![0; ids.len()]);
+            order.first_uses(&ids, &mut lanes, &mut steps);
+            prop_assert_eq!((lanes, steps), (owner, expected));
+        }
+    }
+
+    fn together_is_one(order: &EpochOrder, id: u64) -> bool {
+        order.shuffle.is_none() || order.block_rows() == 1 || id >= order.tail_start()
     }
 
     #[test]

@@ -44,6 +44,13 @@ struct Round {
 }
 
 impl Round {
+    /// The digit from which `add` makes `digit`.
+    #[inline(always)]
+    const fn sub(self, digit: u32, other: u32, count: u32) -> u32 {
+        let noise = self.add(0, other, count);
+        if digit >= noise { digit - noise } else { digit + (count - noise) }
+    }
+
     /// `digit` plus a hash of the `other` one, modulo `count`; both the digit and `count` are at most 2³¹.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
@@ -88,6 +95,24 @@ impl Permutation {
             value = u64::from(high) * self.wide() + u64::from(low);
             if value < self.size {
                 return value;
+            }
+        }
+    }
+
+    /// The index that goes to `value`, which is below the size.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn invert(&self, value: u64) -> u64 {
+        let mut index = value;
+        loop {
+            let (mut low, mut high) = ((index % self.wide()) as u32, (index / self.wide()) as u32);
+            for pair in self.rounds[..2 * self.pairs].rchunks_exact(2) {
+                high = pair[1].sub(high, low, self.height);
+                low = pair[0].sub(low, high, self.width);
+            }
+            index = u64::from(high) * self.wide() + u64::from(low);
+            if index < self.size {
+                return index;
             }
         }
     }
@@ -236,6 +261,14 @@ mod tests {
                 assert_eq!(run, expected, "size {size} from {first}");
                 assert_eq!(anywhere, expected, "size {size} from {first}");
             }
+        }
+    }
+
+    #[test]
+    fn the_inverse_leads_back() {
+        for size in [1_u64, 2, 3, 10, 64, 1_000, 1_023, 1_024, 65_537, 1_000_003, (1 << 40) + 12_345, LARGEST] {
+            let permutation = Permutation::new(size, 7);
+            assert!((0..size.min(2_000)).all(|index| permutation.invert(permutation.apply(index)) == index));
         }
     }
 

@@ -14,7 +14,8 @@ import pytest
 
 import penstock as ps
 from penstock.errors import PlanError
-from penstock.format.cache_room import hold, limit_bytes, make_room
+from penstock.folders import limit_bytes
+from penstock.format.cache_room import hold, make_room
 
 
 def fill(folder: Path, *names: str, size: int = 100) -> None:

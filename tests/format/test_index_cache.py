@@ -12,8 +12,9 @@ import pytest
 
 from format.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 from penstock import kernels
+from penstock.folders import cache_folder
 from penstock.format import record_index, unpack
-from penstock.format.index_cache import Entry, cache_folder, entry_key, load_entry, store_entry
+from penstock.format.index_cache import Entry, entry_key, load_entry, store_entry
 
 
 @pytest.fixture(autouse=True)

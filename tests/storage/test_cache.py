@@ -1,180 +1,214 @@
-"""The cache of remote ranges: exact whatever happens, within its limit, each range fetched once."""
+"""The cache of remote ranges: exact whatever happens, within its limit."""
 
 from __future__ import annotations
 
 import os
-import random
+import resource
 import subprocess
 import sys
-import textwrap
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from pyarrow import fs
+from caching import Remote, disk_bytes
 
 from penstock.storage import cache as cache_module
-from penstock.storage.arrow_fs import ArrowStore
-from penstock.storage.cache import RangeCache, entry_name
-from penstock.storage.cached import CachedStorage
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.cache_journal import RECORD
 
 
-def name(number: int) -> str:
-    return entry_name("s3://bucket/a", "tag", 1000, number, 10)
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    return Remote(tmp_path)
 
 
-def content(number: int, size: int = 1000) -> np.ndarray:
-    return np.frombuffer(np.random.default_rng(number).bytes(size), dtype=np.uint8)
+def test_what_was_read_is_kept_for_all_processes(remote: Remote) -> None:
+    for seed in (1, 2, 1):
+        remote.read_some(remote.storage(), seed)
+    before = remote.requests()
+    again = remote.storage()
+    remote.read_some(again, 2)
+    assert remote.requests() == before
+    assert (again.cache_traffic.misses, again.cache_traffic.fetched_bytes) == (0, 0)
 
 
-def test_what_was_put_is_got_also_by_another_process(tmp_path: Path) -> None:
-    assert RangeCache(str(tmp_path), 1 << 20).put(name(1), content(1))
-    found = RangeCache(str(tmp_path), 1 << 20).get(name(1), 1000)
-    assert found is not None
-    assert found.tobytes() == content(1).tobytes()
-    assert RangeCache(str(tmp_path), 1 << 20).get(name(2), 1000) is None
+def test_ranges_are_put_together_from_pieces(remote: Remote) -> None:
+    """Other ranges over the same bytes fetch only what is not there: no byte twice."""
+    storage = remote.storage()
+    remote.read(storage, [0, 0], [1000, 5000], [1000, 1000])
+    assert storage.cache_traffic.fetched_bytes == 2000
+    remote.read(storage, [0], [500], [6000])
+    assert storage.cache_traffic.fetched_bytes == 6000
+    assert storage.cache_traffic.hit_bytes == 2000
+    remote.read(storage, [0] * 60, np.arange(60) * 100 + 500, [100] * 60)
+    assert storage.cache_traffic.fetched_bytes == 6000
+    assert (storage.cache_traffic.hits, storage.cache_traffic.misses) == (60, 3)
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "empty", "header"])
-def test_a_damaged_entry_is_none_and_removed(tmp_path: Path, damage: str) -> None:
-    cache = RangeCache(str(tmp_path), 1 << 20)
-    cache.put(name(1), content(1))
-    (entry,) = cache.entries()
-    found = bytearray(Path(entry.path).read_bytes())
-    found[500] ^= damage == "flip"
-    found[0] ^= damage == "header"
-    sizes = {"cut": 700, "longer": len(found) + 3, "empty": 0}
-    found = (found + b"more")[: sizes.get(damage, len(found))]
-    Path(entry.path).write_bytes(found)
-    assert RangeCache(str(tmp_path), 1 << 20).get(name(1), 1000) is None
-    assert RangeCache(str(tmp_path), 1 << 20).entries() == []
+def test_long_ranges_and_empty_ones(tmp_path: Path) -> None:
+    remote = Remote(tmp_path, files=1, file_bytes=20_000_000)
+    for storage in (remote.storage(), remote.storage()):
+        remote.read(storage, [0, 0], [0, 7], [20_000_000, 0])
+        remote.read(storage, 0, 9_999_999, 7)
+    assert storage.cache_traffic.fetched_bytes == 0
 
 
-def test_the_limit_holds_and_the_longest_unused_goes_first(tmp_path: Path) -> None:
-    cache = RangeCache(str(tmp_path), 10 * 1032)
-    for number in range(30):
-        assert cache.put(name(number), content(number))
-        for entry in cache.entries():
-            if entry.path.endswith(name(0)[2:]):
-                os.utime(entry.path, (time.time() + 60, time.time() + 60))  # always just used
-        assert sum(entry.size for entry in cache.entries()) <= cache.limit_bytes
-    assert cache.get(name(0), 1000) is not None
-    assert cache.get(name(29), 1000) is not None
-    assert cache.get(name(5), 1000) is None
+@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "gone", "zeros"])
+def test_a_damaged_pack_costs_a_request_and_no_wrong_byte(remote: Remote, damage: str) -> None:
+    remote.read_some(remote.storage(), 1)
+    (pack,) = remote.folder.glob("*.pack")
+    content = bytearray(pack.read_bytes())
+    content[500] ^= 1
+    changed = {"cut": content[:700], "longer": content + b"more", "zeros": bytes(len(content))}.get(damage, content)
+    pack.unlink() if damage == "gone" else pack.write_bytes(changed)
+    remote.read_some(remote.storage(), 1)
+    before = remote.requests()
+    remote.read_some(remote.storage(), 1)
+    assert remote.requests() == before
 
 
-def test_what_is_needed_last_goes_first(tmp_path: Path) -> None:
-    cache = RangeCache(str(tmp_path), 10 * 1032)
-    next_use = random.Random(0).sample(range(100), 30)
-    for number, when in enumerate(next_use):
-        kept = cache.put(name(number), content(number), when)
-        assert kept or sum(1 for other in next_use[:number] if other < when) >= 9
-    held = {number for number in range(30) if cache.get(name(number), 1000) is not None}
-    soonest = set(sorted(range(30), key=lambda number: next_use[number])[:9])
-    assert soonest <= held
+@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "gone", "empty", "header"])
+def test_a_damaged_journal_costs_requests_and_no_wrong_byte(remote: Remote, damage: str) -> None:
+    remote.read_some(remote.storage(), 1)
+    journal = remote.folder / "journal"
+    content = bytearray(journal.read_bytes())
+    content[0 if damage == "header" else RECORD.itemsize * 5 + 20] ^= 4
+    sizes = {"cut": len(content) // 2 + 17, "empty": 0}
+    changed = (content + b"torn" * (damage == "longer"))[: sizes.get(damage)]
+    journal.unlink() if damage == "gone" else journal.write_bytes(changed)
+    for _ in range(2):
+        remote.read_some(remote.storage(), 1)
+    before = remote.requests()
+    remote.read_some(remote.storage(), 1)
+    assert remote.requests() == before
 
 
-def test_a_full_disk_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = RangeCache(str(tmp_path), 1 << 20)
-    cache.put(name(0), content(0))
+def test_damage_behind_a_running_reader_is_survived(remote: Remote) -> None:
+    storage = remote.storage()
+    remote.read_some(storage, 1)
+    for path in remote.folder.iterdir():
+        path.unlink()
+    remote.read_some(storage, 1)
+    remote.read_some(storage, 2)
+
+
+def test_the_limit_holds_on_the_disk(remote: Remote) -> None:
+    storage = remote.storage(limit=600_000)
+    for seed in range(8):
+        remote.read_some(storage, seed, rounds=10)
+        assert disk_bytes(remote.folder) <= 600_000 * 1.02
+    assert storage.cache_traffic.stored_bytes > 400_000
+
+
+def test_a_lower_limit_makes_the_cache_smaller(remote: Remote) -> None:
+    remote.read_some(remote.storage(), 1, rounds=20)
+    assert disk_bytes(remote.folder) > 300_000
+    storage = remote.storage(limit=200_000)
+    assert storage.cache is not None
+    storage.cache.trim()
+    assert disk_bytes(remote.folder) <= 200_000
+    remote.read_some(storage, 1, rounds=20)
+
+
+def test_where_no_holes_can_be_made_whole_packs_go(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.storage.cache_packs._punch", lambda *_: None)
+    remote.read_some(remote.storage(limit=600_000), 1, rounds=20)
+    storage = remote.storage(limit=300_000)
+    assert storage.cache is not None
+    storage.cache.trim()
+    assert disk_bytes(remote.folder) <= 300_000
+    remote.read_some(storage, 1, rounds=20)
+
+
+def test_what_is_needed_last_goes_first(remote: Remote) -> None:
+    storage = remote.storage(limit=40 * 8192)
+    shards = storage.list(str(remote.data))
+    when = np.random.default_rng(0).permutation(160)
+    storage.expect(shards, lambda shard, offset: when[shard * 40 + offset // 8192].astype(float))
+    for number in range(160):
+        remote.read(storage, number // 40, number % 40 * 8192, 8192, shards)
+    storage = remote.storage(limit=40 * 8192)
+    for number in np.argsort(when)[:36].tolist():
+        remote.read(storage, number // 40, number % 40 * 8192, 8192, shards)
+    assert storage.cache_traffic.misses == 0
+
+
+def test_a_full_disk_is_no_error(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = remote.storage()
+    remote.read_some(storage, 0)
     monkeypatch.setattr(cache_module, "RESERVE_BYTES", 1 << 62)
-    assert not cache.put(name(1), content(1))
-    assert cache.get(name(0), 1000) is not None
+    stored = storage.cache_traffic.stored_bytes
+    remote.read_some(storage, 1)
+    assert storage.cache_traffic.stored_bytes == stored
+    remote.read_some(storage, 0)
 
 
-def test_verify_and_clear_touch_nothing_else(tmp_path: Path) -> None:
-    cache = RangeCache(str(tmp_path), 1 << 20)
-    for number in range(5):
-        cache.put(name(number), content(number))
-    mine = tmp_path / name(0)[:2] / "precious"
+def test_a_disk_that_takes_no_more_is_no_error(remote: Remote) -> None:
+    """Files of this process may not grow: what the system says is an error of each write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    storage = remote.storage()
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        remote.read_some(storage, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert storage.cache_traffic.stored_bytes < 100_000
+    remote.read_some(remote.storage(), 0)
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote.folder.rmdir()
+    remote.folder.write_text("a file")
+    remote.read_some(remote.storage(), 0)
+
+
+def test_a_forked_child_writes_elsewhere(remote: Remote) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from caching import Remote; r = Remote(Path(sys.argv[1])); s = r.storage();"
+        "r.read_some(s, 1); child = os.fork(); r.read_some(s, 2 + (child == 0)); child and os.wait()"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    subprocess.run(
+        [sys.executable, "-c", code, str(remote.data.parent)], check=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    before = remote.requests()
+    fresh = remote.storage()
+    for seed in (1, 2, 3):
+        remote.read_some(fresh, seed)
+    assert remote.requests() == before
+    assert len(list(remote.folder.glob("*.pack"))) == 2
+
+
+def test_packs_are_gone_on_with(remote: Remote) -> None:
+    for seed in range(6):
+        remote.read_some(remote.storage(), seed)
+    assert len(list(remote.folder.glob("*.pack"))) == 1
+
+
+def test_the_journal_is_written_anew(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.storage.cache_index._OLD_RECORDS", 50)
+    storage, other = remote.storage(limit=300_000), remote.storage(limit=300_000)
+    for seed in range(10):
+        remote.read_some(storage, seed)
+        remote.read_some(other, seed)
+    pieces = other.cache.contents.pieces  # type: ignore[union-attr]
+    assert (remote.folder / "journal").stat().st_size <= (2 * pieces + 400) * RECORD.itemsize
+
+
+def test_verify_and_clear_touch_nothing_else(remote: Remote) -> None:
+    storage = remote.storage()
+    remote.read_some(storage, 1)
+    cache = storage.cache
+    assert cache is not None
+    mine = remote.folder / "precious.pack"
     mine.write_text("mine")
-    damaged = cache.entries()[2].path
-    Path(damaged).write_bytes(b"rubbish")
-    assert cache.verify() == [damaged]
-    assert len(cache.entries()) == 4
+    (pack,) = [path for path in remote.folder.glob("*.pack") if path != mine]
+    content = bytearray(pack.read_bytes())
+    content[100] ^= 1
+    pack.write_bytes(content)
+    pieces = cache.contents.pieces
+    assert cache.verify() == (pieces, 1)
+    assert cache.contents.pieces == pieces - 1
     assert cache.clear() > 0
-    assert cache.entries() == []
+    assert (cache.contents.pieces, cache.contents.disk_bytes) == (0, 0)
     assert mine.read_text() == "mine"
-
-
-KILLER = """
-    import os, random, signal, sys, time
-    import numpy as np
-    from penstock.storage.cache import RangeCache, entry_name
-
-    def write(first):
-        cache, number = RangeCache(sys.argv[1], 1 << 30), first
-        while True:
-            cache.put(entry_name("a", "", 0, number, 200_000), np.full(200_000, number % 251, dtype=np.uint8))
-            number += 1
-
-    for turn in range(200):
-        child = os.fork()
-        if child == 0:
-            write(1000 * turn)
-        time.sleep(0.002 + random.Random(turn).random() * 0.01)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-"""
-
-
-def test_killed_writers_leave_no_wrong_entry(tmp_path: Path) -> None:
-    """200 times SIGKILL in the middle of writing; one process that imports once forks the writers."""
-    subprocess.run([sys.executable, "-c", textwrap.dedent(KILLER), str(tmp_path)], check=True)
-    fresh = RangeCache(str(tmp_path), 1 << 30)
-    assert len(fresh.entries()) > 0
-    assert fresh.verify() == []
-    for first in range(0, 200_000, 1000):
-        for number in range(first, first + 10):
-            found = fresh.get(entry_name("a", "", 0, number, 200_000), 200_000)
-            assert found is None or (found == number % 251).all()
-
-
-class Counting(ArrowStore):
-    """Counts what is asked for, in a file that several processes append to."""
-
-    def __init__(self, log: Path) -> None:
-        super().__init__(fs.LocalFileSystem())
-        self._log = log
-
-    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
-        with self._log.open("a") as log:
-            log.write(f"{path} {start} {length}\n")
-        time.sleep(0.002)
-        return super().get(path, etag, size, start, length)
-
-
-def read_all(root: Path, cache: Path, log: Path, seed: int) -> None:
-    """Reads 200 ranges in the order of a seed and checks them."""
-    storage = CachedStorage(RemoteStorage(Counting(log)), RangeCache(str(cache), 1 << 30))
-    shards = storage.list(str(root))
-    for number in np.random.default_rng(seed).permutation(200).reshape(20, 10):
-        shard, offset = number % 4, number // 4 * 2_000_000
-        length, at = np.full(10, 1000), np.arange(10) * 1000
-        out = np.zeros(10_000, dtype=np.uint8)
-        storage.read(shards, shard, offset, length, out, at)
-        for row in range(10):
-            with open(root / f"{shard[row]}.bin", "rb") as file:
-                file.seek(int(offset[row]))
-                assert out[at[row] : at[row] + 1000].tobytes() == file.read(1000)
-
-
-def test_two_processes_fetch_each_range_once(tmp_path: Path) -> None:
-    root, cache, log = tmp_path / "data", tmp_path / "cache", tmp_path / "log"
-    root.mkdir()
-    for number in range(4):
-        with open(root / f"{number}.bin", "wb") as file:
-            for place in range(50):
-                file.seek(place * 2_000_000)
-                file.write(content(number * 100 + place).tobytes())
-    here = str(Path(__file__).parent)
-    code = f"import sys; sys.path[:0] = [{here!r}]; from test_cache import read_all; from pathlib import Path; read_all(*map(Path, sys.argv[1:4]), int(sys.argv[4]))"
-    readers = [
-        subprocess.Popen([sys.executable, "-c", code, str(root), str(cache), str(log), str(seed)]) for seed in range(3)
-    ]
-    assert [reader.wait(60) for reader in readers] == [0, 0, 0]
-    asked = log.read_text().splitlines()
-    assert len(asked) == len(set(asked)) == 200
+    remote.read_some(storage, 1)

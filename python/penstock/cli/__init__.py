@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from penstock.cli.bench import bench
+from penstock.cli.cache import CACHE_COMMANDS, about_cache
 from penstock.cli.console import complain
 from penstock.cli.demo import demo
 from penstock.cli.explain import explain
@@ -76,6 +77,11 @@ def _help_of(command: Callable[..., None]) -> str:
 
 for command in (inspect, explain, index, bench, demo):
     app.command(help=_help_of(command))(command)
+
+cache = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
+for name, work in CACHE_COMMANDS.items():
+    cache.command(name, help=_help_of(work))(work)
+app.add_typer(cache, name="cache")
 
 
 def main() -> None:

@@ -55,3 +55,15 @@ def find_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     return 0, 1
+
+
+def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
+    """The ranks [first, last) on this machine, by torchrun's environment; all of them where that does not say it."""
+    local_rank, local_size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if (
+        local_rank.isdecimal()
+        and local_size.isdecimal()
+        and 0 <= rank - int(local_rank) <= world_size - int(local_size)
+    ):
+        return rank - int(local_rank), rank - int(local_rank) + int(local_size)
+    return 0, world_size

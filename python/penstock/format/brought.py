@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
+from penstock.folders import cache_folder
 from penstock.format.cache_room import hold, make_room
-from penstock.format.index_cache import cache_folder, shard_key
+from penstock.format.index_cache import shard_key
 from penstock.format.protocol import Options, Progress, ReadRanges
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.format.watched import watched

@@ -10,30 +10,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.errors import PlanError
+from penstock.folders import limit_bytes
 
-#: Names the environment variable that bounds each of the cache's folders of data, in bytes.
-LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
-#: Of the disk, where the variable is not set.
-_SHARE = 0.2
 #: A file that is being written is touched all the time; one that was not for so long belongs to a process that died.
 _STALE_S = 24 * 3600.0
 _LOCK = "lock"
-
-
-def limit_bytes(folder: str) -> int:
-    """How many bytes the folder may hold: $PENSTOCK_CACHE_BYTES, or a fifth of its disk."""
-    said = os.environ.get(LIMIT_NAME, "")
-    if not said:
-        return int(shutil.disk_usage(folder).total * _SHARE)
-    if not said.isdecimal():
-        raise PlanError(f"{LIMIT_NAME}={said!r}: write a number of bytes, for example 20000000000")
-    return int(said)
 
 
 def hold(folder: str, names: Iterable[str]) -> Callable[[], None]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.format.index_cache import cache_folder
+from penstock.folders import cache_folder
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.rows import Rows
 

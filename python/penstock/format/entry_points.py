@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock.format.index_cache import cache_folder
+from penstock.folders import cache_folder
 from penstock.spec import Bytes, EntryPoints, Ids
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.

@@ -1,6 +1,6 @@
 """What was learnt about files once, kept for this user: where records lie, and packed files unpacked.
 
-The cache is `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), readable by its owner only. An entry's name is a digest of the
+The cache is a folder of this user's (see `penstock.folders`). An entry's name is a digest of the
 format, its version, and the file's path or URL, size and modification time or ETag, so a changed file simply has another entry. Entries
 appear whole or not at all; a damaged one is as good as none. Several processes may write the same entry at once.
 """
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import struct
 import tempfile
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,39 +52,6 @@ def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None
     if "://" not in path and not os.path.isabs(path):
         return None
     return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]))
-
-
-def cache_folder(name: str) -> str | None:
-    """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.path.join(base, "penstock")
-    try:
-        os.makedirs(base, mode=0o700, exist_ok=True)
-        for path in (folder, os.path.join(folder, name)):
-            if not os.path.isdir(path):
-                os.makedirs(path, mode=0o700, exist_ok=True)
-            _check_private(path)
-    except OSError as error:
-        warnings.warn(
-            f"no cache: {error.filename or folder}: {error.strerror or error}; files are indexed anew each time; "
-            "set XDG_CACHE_HOME to a folder of your own",
-            stacklevel=2,
-        )
-        return None
-    return os.path.join(folder, name)
-
-
-def _check_private(path: str) -> None:
-    """Raises PermissionError if someone else could put files into the folder."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(20, "not a folder", path)
-    if found.st_uid != os.getuid():
-        raise PermissionError(13, f"belongs to user {found.st_uid}, not to you", path)
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(13, "others may write into it (chmod 700 it)", path)
 
 
 def load_entry(folder: str | None, key: str) -> Entry | None:

@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
+from penstock.folders import cache_folder
 from penstock.format.brought import Bringing, for_each_shard
 from penstock.format.cache_room import hold
-from penstock.format.index_cache import Entry, cache_folder, load_entry, shard_key, store_entry
+from penstock.format.index_cache import Entry, load_entry, shard_key, store_entry
 from penstock.format.protocol import Options, ReadRanges
 from penstock.format.unpack import unpack_once
 from penstock.format.watched import available_threads, watched

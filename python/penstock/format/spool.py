@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
+from penstock.folders import cache_folder
 from penstock.format.column_digest import add_column
-from penstock.format.index_cache import cache_folder
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Progress
 from penstock.format.unpack import RESERVE_BYTES

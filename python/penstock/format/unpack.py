@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock.errors import DataError, SourceError
+from penstock.folders import cache_folder
 from penstock.format.cache_room import make_room
-from penstock.format.index_cache import cache_folder
 from penstock.format.protocol import Options
 from penstock.format.watched import available_threads, watched
 from penstock.shards import Shards

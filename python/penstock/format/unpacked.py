@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from penstock.errors import SourceError
-from penstock.format.index_cache import cache_folder, entry_key
+from penstock.folders import cache_folder
+from penstock.format.index_cache import entry_key
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.shards import Shards
 

@@ -8,9 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 from penstock.errors import PlanError, SourceError
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
+from penstock.storage.cached import CachedStorage
 from penstock.storage.local import LocalStorage
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.remote import RemoteStorage, Store
 from penstock.traffic import Traffic
+
+#: Kinds of users' storages that lie on this machine; they are cached only if that is asked for.
+_NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "DirFileSystem")
 
 
 @runtime_checkable
@@ -28,14 +32,14 @@ def _remote(url: str) -> tuple[Storage, str]:
     from penstock.storage.object_store import ObjectStore
 
     store, path = ObjectStore.open(url)
-    return RemoteStorage(store), path
+    return CachedStorage(RemoteStorage(store), identity=store.endpoint), path
 
 
 def _hdfs(url: str) -> tuple[Storage, str]:
     from penstock.storage.hdfs import HdfsStore
 
     store, path = HdfsStore.open(url)
-    return RemoteStorage(store), path
+    return CachedStorage(RemoteStorage(store)), path
 
 
 def _local(url: str) -> tuple[Storage, str]:
@@ -95,18 +99,24 @@ def adopt_storage(given: Any) -> Storage:
     if module == "obstore":
         from penstock.storage.object_store import ObjectStore
 
-        return RemoteStorage(ObjectStore(given, ""))
+        return _adopted(ObjectStore(given, ""), given)
     if module == "pyarrow":
         from penstock.storage.arrow_fs import ArrowStore
 
-        return RemoteStorage(ArrowStore(given))
+        return _adopted(ArrowStore(given), given)
     if hasattr(given, "cat_file") and hasattr(given, "find"):
         from penstock.storage.fsspec import FsspecStore
 
-        return RemoteStorage(FsspecStore(given))
+        return _adopted(FsspecStore(given), given)
     if not isinstance(given, Storage):
         raise PlanError(
             f"storage={type(given).__name__}: pass an obstore store, a pyarrow.fs or fsspec file system, or an object with "
             f"list(where) and read(…) (penstock.storage.Storage)"
         )
     return given
+
+
+def _adopted(store: Store, given: Any) -> Storage:
+    near = type(given).__name__ in _NEAR
+    endpoint = getattr(store, "endpoint", "")
+    return CachedStorage(RemoteStorage(store), by_default=not near, identity=f"{type(given).__name__} {endpoint} ")

@@ -1,235 +1,308 @@
-"""A cache of remote ranges on the local disk.
+"""A cache of remote ranges on the local disk, shared by all processes of a user.
 
-Every entry is a file of its own, `<folder>/<two hex digits>/<rest>`, named by a digest of the remote file's name, ETag and size and of
-the range. It is written beside and renamed, so that a killed process leaves nothing half-written under an entry's name, and it
-begins with a digest of its content, checked when a process first uses it. Several processes share a folder: a range is fetched
-by whoever holds its claim, the others wait for the file.
+What is kept is exactly what was read: pieces, cut so that they never overlap, many of them in one pack (`cache_packs`). A journal
+(`cache_journal`) says where each lies. A range is put together from the pieces that overlap it, so that another order, another
+batch size or another loader finds what is there.
 
-Because the order is known ahead, whoever stores a range can say when it is needed next. When the limit is reached, what is
-needed last goes first (Belady, 1966); what nobody said anything about goes by its last use. Only entries are ever deleted.
+A killed process, a full disk or a flipped bit costs a request, never a wrong byte: bytes are written before the journal names
+them, named as dropped before they go (`cache_index`), and a piece's checksum is compared when a process first uses it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import os
-import struct
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from penstock.spec import Bytes
+from penstock import kernels
+from penstock.spec import Bytes, Ids
+from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, choose
+from penstock.storage.cache_files import Files, Ranges
+from penstock.storage.cache_index import Found, Index
+from penstock.storage.cache_locks import Claims
 
-_MAGIC = b"PSTKBC01"
-#: Magic, digest of what follows it, length of the content.
-_HEADER = struct.Struct("<8s16sq")
 #: Left free on the disk.
 RESERVE_BYTES = 1 << 30
-#: An entry that is being written is younger than this; older scratch files were left by killed processes.
-_SCRATCH_S = 3600
-#: When the limit is reached, this share of it is freed at once, so that not every store has to look for what to delete.
-_FREED_SHARE = 0.02
-#: The folder is counted again after this share of the limit was stored, since other processes store too.
-_RECOUNT_SHARE = 0.05
+#: Of the limit, what a pack takes; at most and at least so much.
+_PACK_SHARE, _MOST_PACK_BYTES, _LEAST_PACK_BYTES = 16, 256 << 20, 1 << 16
+#: The longest piece: what has to be read to check a part of it.
+_PIECE_BYTES = 8 << 20
+#: A range that nobody expects is worth as much as one that is needed after so long.
+_UNEXPECTED_S = 3600.0
+#: After a failed attempt to keep something, none is made for so long.
+_PAUSE_S = 5.0
+_ATTEMPTS = 8
+#: Pieces that are verified between two reports.
+_TOGETHER = 256
+_THREADS = 4
+
+#: Says in how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of.
+Forecast = Callable[[Ids], Expected]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A file of the cache, as a listing tells it."""
+class Contents:
+    """What a cache holds.
 
-    path: str
-    size: int
-    used_at: float
+    pieces, files: how many, of how many remote files. bytes: of all pieces; disk_bytes: what they take of the disk. used_at: when something was
+    last read or kept, in seconds since 1970 to about a minute; 0 if there is nothing.
+    """
 
-
-class Claim:
-    """The right to fetch an entry."""
-
-    def __init__(self, path: str, handle: int) -> None:
-        self._path, self._handle = path, handle
-
-    def release(self) -> None:
-        """Lets others look for the entry, or fetch it."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
-        os.close(self._handle)
-
-
-def entry_name(path: str, etag: str, size: int, offset: int, length: int) -> str:
-    """64 hex digits for a range of a remote file as it is now."""
-    text = f"{path}\0{etag}\0{size}\0{offset}\0{length}"
-    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    pieces: int
+    files: int
+    bytes: int
+    disk_bytes: int
+    used_at: int
 
 
 class RangeCache:
-    """Ranges on the local disk, `limit_bytes` of them at most; `folder` must belong to this user alone."""
+    """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self.folder, self.limit_bytes = folder, limit_bytes
-        self._checked: set[str] = set()
-        self._next_use: dict[str, int] = {}
-        self._lock = threading.Lock()
-        self._held_bytes = -1  # not counted yet
-        self._stored_bytes = 0
-        self.evicted = 0
+        self.files = Files()
+        self.evicted = self.stored_bytes = 0
+        self._index = Index(folder, self.files)
+        self._forecasts: list[Forecast] = []
+        self._uncounted = self._read_bytes = 0
+        self._until: float | None = None
+        self._paused_until = 0.0
+        self._process, self._writing = os.getpid(), threading.Lock()
 
-    def get(self, name: str, length: int) -> Bytes | None:
-        """The content of an entry; None if it is not there, or damaged (then it is removed)."""
-        path = self._path(name)
+    def read(self, wanted: Ranges, out: Bytes) -> Ranges:
+        """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
+        self._after_fork()
+        wanted = wanted.take(np.flatnonzero(wanted.length))
+        for _ in range(_ATTEMPTS):
+            found = self._index.look_up(wanted)
+            if not len(found.number):
+                return found.missing
+            try:
+                is_whole = self._read(found, out)
+            except OSError:  # somebody removed a pack
+                self._forget_lost(found)
+                continue
+            if is_whole and self._index.still(found.number, found.generation):
+                self._read_bytes += int(wanted.length.sum())
+                return found.missing
+        return wanted
+
+    def lacks(self, wanted: Ranges) -> Ranges:
+        """What is not there."""
+        self._after_fork()
+        return self._index.look_up(wanted.take(np.flatnonzero(wanted.length))).missing
+
+    def claims(self) -> Claims:
+        """Claims on what is to be fetched."""
+        return Claims(os.path.join(self.folder, "claims"))
+
+    def _read(self, found: Found, out: Bytes) -> bool:
+        """Reads pieces, and compares the checksums of those that are used for the first time; a damaged one goes, and the answer is False."""
+        rows, pieces, packs = found.rows, found.pieces, self._index.packs
+        packs.read(rows["pack"], rows["position"] + pieces.begin - rows["begin"], pieces.length, out, pieces.at)
+        fresh = np.flatnonzero(~rows["checked"])
+        if not len(fresh):
+            return True
+        is_whole = pieces.length == rows["end"] - rows["begin"]
+        there, others = fresh[is_whole[fresh]], fresh[~is_whole[fresh]]
+        good = np.zeros(len(rows), dtype=bool)
+        sums = kernels.crc32c_sums(out, pieces.at[there], pieces.length[there], _THREADS)
+        good[there] = sums == rows["checksum"][there]
+        good[others] = self._are_whole(rows[others])
+        self._index.checked(found.number[fresh[good[fresh]]], found.generation)
+        bad = found.number[fresh[~good[fresh]]]
+        if len(bad) and self._index.still(bad, found.generation):
+            self._index.drop(bad, found.generation)
+        return not len(bad)
+
+    def _are_whole(self, rows: Any) -> Any:
+        """Whether the checksums of pieces are right."""
+        good, zero = np.zeros(len(rows), dtype=bool), np.zeros(1, dtype=np.int64)
+        for number in range(len(rows)):
+            row = rows[number : number + 1]
+            scratch = np.empty(int(row["end"][0] - row["begin"][0]), dtype=np.uint8)
+            length = np.array([len(scratch)], dtype=np.int64)
+            self._index.packs.read(row["pack"], row["position"], length, scratch, zero)
+            good[number] = kernels.crc32c_sums(scratch, zero, length, 1)[0] == row["checksum"][0]
+        return good
+
+    def _forget_lost(self, found: Found) -> None:
+        """Forgets what lay in packs that somebody removed."""
+        lost = self._index.packs.lost(found.rows["pack"])
+        number, generation, rows = self._index.live()
+        self._index.drop(number[np.isin(rows["pack"], lost)], generation)
+
+    # The whole
+
+    @property
+    def contents(self) -> Contents:
+        """What is there."""
+        _, _, rows = self._index.live()
+        high, _, _, _ = self.files.owners(rows["begin"])
+        packs = self._index.packs
+        used_at = int(packs.used_at().max(initial=0))
+        return Contents(
+            pieces=len(rows),
+            files=len(np.unique(high)),
+            bytes=int((rows["end"] - rows["begin"]).sum()),
+            disk_bytes=packs.held_bytes(),
+            used_at=used_at,
+        )
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[int, int]:
+        """Reads everything and drops what is damaged: pieces that were read, and pieces that were dropped."""
+        number, generation, rows = self._index.live()
+        turn = np.lexsort((rows["position"], rows["pack"]))
+        total, done, damaged = int((rows["end"] - rows["begin"]).sum()), 0, 0
+        for first in range(0, len(turn), _TOGETHER):
+            some = turn[first : first + _TOGETHER]
+            try:
+                good = self._are_whole(rows[some])
+            except OSError:  # of the pieces of a lost pack none can be read
+                good = np.array([self._is_readable_and_whole(rows[one : one + 1]) for one in some.tolist()])
+            damaged += self._index.drop(number[some[~good]], generation)
+            done += int((rows["end"] - rows["begin"])[some].sum())
+            if progress is not None:
+                progress(done, total)
+        return len(number), damaged
+
+    def _is_readable_and_whole(self, row: Any) -> bool:
         try:
-            with open(path, "rb") as file:
-                content = np.fromfile(file, dtype=np.uint8)
+            return bool(self._are_whole(row)[0])
         except OSError:
-            return None
-        data = content[_HEADER.size :]
-        if name not in self._checked:
-            if not _is_whole(content, length):
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                return None
-            self._checked.add(name)
-        if len(data) != length:
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return data
-
-    def put(self, name: str, data: Bytes, next_use: int | None = None) -> bool:
-        """Keeps a range; whether it was kept: not if everything else is needed sooner, nor without room on the disk."""
-        size = _HEADER.size + len(data)
-        if size > self.limit_bytes or not self._make_room(size, next_use):
             return False
-        path = self._path(name)
-        scratch = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
-        try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with open(scratch, "wb") as file:
-                file.write(_HEADER.pack(_MAGIC, _digest(data), len(data)))
-                file.write(data.data)
-            os.replace(scratch, path)
-        except OSError:  # the disk is full, or the folder was removed: the data is there all the same
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
-            return False
-        with self._lock:
-            self._checked.add(name)
-            self._held_bytes += size
-            self._stored_bytes += size
-            if next_use is not None:
-                self._next_use[name] = next_use
-        return True
-
-    def expect(self, name: str, next_use: int) -> None:
-        """Says when an entry is needed next."""
-        with self._lock:
-            self._next_use[name] = next_use
-
-    def claim(self, name: str, *, wait: bool) -> Claim | None:
-        """The right to fetch an entry, None if another has it; with `wait`, as soon as the other has let go of it.
-
-        Look again for the entry afterwards. A killed process lets go of its claims.
-        """
-        path = self._path(name) + ".claim"
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        return Claim(path, handle)
-
-    def entries(self) -> list[Entry]:
-        """All entries, in no order."""
-        return [entry for entry, is_scratch in self._files() if not is_scratch]
-
-    def verify(self) -> list[str]:
-        """Reads everything; removes what is damaged, and gives the paths of that."""
-        damaged = []
-        for entry in self.entries():
-            content = np.fromfile(entry.path, dtype=np.uint8)
-            if not _is_whole(content, len(content) - _HEADER.size):
-                os.unlink(entry.path)
-                damaged.append(entry.path)
-        return damaged
 
     def clear(self) -> int:
-        """Removes all entries, and nothing else; gives their bytes."""
-        freed = 0
-        for entry, _ in self._files():
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-                freed += entry.size
-        with self._lock:
-            self._held_bytes = -1
-        return freed
+        """Removes everything that the cache made, and nothing else; the bytes of the disk that became free."""
+        before = self._index.packs.held_bytes()
+        self._index.clear()
+        return before - self._index.packs.held_bytes()
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name[:2], name[2:])
+    def trim(self) -> None:
+        """Makes the limit hold, which may have become lower."""
+        if self._held(0) > self.limit_bytes:
+            none = np.empty(0, dtype=np.int64)
+            self._evict(Ranges(none, none, none, none, none), np.empty(0), self._held(0) - self.limit_bytes)
 
-    def _files(self) -> Iterator[tuple[Entry, bool]]:
-        """Entries, and scratch files that are still being written (True)."""
-        for first in range(256):
+    # Keeping
+
+    def expect(self, forecast: Forecast) -> Callable[[], None]:
+        """Asks a forecast from now on; until the returned function is called."""
+        self._forecasts.append(forecast)
+        self._until = None
+        return lambda: self._forecasts.remove(forecast)
+
+    def keep(self, ranges: Ranges, out: Bytes) -> int:
+        """Keeps what lies at the ranges' places in `out`, as far as it is worth it; the bytes kept."""
+        self._after_fork()
+        if time.monotonic() < self._paused_until:
+            return 0
+        with self._writing:
             try:
-                inside = os.scandir(os.path.join(self.folder, f"{first:02x}"))
-            except OSError:
-                continue
-            with inside:
-                for found in inside:
-                    with contextlib.suppress(OSError):
-                        status = found.stat(follow_symlinks=False)
-                        is_scratch = found.name.endswith((".tmp", ".claim"))
-                        if is_scratch and time.time() - status.st_mtime > _SCRATCH_S:
-                            os.unlink(found.path)
-                        elif is_scratch or len(found.name) == 62:
-                            yield Entry(found.path, status.st_size, status.st_mtime), is_scratch
+                return self._store(self._worthy(_pieces(ranges)), out)
+            except OSError:  # the disk is full, or the folder was removed: the data is there all the same
+                self._index.packs.close()
+                self._paused_until = time.monotonic() + _PAUSE_S
+                return 0
 
-    def _make_room(self, size: int, next_use: int | None) -> bool:
-        """Whether `size` more bytes may be stored, after deleting what is needed later than this."""
-        with self._lock:
-            if self._held_bytes < 0 or self._stored_bytes > _RECOUNT_SHARE * self.limit_bytes:
-                self._held_bytes, self._stored_bytes = sum(entry.size for entry in self.entries()), 0
-            over = self._held_bytes + size - self.limit_bytes
-            if over > 0:
-                self._evict(over + int(_FREED_SHARE * self.limit_bytes), next_use)
-            fits = self._held_bytes + size <= self.limit_bytes
-        status = os.statvfs(self.folder) if os.path.isdir(self.folder) else None
-        return fits and (status is None or status.f_bavail * status.f_frsize > size + RESERVE_BYTES)
+    def _store(self, ranges: Ranges, out: Bytes) -> int:
+        done = stored = 0
+        packs = self._index.packs
+        while done < len(ranges):
+            if packs.room() < ranges.length[done]:
+                wanted = min(_MOST_PACK_BYTES, max(_LEAST_PACK_BYTES, self.limit_bytes // _PACK_SHARE // 4096 * 4096))
+                self._index.open_pack(wanted)
+            fitting = int(np.searchsorted(np.cumsum(ranges.length[done:]), packs.room(), side="right"))
+            if not fitting:
+                return stored  # packs are smaller than this piece
+            some = ranges.take(np.arange(done, done + fitting))
+            places = zip(some.at.tolist(), some.length.tolist(), strict=True)
+            pack, position = packs.write([out[at : at + length] for at, length in places])
+            if self._index.add(some, pack, position, kernels.crc32c_sums(out, some.at, some.length, _THREADS)):
+                stored += int(some.length.sum())
+            done += fitting
+        self._uncounted += stored
+        self.stored_bytes += stored
+        return stored
 
-    def _evict(self, wanted: int, next_use: int | None) -> None:
-        """Deletes about `wanted` bytes: what nobody knows about, the longest unused first, then what is needed last first.
+    def _worthy(self, ranges: Ranges) -> Ranges:
+        """Those ranges that shall be kept; room for them is made."""
+        size = int(ranges.length.sum())
+        if not size or shutil.disk_usage(self.folder).free < size + RESERVE_BYTES:
+            return ranges.take(np.empty(0, dtype=np.int64))
+        room = self.limit_bytes - self._held(size)
+        if size <= room and self._until is None:
+            return ranges
+        expected = self._expected(ranges.begin)
+        if size > room or self._read_bytes > FREED_SHARE * self.limit_bytes:
+            self._read_bytes = 0
+            return ranges.take(self._evict(ranges, expected, size - room).kept)
+        return ranges.take(np.flatnonzero(expected < (self._until or 0.0) - time.monotonic()))
 
-        What is needed before `next_use` stays.
-        """
-        found = self.entries()
-        self._held_bytes = sum(entry.size for entry in found)
-        known = {self._path(name): when for name, when in self._next_use.items()}
-        unknown = sorted((entry for entry in found if entry.path not in known), key=lambda entry: entry.used_at)
-        later = [entry for entry in found if entry.path in known and (next_use is None or known[entry.path] > next_use)]
-        for entry in [*unknown, *sorted(later, key=lambda entry: -known[entry.path])]:
-            if wanted <= 0:
+    def _held(self, coming: int) -> int:
+        """Bytes on the disk, counted anew now and then, since pieces share pages."""
+        index = self._index
+        late = self._uncounted > 0.5 * FREED_SHARE * self.limit_bytes
+        if index.held_bytes < 0 or late or index.held_bytes + coming > self.limit_bytes:
+            index.held_bytes, self._uncounted = index.packs.held_bytes(), 0
+        return index.held_bytes
+
+    def _evict(self, ranges: Ranges, expected: Expected, excess: int) -> Choice:
+        number, generation, rows = self._index.live()
+        held = self._expected(rows["begin"].copy(), rows["pack"])
+        spare = int(FREED_SHARE * self.limit_bytes)
+        choice = choose(held, rows["end"] - rows["begin"], expected, ranges.length, excess=excess, spare=spare)
+        self._until = time.monotonic() + choice.until_s
+        if len(choice.dropped):
+            self.evicted += self._index.drop(number[choice.dropped], generation)
+            self._index.held_bytes = -1
+            if self._held(0) > self.limit_bytes:  # holes freed too little
+                self._drop_packs(held, rows["pack"])
+        return choice
+
+    def _drop_packs(self, held: Expected, pack: Ids) -> None:
+        """Drops whole packs, that whose piece is needed last first, until the limit holds."""
+        turn = pack[np.argsort(-held, kind="stable")]
+        _, first = np.unique(turn, return_index=True)
+        self._index.packs.close()
+        for one in turn[np.sort(first)].tolist():
+            number, generation, rows = self._index.live()
+            self.evicted += self._index.drop(number[rows["pack"] == one], generation)
+            self._index.held_bytes = -1
+            if self._held(0) <= self.limit_bytes:
                 return
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-            name = "".join(entry.path.rsplit("/", 2)[1:])
-            self._next_use.pop(name, None)
-            self._checked.discard(name)
-            self._held_bytes -= entry.size
-            wanted -= entry.size
-            self.evicted += 1
+
+    def _expected(self, begin: Ids, pack: Ids | None = None) -> Expected:
+        """Seconds until each is needed next. What is held and no forecast knows is expected back after as long as it was not used."""
+        found = np.full(len(begin), np.nan)
+        for forecast in self._forecasts:
+            found = np.fmin(found, forecast(begin))
+        unused = _UNEXPECTED_S if pack is None else (time.time() - self._index.packs.used_at())[pack]
+        return np.where(np.isnan(found), unused, found)
+
+    def _after_fork(self) -> None:
+        """A child has its own locks, and a pack of its own."""
+        if self._process != os.getpid():
+            self._process, self._writing = os.getpid(), threading.Lock()
+            self._index.packs.close()
+            self._index.begin_anew()
 
 
-def _digest(data: Bytes) -> bytes:
-    return hashlib.blake2b(data.data, digest_size=16).digest()
-
-
-def _is_whole(content: Bytes, length: int) -> bool:
-    if length < 0 or len(content) != _HEADER.size + length:
-        return False
-    magic, digest, size = _HEADER.unpack_from(content[: _HEADER.size].tobytes())
-    return bool(magic == _MAGIC and size == length and digest == _digest(content[_HEADER.size :]))
+def _pieces(ranges: Ranges) -> Ranges:
+    """What may be kept of ranges: each byte once, in pieces that are not too long."""
+    ranges = ranges.take(np.flatnonzero((ranges.begin >= 0) & (ranges.length > 0)))
+    ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
+    reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
+    again = np.clip(reached - ranges.begin, 0, ranges.length)
+    some = np.flatnonzero(again < ranges.length)
+    ranges = ranges.parts(some, again[some], ranges.length[some])
+    count = -(-ranges.length // _PIECE_BYTES)
+    which = np.repeat(np.arange(len(ranges)), count)
+    first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * _PIECE_BYTES
+    return ranges.parts(which, first, np.minimum(first + _PIECE_BYTES, ranges.length[which]))

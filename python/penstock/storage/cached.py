@@ -2,30 +2,66 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from penstock.errors import PlanError
+from penstock.folders import cache_folder, limit_bytes, make_private
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
-from penstock.storage.cache import Claim, RangeCache, entry_name
+from penstock.storage.cache import RangeCache
+from penstock.storage.cache_choice import Expected
+from penstock.storage.cache_files import Bases, Ranges
+from penstock.storage.cache_locks import Claims
 from penstock.storage.remote import RemoteStorage
 from penstock.traffic import Traffic
 
-#: Ranges that are claimed at once; each claim is an open file.
-_CLAIMED = 256
+#: The name of the folder of this user's cache, and the most that it holds if nobody says a limit.
+FOLDER, _MOST_BYTES = "remote", 100 << 30
+#: Bytes that are fetched ahead at once.
+_AHEAD_BYTES = 8 << 20
 
-#: Says when sample ranges are needed next: (shard, offset) of each range -> int64, smaller is sooner.
-NextUse = Callable[[Ids, Ids], Ids]
+#: Says in how many seconds byte offsets of shards are needed next: (shard, offset) -> float64, infinite for never.
+NextUse = Callable[[Ids, Ids], npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class CacheTraffic:
+    """What a storage's cache did so far in this process.
+
+    hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes, fetched_bytes: what came from the cache and
+    what was fetched. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    hit_bytes: int = 0
+    fetched_bytes: int = 0
+    stored_bytes: int = 0
+    evicted: int = 0
 
 
 class CachedStorage:
-    """Ranges come from the cache; what it lacks is fetched once for all processes that share it, and kept."""
+    """Ranges come from the cache; what it lacks is fetched once for all processes that share it, and kept.
 
-    def __init__(self, remote: RemoteStorage, cache: RangeCache, next_use: NextUse | None = None) -> None:
-        self.remote, self.cache, self._next_use = remote, cache, next_use
-        self.hits = self.misses = 0
+    cache: None for the user's own, or none at all if `by_default` is False. The user's own is opened with the first read.
+    """
+
+    def __init__(
+        self, remote: RemoteStorage, cache: RangeCache | None = None, *, by_default: bool = True, identity: str = ""
+    ) -> None:
+        self.remote, self._identity = remote, identity
+        self._cache, self._undecided = cache, cache is None and by_default
+        self._bases: weakref.WeakKeyDictionary[Shards, Bases] = weakref.WeakKeyDictionary()
+        self._traffic = CacheTraffic()
+        self._lock = threading.Lock()
+        self._reading = 0
 
     @property
     def root(self) -> str:
@@ -35,7 +71,41 @@ class CachedStorage:
     @property
     def traffic(self) -> Traffic:
         """Requests and bytes so far, and what the cache spared."""
-        return replace(self.remote.traffic, cache_hits=self.hits, cache_misses=self.misses)
+        spared = self._traffic
+        hits, misses, bytes_spared = spared.hits, spared.misses, spared.hit_bytes
+        return replace(self.remote.traffic, cache_hits=hits, cache_misses=misses, cache_bytes=bytes_spared)
+
+    @property
+    def cache(self) -> RangeCache | None:
+        """The cache; None if it is switched off, or there is no folder for it."""
+        with self._lock:
+            if self._undecided:
+                self._cache, self._undecided = default_cache(), False
+            return self._cache
+
+    def use_cache(self, cache: RangeCache | None) -> None:
+        """Another cache from now on, or none."""
+        with self._lock:
+            self._cache, self._undecided = cache, False
+            self._bases.clear()
+
+    @property
+    def cache_traffic(self) -> CacheTraffic:
+        """What the cache did so far."""
+        cache = self._cache
+        if cache is None:
+            return self._traffic
+        return replace(self._traffic, stored_bytes=cache.stored_bytes, evicted=cache.evicted)
+
+    @property
+    def is_caching(self) -> bool:
+        """Whether the cache is switched on."""
+        return self.cache is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody reads right now."""
+        return self._reading == 0
 
     def list(self, where: str) -> Shards:
         """See `RemoteStorage.list`; listings are never cached."""
@@ -43,72 +113,164 @@ class CachedStorage:
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """See `format.protocol.ReadRanges`."""
-        for first in range(0, len(shard), _CLAIMED):
-            part = slice(first, first + _CLAIMED)
-            self._read_part(_Call(self, shards, (shard[part], offset[part], length[part], at[part]), out))
-
-    def _read_part(self, call: _Call) -> None:
-        missing = [number for number in range(len(call)) if not call.from_cache(number)]
-        self.hits += len(call) - len(missing)
-        self.misses += len(missing)
-        claims = {number: self.cache.claim(call.name(number), wait=False) for number in missing}
-        try:
-            call.fetch([number for number, claim in claims.items() if claim is not None])
-        finally:
-            _release(claims)
-        for number in [number for number, claim in claims.items() if claim is None]:
-            claim = self.cache.claim(call.name(number), wait=True)
-            try:
-                if not call.from_cache(number):  # the other failed, or could not keep it
-                    call.fetch([number])
-            finally:
-                _release({number: claim})
-
-    def when(self, shard: Ids, offset: Ids) -> Ids | None:
-        """When ranges are needed next, if anybody knows."""
-        return None if self._next_use is None else self._next_use(shard, offset)
-
-
-class _Call:
-    """One call of `read`: its ranges and where they go."""
-
-    def __init__(self, storage: CachedStorage, shards: Shards, ranges: tuple[Ids, Ids, Ids, Ids], out: Bytes) -> None:
-        self._storage, self._shards, self._ranges, self._out = storage, shards, ranges, out
-
-    def __len__(self) -> int:
-        return len(self._ranges[0])
-
-    def name(self, number: int) -> str:
-        shard, offset, length, _ = self._ranges
-        which, shards = int(shard[number]), self._shards
-        etag = str(shards.versions[which]) if shards.etags is None else str(shards.etags[which])
-        return entry_name(shards.path(which), etag, int(shards.sizes[which]), int(offset[number]), int(length[number]))
-
-    def place(self, number: int) -> Bytes:
-        at, length = int(self._ranges[3][number]), int(self._ranges[2][number])
-        return self._out[at : at + length]
-
-    def from_cache(self, number: int) -> bool:
-        found = self._storage.cache.get(self.name(number), int(self._ranges[2][number]))
-        if found is None:
-            return False
-        self.place(number)[:] = found
-        return True
-
-    def fetch(self, numbers: list[int]) -> None:
-        """Fetches ranges and keeps them; another process may have stored some since they were looked for."""
-        numbers = [number for number in numbers if not self.from_cache(number)]
-        if not numbers:
+        cache = self.cache
+        if cache is None:
+            self.remote.read(shards, shard, offset, length, out, at)
             return
-        rows = np.array(numbers, dtype=np.int64)
-        shard, offset, length, at = (column[rows] for column in self._ranges)
-        self._storage.remote.read(self._shards, shard, offset, length, self._out, at)
-        when = self._storage.when(shard, offset)
-        for place, number in enumerate(numbers):
-            self._storage.cache.put(self.name(number), self.place(number), None if when is None else int(when[place]))
+        self._count_readers(1)
+        try:
+            wanted = self._ranges(cache, shards, shard, offset, length, at)
+            missing = cache.read(wanted, out)
+            self._count(wanted, missing)
+            if len(missing):
+                self._fetch(cache, shards, missing, out)
+        finally:
+            self._count_readers(-1)
+
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:
+        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`; the bytes that were fetched."""
+        cache = self.cache
+        if cache is None:
+            return 0
+        ahead = cache.lacks(self._ranges(cache, shards, shard, offset, length, np.zeros_like(offset)))
+        ahead = ahead.take(np.flatnonzero(ahead.begin >= 0))
+        group = (np.cumsum(ahead.length) - ahead.length) // _AHEAD_BYTES
+        fetched = 0
+        for number in np.unique(group).tolist():
+            if not go_on():
+                break
+            some = ahead.take(np.flatnonzero(group == number))
+            at = np.cumsum(some.length) - some.length
+            out = np.empty(int(some.length.sum()), dtype=np.uint8)
+            self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
+            fetched += len(out)
+        return fetched
+
+    def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
+        """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
+        cache = self.cache
+        if cache is None:
+            return lambda: None
+        return cache.expect(_Forecast(self._bases_of(cache, shards), shards, next_use))
+
+    def _fetch(self, cache: RangeCache, shards: Shards, missing: Ranges, out: Bytes) -> None:
+        """Fetches what nobody else fetches meanwhile, and waits for the rest."""
+        while len(missing):
+            claims = cache.claims()
+            try:
+                mine = self._claim(cache, claims, missing)
+                fresh = cache.read(missing.take(mine), out)  # somebody may have kept it since it was looked for
+                if len(fresh):
+                    self.remote.read(shards, fresh.shard, fresh.offset, fresh.length, out, fresh.at)
+                    self._traffic_of(fetched_bytes=int(fresh.length.sum()))
+                    cache.keep(fresh, out)
+            finally:
+                claims.release()
+            missing = missing.take(np.setdiff1d(np.arange(len(missing)), mine))
+
+    @staticmethod
+    def _claim(cache: RangeCache, claims: Claims, missing: Ranges) -> Ids:
+        """Claims what is free, or the first if nothing is; the numbers of what may now be fetched."""
+        alone = np.flatnonzero(missing.begin < 0)  # never kept, so that nobody waits for it
+        shared = np.flatnonzero(missing.begin >= 0)
+        begin, length = missing.begin[shared], missing.length[shared]
+        high, _, _, base = cache.files.owners(begin)
+        first = (high >> np.uint64(3)).astype(np.int64) + begin - base
+        taken = claims.take(first, length)
+        if not len(alone) and not len(taken):
+            claims.wait(int(first[0]), int(length[0]))
+            taken = np.zeros(1, dtype=np.int64)
+        return np.sort(np.concatenate([alone, shared[taken]]))
+
+    def _ranges(self, cache: RangeCache, shards: Shards, shard: Ids, offset: Ids, length: Ids, at: Ids) -> Ranges:
+        base = self._bases_of(cache, shards).of(shard)
+        return Ranges(shard, offset, length, at, np.where(base < 0, base, base + offset))
+
+    def _bases_of(self, cache: RangeCache, shards: Shards) -> Bases:
+        with self._lock:
+            found = self._bases.get(shards)
+            if found is None:
+                found = self._bases[shards] = Bases(cache.files, shards, self._identity)
+            return found
+
+    def _count(self, wanted: Ranges, missing: Ranges) -> None:
+        places = np.sort(wanted.at[wanted.length > 0])
+        missed = len(np.unique(np.searchsorted(places, missing.at, side="right")))
+        absent = int(missing.length.sum())
+        self._traffic_of(hits=len(places) - missed, misses=missed, hit_bytes=int(wanted.length.sum()) - absent)
+
+    def _traffic_of(self, **more: int) -> None:
+        with self._lock:
+            self._traffic = replace(
+                self._traffic, **{name: getattr(self._traffic, name) + n for name, n in more.items()}
+            )
+
+    def _count_readers(self, more: int) -> None:
+        with self._lock:
+            self._reading += more
 
 
-def _release(claims: dict[int, Claim | None]) -> None:
-    for claim in claims.values():
-        if claim is not None:
-            claim.release()
+class _Forecast:
+    """When pieces are needed next, by what is known of shards."""
+
+    def __init__(self, bases: Bases, shards: Shards, next_use: NextUse) -> None:
+        self._bases, self._shards, self._next_use = bases, shards, next_use
+        self._sorted: tuple[Ids, Ids] | None = None
+
+    def __call__(self, begin: Ids) -> Expected:
+        """See `cache.Forecast`."""
+        if self._sorted is None:
+            base = self._bases.of(np.arange(len(self._shards)))
+            known = np.flatnonzero(base >= 0)
+            turn = known[np.argsort(base[known], kind="stable")]
+            self._sorted = base[turn], turn
+        base, shard = self._sorted
+        found = np.full(len(begin), np.nan)
+        if len(base):
+            place = np.maximum(np.searchsorted(base, begin, side="right") - 1, 0)
+            offset = begin - base[place]
+            mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
+            found[mine] = self._next_use(shard[place[mine]], offset[mine])
+        return found
+
+
+_open: dict[str, RangeCache] = {}
+_opening = threading.Lock()
+
+
+def open_cache(folder: str, limit: int) -> RangeCache:
+    """The cache in a folder; one for all storages of this process."""
+    with _opening:
+        cache = _open.setdefault(os.path.realpath(folder), RangeCache(folder, limit))
+        cache.limit_bytes = limit
+    cache.trim()
+    return cache
+
+
+def default_limit(folder: str) -> int:
+    """The most that the user's own cache holds, in bytes."""
+    return min(_MOST_BYTES, limit_bytes(folder))
+
+
+def default_cache() -> RangeCache | None:
+    """The cache that remote data has by itself; None, with a warning, where there is no folder for it, or with a limit of 0."""
+    folder = cache_folder(FOLDER)
+    limit = 0 if folder is None else default_limit(folder)
+    return None if folder is None or limit == 0 else open_cache(folder, limit)
+
+
+def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
+    """The cache that a user asks for; PlanError if others could write into the folder."""
+    if limit == 0:
+        return None
+    if folder is None:
+        made = cache_folder(FOLDER)
+        return None if made is None else open_cache(made, limit)
+    path = os.path.abspath(os.path.expanduser(folder))
+    try:
+        make_private(path)
+    except OSError as error:
+        raise PlanError(
+            f"cache_local: {path}: {error.strerror or error}; name a folder that is yours alone, or one that is yet to be made"
+        ) from None
+    return open_cache(path, limit)

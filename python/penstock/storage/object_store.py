@@ -29,6 +29,8 @@ _AGAIN = "if the data was changed on purpose, open the dataset again"
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
 _STATUS = re.compile(r"status code: (\d\d\d)")
 _XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+#: Of a store's settings, those that say where it is.
+_PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
 _SLOW_DOWN = ("429", "503")
 #: Of the statuses that blame the request, those that pass.
 _PASSING = ("408", "425", "429")
@@ -71,6 +73,14 @@ class ObjectStore:
     def root(self) -> str:
         """What the name of every file begins with."""
         return self._root
+
+    @property
+    def endpoint(self) -> str:
+        """What tells this store from others with the same names: its kind, bucket and endpoint, and nothing secret."""
+        config = getattr(self._store, "config", {})
+        url = urlsplit(str(getattr(self._store, "url", "")))
+        named = [str(config[key]) for key in _PUBLIC if config.get(key)]
+        return " ".join([*named, url.hostname or "", url.path, str(getattr(self._store, "prefix", None) or "")])
 
     def list(self, where: str) -> Shards:
         """The objects below a prefix (a folder), of a glob, or the one of that name, in the order of their names."""

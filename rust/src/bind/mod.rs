@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 mod columns;
+mod crc32c;
 mod entry_points;
 mod fields;
 mod files;
@@ -56,6 +57,7 @@ pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    crc32c::register(module)?;
     entry_points::register(module)?;
     fields::register(module)?;
     files::register(module)?;

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
-use super::{kernel_pool, misuse};
+use super::{Ids, kernel_pool, misuse};
 use crate::{keys, order, permute};
 
 type NewIds<'py> = Bound<'py, PyArray1<i64>>;
@@ -57,6 +57,13 @@ impl EpochOrder {
         let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
         py.detach(|| pool.install(|| self.0.step_ids(lanes, step, out)));
         Ok(())
+    }
+
+    fn first_uses<'py>(&self, py: Python<'py>, samples: Ids<'py>) -> PyResult<(NewIds<'py>, NewIds<'py>)> {
+        let samples = samples.as_slice()?;
+        let (mut lanes, mut steps) = (vec![0; samples.len()], vec![0; samples.len()]);
+        py.detach(|| self.0.first_uses(samples, &mut lanes, &mut steps));
+        Ok((PyArray1::from_vec(py, lanes), PyArray1::from_vec(py, steps)))
     }
 
     fn blocks<'py>(&self, py: Python<'py>, lanes: (u64, u64), first: u64, last: u64) -> NewIds<'py> {

@@ -1,0 +1,139 @@
+"""Reading ahead to the local cache: while nobody reads, what comes next is fetched, also over the end of the epoch."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.engine.read import Cursor, OpenBlocks, Places
+from penstock.engine.upcoming import Upcoming
+from penstock.order.cursor import Position, Work, works
+from penstock.order.epoch import Order
+from penstock.order.lanes import lanes_of_rank
+from penstock.shards import Shards
+from penstock.spec import Ids
+
+#: Bytes that are fetched before they are asked for, at most.
+_MOST_BYTES = 1 << 30
+#: Reading has paused when nobody read for so long.
+_QUIET_S = 0.1
+_STOP_S = 5.0
+
+
+class AheadStorage(Protocol):
+    """A storage with a cache."""
+
+    @property
+    def is_caching(self) -> bool:
+        """Whether the cache is switched on."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody reads right now."""
+
+    def expect(self, shards: Shards, next_use: Callable[[Ids, Ids], npt.NDArray[np.float64]]) -> Callable[[], None]:
+        """Tells the cache when bytes are needed next, until the returned function is called."""
+
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:
+        """Fetches ranges to the cache."""
+
+
+class Ahead:
+    """Tells a storage's cache what one loader needs when, and fetches what comes next while reading has paused.
+
+    Rows in columns are not fetched ahead, since their sources choose the bytes themselves.
+    """
+
+    def __init__(
+        self, storage: AheadStorage, manifest: Any, order: Order, rank: int, world_size: int, here: tuple[int, int]
+    ) -> None:
+        self._storage, self._manifest, self._order = storage, manifest, order
+        lanes = (
+            lanes_of_rank(order.lanes, here[0], world_size)[0],
+            lanes_of_rank(order.lanes, here[1] - 1, world_size)[1],
+        )
+        self._upcoming = Upcoming(order, manifest, lanes)
+        self._cursor = Cursor(order, rank, world_size, 1)
+        self._blocks = OpenBlocks(order, lanes_of_rank(order.lanes, rank, world_size))
+        self._has_ranges = manifest.offset is not None or manifest.one_record_each
+        self._stop: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._forget: Callable[[], None] | None = None
+
+    def follow(self, work: Iterator[Work]) -> Iterator[Work]:
+        """The same work; from the first of it on, the cache knows what is coming."""
+        self.stop()
+        if not self._storage.is_caching:
+            return work
+        self._forget = self._storage.expect(self._manifest.stored, self._upcoming)
+        if self._has_ranges:
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._serve, args=(self._stop,), name="penstock-ahead", daemon=True)
+            self._thread.start()
+        return self._upcoming.follow(work)
+
+    def stop(self) -> None:
+        """Ends the thread after the request that it waits for."""
+        if self._stop is not None:
+            self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+        if self._forget is not None:
+            self._forget()
+        self._stop = self._thread = self._forget = None
+
+    def _serve(self, stop: threading.Event) -> None:
+        fetched: deque[tuple[Position, int]] = deque()
+        coming: Iterator[Work] = iter(())
+        reached = Position(-1)
+        while not stop.wait(_QUIET_S):
+            while fetched and fetched[0][0] <= self._here:
+                fetched.popleft()
+            if not self._is_quiet(stop):
+                continue
+            if reached < self._here:  # reading was faster
+                reached = self._here
+                coming = self._from(reached)
+            if sum(size for _, size in fetched) >= _MOST_BYTES:
+                continue
+            for work in itertools.islice(coming, 64):
+                size = self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)
+                reached = Position(work.epoch, work.step + work.steps)
+                fetched.append((reached, size))
+                if stop.is_set() or not self._storage.is_idle or sum(size for _, size in fetched) >= _MOST_BYTES:
+                    break
+
+    @property
+    def _here(self) -> Position:
+        now = self._upcoming.position
+        return Position(now.epoch, now.step + now.steps)
+
+    def _is_quiet(self, stop: threading.Event) -> bool:
+        """Whether nobody reads for a while."""
+        end = time.monotonic() + _QUIET_S
+        before = self._here
+        while time.monotonic() < end:
+            if stop.wait(_QUIET_S / 10) or not self._storage.is_idle:
+                return False
+        return before == self._here and self._upcoming.position.steps > 0
+
+    def _from(self, position: Position) -> Iterator[Work]:
+        order = self._order
+        return works(position, steps_per_epoch=order.steps_per_epoch, full_steps=order.full_steps, steps_per_work=1)
+
+    def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
+        item = self._cursor(work)
+        places = Places(self._manifest)
+        if self._order.block_rows == 1 or self._manifest.scattered:
+            shard, offset, length = places.of(item.samples)
+        else:
+            first, _ = self._blocks.needed(item)
+            _, shard, offset, length = places.ranges(first, self._blocks.ends(item, first))
+        return self._storage.read_ahead(self._manifest.stored, shard, offset, length, go_on)

@@ -1,0 +1,78 @@
+"""Where this user's caches lie, and how large they may be.
+
+All of them are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which only their owner can read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import warnings
+from numbers import Integral
+from typing import Any
+
+from penstock.errors import PlanError
+
+#: Names the environment variable that bounds each of the cache's folders of data, in bytes.
+LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?")
+#: Of the disk, where the variable is not set.
+_SHARE = 0.2
+
+
+def cache_folder(name: str) -> str | None:
+    """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(base, "penstock")
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        for path in (folder, os.path.join(folder, name)):
+            make_private(path)
+    except OSError as error:
+        warnings.warn(
+            f"no cache: {error.filename or folder}: {error.strerror or error}; files are indexed, and remote ones read, anew "
+            "each time; set XDG_CACHE_HOME to a folder of your own",
+            stacklevel=2,
+        )
+        return None
+    return os.path.join(folder, name)
+
+
+def make_private(path: str) -> None:
+    """Makes a folder for this user alone; PermissionError if it is there and someone else could put files into it."""
+    if not os.path.isdir(path):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(20, "not a folder", path)
+    if found.st_uid != os.getuid():
+        raise PermissionError(13, f"belongs to user {found.st_uid}, not to you", path)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(13, "others may write into it (chmod 700 it)", path)
+
+
+def limit_bytes(folder: str) -> int:
+    """How many bytes the folder may hold: $PENSTOCK_CACHE_BYTES, or a fifth of its disk."""
+    said = os.environ.get(LIMIT_NAME, "")
+    if not said:
+        return int(shutil.disk_usage(folder).total * _SHARE)
+    if not said.isdecimal():
+        raise PlanError(f"{LIMIT_NAME}={said!r}: write a number of bytes, for example 20000000000")
+    return int(said)
+
+
+def size_of(said: Any) -> int:
+    """A size in bytes: size_of("100GiB") == 107374182400, size_of("10 GB") == 10000000000, size_of(None) == 0."""
+    if said is None:
+        return 0
+    if isinstance(said, Integral) and int(said) >= 0:
+        return int(said)
+    found = _SIZE.fullmatch(said.strip()) if isinstance(said, str) else None
+    if found is None:
+        raise PlanError(f"{said!r} is no size; write for example '100GiB', '10 GB' or a number of bytes")
+    power = " KMGT".index(found[2].upper() or " ")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

@@ -1,0 +1,117 @@
+"""Remote files and their pieces as numbers, so that what the cache holds is looked up for many ranges at once.
+
+Every file that a process meets gets its own stretch of one long line: byte `offset` of it is place `base + offset`. A piece is then an
+interval of that line, and a range is looked up by bisection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.shards import Shards, version_number
+from penstock.spec import Ids
+
+#: In the place of a base: not looked up yet; not to be kept, since nothing tells one version of the file from another.
+_UNKNOWN, NEVER = -1, -2
+_NO_VERSION = version_number("")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Byte ranges of remote files and where they go; all int64. begin: the place of the first byte, NEVER if it is not kept."""
+
+    shard: Ids
+    offset: Ids
+    length: Ids
+    at: Ids
+    begin: Ids
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+    def take(self, rows: Ids) -> Ranges:
+        """Some of them."""
+        return Ranges(self.shard[rows], self.offset[rows], self.length[rows], self.at[rows], self.begin[rows])
+
+    def parts(self, which: Ids, first: Ids, last: Ids) -> Ranges:
+        """Bytes [first[i], last[i]) of range which[i], counted from its begin."""
+        whole = self.take(which)
+        return Ranges(whole.shard, whole.offset + first, last - first, whole.at + first, whole.begin + first)
+
+
+def file_key(path: str, version: str, size: int) -> tuple[int, int]:
+    """128 bits for a remote file as it is now."""
+    digest = hashlib.blake2b(f"{path}\0{version}\0{size}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+class Files:
+    """All files that this process met, and where each one's stretch begins."""
+
+    def __init__(self) -> None:
+        self._number: dict[int, int] = {}
+        self._high: list[int] = []
+        self._low: list[int] = []
+        self._size: list[int] = []
+        self._base: list[int] = []
+        self._end = 0
+        self._columns: tuple[Ids, Ids, Ids, Ids] | None = None
+
+    def base(self, high: int, low: int, size: int) -> int:
+        """Where a file's stretch begins; NEVER for one of two files that half a key does not tell apart."""
+        number = self._number.get(high)
+        if number is None:
+            number = self._number[high] = len(self._base)
+            self._high.append(high)
+            self._low.append(low)
+            self._size.append(size)
+            self._base.append(self._end)
+            self._end += size + 1
+            self._columns = None
+        return self._base[number] if (self._low[number], self._size[number]) == (low, size) else NEVER
+
+    def bases(self, high: Ids, low: Ids, size: Ids) -> Ids:
+        """The same for many files, each of which may come often."""
+        _, first, which = np.unique(high, return_index=True, return_inverse=True)
+        one_each = zip(high[first].tolist(), low[first].tolist(), size[first].tolist(), strict=True)
+        found = np.array([self.base(*one) for one in one_each], dtype=np.int64)[which]
+        return np.where((low == low[first][which]) & (size == size[first][which]), found, NEVER)
+
+    def owners(self, begin: Ids) -> tuple[Ids, Ids, Ids, Ids]:
+        """For each place, all of known files, the file in whose stretch it lies: high, low (uint64), size, base (int64)."""
+        if self._columns is None:
+            self._columns = (
+                np.array(self._high, dtype=np.uint64),
+                np.array(self._low, dtype=np.uint64),
+                np.array(self._size, dtype=np.int64),
+                np.array(self._base, dtype=np.int64),
+            )
+        number = np.searchsorted(self._columns[3], begin, side="right") - 1
+        high, low, size, base = (column[number] for column in self._columns)
+        return high, low, size, base
+
+
+class Bases:
+    """Where the stretches of a listing's files begin, found when they are first asked for."""
+
+    def __init__(self, files: Files, shards: Shards, identity: str) -> None:
+        self._files, self._shards, self._identity = files, shards, identity
+        self._base = np.full(len(shards), _UNKNOWN, dtype=np.int64)
+
+    def of(self, shard: Ids) -> Ids:
+        """One a shard; NEVER for a file whose content has no version."""
+        found = self._base[shard]
+        for number in np.unique(shard[found == _UNKNOWN]).tolist():
+            self._base[number] = self._look_up(number)
+        return self._base[shard]
+
+    def _look_up(self, number: int) -> int:
+        shards = self._shards
+        version, size = int(shards.versions[number]), int(shards.sizes[number])
+        etag = "" if shards.etags is None else str(shards.etags[number])
+        if not etag and version in (0, _NO_VERSION):
+            return NEVER
+        return self._files.base(*file_key(self._identity + shards.path(number), etag or str(version), size), size)

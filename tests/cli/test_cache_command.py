@@ -1,0 +1,72 @@
+"""penstock cache: what is kept of remote data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+import penstock as ps
+from cli_runner import invoke
+
+
+@pytest.fixture
+def folder(photos: Path, tmp_path: Path) -> Path:
+    """A cache with the pieces of 40 files."""
+    dataset = ps.read(str(photos), storage=fs.LocalFileSystem()).cache_local("1GB", tmp_path / "cache")
+    for _ in ps.Loader(dataset.batch(8)):
+        pass
+    return tmp_path / "cache"
+
+
+def test_the_users_own_cache_may_be_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "5000000")
+    told = invoke("cache", "ls").stdout
+    assert str(tmp_path / "penstock" / "remote") in told
+    assert "0 bytes of at most 5.0 MB: 0 pieces of 0 remote files" in told
+    assert json.loads(invoke("cache", "rm", "--json").stdout)["freed_bytes"] == 0
+
+
+def test_ls_tells_what_there_is(folder: Path) -> None:
+    facts = json.loads(invoke("cache", "ls", "--path", str(folder), "--json").stdout)
+    assert (facts["pieces"] >= 40, facts["files"], facts["bytes"] > 0) == (True, 40, True)
+    told = invoke("cache", "ls", "--path", str(folder)).stdout
+    assert f"{facts['pieces']} pieces of 40 remote files" in told
+    assert "last used 20" in told
+
+
+def test_verify_tells_and_drops_what_is_damaged(folder: Path) -> None:
+    whole = invoke("cache", "verify", "--path", str(folder))
+    assert (whole.exit_code, "all whole" in whole.stdout) == (0, True)
+    (pack,) = folder.glob("*.pack")
+    content = bytearray(pack.read_bytes())
+    content[10] ^= 1
+    pack.write_bytes(content)
+    damaged = invoke("cache", "verify", "--path", str(folder), "--json")
+    assert (damaged.exit_code, json.loads(damaged.stdout)["damaged"]) == (1, 1)
+    assert invoke("cache", "verify", "--path", str(folder)).exit_code == 0
+
+
+def test_rm_tells_what_it_freed_and_removes_nothing_else(folder: Path) -> None:
+    (folder / "mine").write_text("mine")
+    told = json.loads(invoke("cache", "rm", "--path", str(folder), "--json").stdout)
+    assert told["freed_bytes"] > 0
+    assert told["pieces"] >= 40
+    assert [path.name for path in folder.glob("*.pack")] == []
+    assert (folder / "mine").read_text() == "mine"
+    assert "0 bytes freed: 0 pieces" in invoke("cache", "rm", "--path", str(folder)).stdout
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    result = invoke("cache", "ls", "--path", str(tmp_path / "nowhere"))
+    assert result.exit_code == 1
+    assert "nowhere: no such folder; name the one that cache_local was given" in result.stderr
+
+
+def test_help_teaches() -> None:
+    told = invoke("cache", "--help").stdout
+    assert "penstock cache rm --path /nvme/cache" in told
+    assert "PENSTOCK_CACHE_BYTES" in invoke("cache", "ls", "--help").stdout

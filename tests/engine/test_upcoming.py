@@ -1,0 +1,85 @@
+"""When data is needed next, against the order itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.engine.upcoming import Upcoming
+from penstock.format.manifest import Manifest
+from penstock.order.cursor import Work
+from penstock.order.epoch import Last, Order
+from penstock.shards import Shards
+
+SAMPLES = 203
+
+
+def manifest(*, single: bool) -> Manifest:
+    """Records of 10 bytes in 3 shards, or one a shard."""
+    counts = [1] * SAMPLES if single else [100, 3, 100]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    paths = pa.array([str(n) for n in range(len(counts))], pa.large_string())
+    sizes = np.array(counts) * 10
+    shards = Shards(paths, sizes, np.zeros(len(counts), dtype=np.int64))
+    if single:
+        return Manifest("test", shards, first)
+    offset = np.concatenate([np.arange(count) * 10 for count in counts])
+    return Manifest("test", shards, first, offset, np.full(SAMPLES, 10))
+
+
+def truth(order: Order, epoch: int, last: int, ranks: tuple[int, int], world: int) -> Any:
+    """Steps until each sample is used next by some ranks, by looking at every step."""
+    found = np.full(SAMPLES, np.inf)
+    for later in (3, 2, 1, 0):
+        for step in reversed(range(order.steps_per_epoch)):
+            if later or step > last:
+                ids = [order.ids(epoch + later, step, 1, rank, world) for rank in range(*ranks)]
+                found[np.concatenate(ids)] = step + later * order.steps_per_epoch - last
+    return found
+
+
+@pytest.mark.parametrize("ranks", [(0, 4), (1, 3), (3, 4)])
+@pytest.mark.parametrize("last", [Last.SHORT, Last.DROP])
+def test_single_samples(ranks: tuple[int, int], last: Last) -> None:
+    order = Order(samples=SAMPLES, batch_size=12, lanes=4, seed=5, last=last)
+    upcoming = Upcoming(order, manifest(single=True), ranks)
+    upcoming.position = Work(2, 3, 4)
+    shard = np.arange(SAMPLES)
+    assert (upcoming(shard, np.zeros(SAMPLES, dtype=np.int64)) == truth(order, 2, 6, ranks, 4)).all()
+
+
+def test_blocks_are_needed_with_the_first_of_their_windows_rows() -> None:
+    order = Order(samples=SAMPLES, batch_size=12, lanes=4, seed=5, block_rows=4, window_blocks=2)
+    upcoming = Upcoming(order, manifest(single=False), (0, 4))
+    upcoming.position = Work(1, 2, 1)
+    alone, rows = truth(order, 1, 2, (0, 4), 4), order.epoch(1).block_rows
+    blocks = order.epoch(1).tail_start // rows
+    shard = np.repeat([0, 1, 2], [100, 3, 100])
+    offset = np.concatenate([np.arange(n) * 10 for n in (100, 3, 100)]) + 7
+    found = upcoming(shard, offset)
+    assert rows > 1
+    for block in range(blocks):
+        mine = slice(block * rows, (block + 1) * rows)
+        assert len(set(found[mine])) == 1
+        # a window that is open now is in memory, and needed again in the next epoch
+        assert found[mine][0] <= alone[mine].min() or alone[mine].min() < 6
+    assert (found > 0).all()
+
+
+def test_the_natural_order_comes_again() -> None:
+    order = Order(samples=SAMPLES, batch_size=10, lanes=2)
+    upcoming = Upcoming(order, manifest(single=True), (0, 2))
+    upcoming.position = Work(0, 4, 1)
+    found = upcoming(np.array([0, 49, 50, 202]), np.zeros(4, dtype=np.int64))
+    assert found.tolist() == [17, 21, 1, 16]
+
+
+def test_what_is_drawn_is_the_position() -> None:
+    order = Order(samples=SAMPLES, batch_size=10, lanes=2)
+    upcoming = Upcoming(order, manifest(single=True), (0, 2))
+    works = upcoming.follow(iter([Work(0, 0, 2), Work(0, 2, 2)]))
+    assert (next(works), upcoming.position) == (Work(0, 0, 2), Work(0, 0, 2))
+    assert (next(works), upcoming.position) == (Work(0, 2, 2), Work(0, 2, 2))
