@@ -86,7 +86,7 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     """Run all of it under a progress bar. A peer's line carries "ratios": our last rates on the workload over its own."""
     turns = list(schedule(found, arguments.rounds))
     lines: Lines = {side: [] for side in found}
-    ours: dict[Side, float] = {}
+    ours: dict[Side, Line] = {}
     columns = (TextColumn("[bold]{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(turns))
@@ -111,13 +111,16 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     return lines
 
 
-def account(side: Side, line: Line, ours: dict[Side, float]) -> None:
-    """Remember our rate, or set a peer's line beside our last ones."""
+def account(side: Side, line: Line, ours: dict[Side, Line]) -> None:
+    """Remember our line, or set a peer's beside our last ones on as many samples."""
     if side.peer == OURS:
-        ours[side] = line["samples_per_s"]
-    else:
-        rates = {mine.variant: rate for mine, rate in ours.items() if mine.workload == side.workload}
-        line["ratios"] = {variant: rate / line["samples_per_s"] for variant, rate in rates.items()}
+        ours[side] = line
+        return
+    line["ratios"] = {
+        mine.variant: last["samples_per_s"] / line["samples_per_s"]
+        for mine, last in ours.items()
+        if mine.workload == side.workload and last["samples_in_set"] == line["samples_in_set"]
+    }
 
 
 def row(side: Side, lines: list[Line]) -> Line:

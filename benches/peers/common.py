@@ -31,12 +31,16 @@ SLICES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Feed:
-    """An endless run of batches, how it is set up, and where its first column is."""
+    """An endless run of batches, how it is set up, and where its first column is.
+
+    samples: how many the data set has, where the sides of a workload differ in that; ratios are taken among equal ones.
+    """
 
     batches: Iterable[Any]
     column: Callable[[Any], Any]
     settings: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
+    samples: int | None = None
 
 
 Make = Callable[[Data], Feed]
@@ -103,6 +107,7 @@ def measure(make: Callable[[], Feed], batch_size: int, seconds: float, warmup: f
         "settings": dict(feed.settings),
         "batch": f"{shape} {getattr(first.dtype, 'name', str(first.dtype)).removeprefix('torch.')}",
         "samples": samples,
+        "samples_in_set": feed.samples,
         "seconds": round(elapsed, 3),
         "samples_per_s": round(max(batch_size * count / took for count, took in slices), 1),
         "samples_per_s_mean": round(samples / elapsed, 1),

@@ -37,7 +37,12 @@ def mapped(_: Data) -> Feed:
             mixed = table.shuffle(seed=epoch, keep_in_memory=True)
             yield from mixed.iter(batch_size=BATCH["c"], drop_last_batch=True)
 
-    return Feed(batches=batches(), column=lambda batch: batch["x"], settings={"shuffle": "a permutation of all rows"})
+    return Feed(
+        batches=batches(),
+        column=lambda batch: batch["x"],
+        settings={"shuffle": "a permutation of all rows"},
+        samples=TINY_SAMPLES,
+    )
 
 
 def streamed(_: Data) -> Feed:
@@ -50,7 +55,13 @@ def streamed(_: Data) -> Feed:
             yield from stream.iter(batch_size=BATCH["c"], drop_last_batch=True)
 
     settings = {"iterable": True, "shards": SHARDS, "buffer": BUFFER}
-    return Feed(batches=batches(), column=lambda batch: batch["x"], settings=settings, note="shuffle buffer")
+    return Feed(
+        batches=batches(),
+        column=lambda batch: batch["x"],
+        settings=settings,
+        note="shuffle buffer",
+        samples=TINY_SAMPLES,
+    )
 
 
 def write_table(data: Data) -> None:

@@ -69,7 +69,11 @@ def plain(data: Data, workload: str, column: str, *, workers: int) -> Feed:
     loader = load(StreamingDataset(local=str(local), shuffle=True, batch_size=BATCH[workload]), workload, workers)
     settings = {"format": "MDS", "workers": workers}
     return Feed(
-        batches=endless(lambda: loader), column=lambda batch: batch[column], settings=settings, note="from MDS files"
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[column],
+        settings=settings,
+        note="from MDS files",
+        samples=TINY_SAMPLES_IN_FILES if workload == "c" else None,
     )
 
 
