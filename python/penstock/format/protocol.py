@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.format.manifest import Manifest
+from penstock.kernels import EpochOrder
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.rows import Rows
 from penstock.shards import Shards
@@ -88,6 +89,29 @@ class Source(Protocol):
         `records` is empty where the samples lie in memory. Raises RowError (row, found, do) for the first bad row; the
         engine adds file and record.
         """
+
+
+@runtime_checkable
+class StepSource(Protocol):
+    """A source in memory that gathers the rows of whole steps while it computes their sample ids."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `gather_steps` gives."""
+
+    @property
+    def gathers_steps(self) -> bool:
+        """Whether that is faster than `parse`, for these columns."""
+
+    def gather_steps(
+        self,
+        order: EpochOrder,
+        lanes: tuple[int, int],
+        step: int,
+        samples: Ids,
+        allocate: Allocate,
+    ) -> Columns:
+        """Columns of steps from `step` on of lanes [lanes[0], lanes[1]), by the calling thread alone; fills `samples` with their ids."""
 
 
 @runtime_checkable
