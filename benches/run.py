@@ -52,16 +52,16 @@ Lines = dict[Side, list[Line]]
 def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
     """Make what is missing; every side that can run. The others go to skipped, with the reason."""
     ready = []
-    for peer in ["data", *arguments.peers]:
+    authors = {bench_data.AUTHORS[workload] for workload in arguments.workload if workload in bench_data.AUTHORS}
+    for peer in dict.fromkeys(["data", *arguments.peers, *sorted(authors)]):
         if reason := environments.ensure(peer):
             skipped.append({"peer": peer, "reason": reason})
-        elif peer != "data":
+        elif peer in arguments.peers:
             ready.append(peer)
-    if {"a", "b"} & set(arguments.workload):
-        bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
-    else:  # what the other workloads read does not come from the photographs
-        writers = [peer for peer in bench_data.WRITERS if peer == "huggingface" and peer in ready]
-        bench_data.make(arguments.data, tuple(writers), photographs=False)
+    if bench_data.COPIED & set(arguments.workload):
+        writers = {"tfdata", "webdataset"} | set(ready)  # ours reads what these two write
+        bench_data.make(arguments.data, [peer for peer in bench_data.WRITERS if peer in writers])
+    bench_data.make_own(arguments.data, arguments.workload)
     found: list[Side] = []
     for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
         try:

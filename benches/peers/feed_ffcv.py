@@ -166,4 +166,4 @@ if __name__ == "__main__":
             "beton, 1 million": partial(tiny, samples=TINY_SAMPLES_IN_FILES),
         },
     }
-    main("FFCV", version_of("ffcv"), feeds, write=write)
+    main("FFCV", version_of("ffcv"), feeds, write={"a": write})

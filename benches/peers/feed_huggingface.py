@@ -169,12 +169,6 @@ def write_lines(data: Data) -> None:
         datasets.Dataset.from_dict(table).to_json(path)
 
 
-def write(data: Data) -> None:
-    """The files of both workloads."""
-    write_table(data)
-    write_lines(data)
-
-
 if __name__ == "__main__":
     datasets.disable_progress_bars()
     feeds = {
@@ -187,4 +181,4 @@ if __name__ == "__main__":
             "streaming, numpy": partial(lines_streamed, format="numpy"),
         },
     }
-    main("Hugging Face datasets", datasets.__version__, feeds, write=write)
+    main("Hugging Face datasets", datasets.__version__, feeds, write={"parquet": write_table, "jsonl": write_lines})

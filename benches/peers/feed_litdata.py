@@ -155,4 +155,4 @@ if __name__ == "__main__":
             "workers_0": lambda data: tokens(data, workers=0),
         },
     }
-    main("LitData", version_of("litdata"), feeds, write=write)
+    main("LitData", version_of("litdata"), feeds, write={"a": write})

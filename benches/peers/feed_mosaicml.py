@@ -100,8 +100,7 @@ def write_samples(data: Data) -> None:
 
 
 def write(data: Data) -> None:
-    """All workloads as MDS."""
-    write_samples(data)
+    """Workloads (a), (b) and (c) as MDS."""
     photos = data.jpegs()
     with MDSWriter(
         out=str(data.place("a", "mds")), columns={"image": "bytes", "label": "int"}, size_limit=1 << 24
@@ -134,4 +133,4 @@ if __name__ == "__main__":
             "workers_0": lambda data: formats(data, workers=0),
         },
     }
-    main("MosaicML Streaming", version_of("mosaicml-streaming"), feeds, write=write)
+    main("MosaicML Streaming", version_of("mosaicml-streaming"), feeds, write={"a": write, "mds": write_samples})

@@ -189,4 +189,4 @@ if __name__ == "__main__":
         "b": {"parse_example": rows},
         "c": {"samples": tiny, "by_index": tiny_by_index},
     }
-    main("tf.data", tf.__version__, feeds, write=write)
+    main("tf.data", tf.__version__, feeds, write={"a": write})
