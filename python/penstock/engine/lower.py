@@ -15,12 +15,12 @@ from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
 from penstock.engine.parse import GatherSteps, Parse
 from penstock.engine.read import Cursor, OpenBlocks, Places, ReadBlocks, ReadRecords
-from penstock.engine.read_columns import LoadBlocks, PickRows
+from penstock.engine.read_columns import FindRows, LoadBlocks, PickRows
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, StepSource, is_forward_only
+from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -178,8 +178,12 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
     if isinstance(maker.source, BlockSource):
-        load = LoadBlocks(maker.source, blocks, where.cpus)
-        maker.add("read", "io", lambda work: load(cursor(work)))
+        if order.block_rows == 1 and isinstance(maker.source, PartSource):
+            find_rows = FindRows(maker.source)
+            maker.add("read", "io", lambda work: find_rows(cursor(work)), threads=maker.together)
+        else:
+            load = LoadBlocks(maker.source, blocks, where.cpus)
+            maker.add("read", "io", lambda work: load(cursor(work)))
         maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
         return
     parse = Parse(maker.source, maker.slots, where.cpus)

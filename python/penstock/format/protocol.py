@@ -142,6 +142,14 @@ class BlockSource(Protocol):
 
 
 @runtime_checkable
+class PartSource(Protocol):
+    """A source of blocks that keeps parts of itself in memory, out of which single rows are picked."""
+
+    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Tables, and for each of `samples` which table holds it, and in which row (both int64)."""
+
+
+@runtime_checkable
 class Paced(Protocol):
     """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""
 
