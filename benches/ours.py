@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import penstock as ps
 from ours_formats import FEEDS, feed
 from penstock.engine.entry_points import build_entry_points
 from penstock.engine.workers import usable_cpus
-from work import TINY_SAMPLES, Data, work_folder
+from work import TINY_SAMPLES, TINY_SAMPLES_IN_FILES, Data, work_folder
 
 
 def photographs(data: Data, **decode: Any) -> Feed:
@@ -51,10 +52,10 @@ def rows(data: Data) -> Feed:
     return feed(train.batch(BATCH["b"], drop_last=True), "floats", format="8 TFRecord files")
 
 
-def tiny(_: Data) -> Feed:
+def tiny(_: Data, *, samples: int) -> Feed:
     """Workload (c)."""
-    train = ps.from_arrays({"x": np.arange(TINY_SAMPLES)}).shuffle(seed=0)
-    return feed(train.batch(BATCH["c"], drop_last=True), "x")
+    train = ps.from_arrays({"x": np.arange(samples)}).shuffle(seed=0)
+    return replace(feed(train.batch(BATCH["c"], drop_last=True), "x"), samples=samples)
 
 
 if __name__ == "__main__":
@@ -65,5 +66,9 @@ if __name__ == "__main__":
         "fast": partial(photographs, fast=True, entry_points="off"),
         "fast, JPEG index": partial(indexed, fast=True),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": {"exact": tiny}, **FEEDS}
+    numbers = {
+        "10 million": partial(tiny, samples=TINY_SAMPLES),
+        "1 million": partial(tiny, samples=TINY_SAMPLES_IN_FILES),
+    }
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": numbers, **FEEDS}
     main("penstock", version_of("penstock"), feeds)

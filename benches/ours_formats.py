@@ -66,9 +66,9 @@ def postgresql(_: Data) -> Feed:
     return natural(ps.read_sql(POSTGRES, SQL_QUERY, partition="id"), "sql", "x0")
 
 
-def table(data: Data) -> Feed:
+def table(data: Data, *, mode: str) -> Feed:
     """Parquet files, every column an array."""
-    return shuffled(ps.read(names(data, "parquet", "table")), "parquet", "c00")
+    return shuffled(ps.read(names(data, "parquet", "table")), "parquet", "c00", mode=mode)
 
 
 def tar(data: Data) -> Feed:
@@ -123,7 +123,7 @@ FEEDS = {
     "jsonl": {"block": partial(json_lines, mode="block"), "global": partial(json_lines, mode="global")},
     "mds": {"exact": mds},
     "objects": {"items": objects, "__getitems__": objects_by_batch},
-    "parquet": {"exact": table},
+    "parquet": {"block": partial(table, mode="block"), "global": partial(table, mode="global")},
     "recordio": {"exact": recordio},
     "sql": {"sqlite": sqlite, "sqlite, shuffled": sqlite_shuffled, **({"postgresql": postgresql} if POSTGRES else {})},
     "tar": {"exact": tar},

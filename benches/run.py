@@ -52,16 +52,16 @@ Lines = dict[Side, list[Line]]
 def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
     """Make what is missing; every side that can run. The others go to skipped, with the reason."""
     ready = []
-    for peer in ["data", *arguments.peers]:
+    authors = {bench_data.AUTHORS[workload] for workload in arguments.workload if workload in bench_data.AUTHORS}
+    for peer in dict.fromkeys(["data", *arguments.peers, *sorted(authors)]):
         if reason := environments.ensure(peer):
             skipped.append({"peer": peer, "reason": reason})
-        elif peer != "data":
+        elif peer in arguments.peers:
             ready.append(peer)
-    if {"a", "b"} & set(arguments.workload):
-        bench_data.make(arguments.data, tuple(peer for peer in bench_data.WRITERS if peer == "tfdata" or peer in ready))
-    else:  # what the other workloads read does not come from the photographs
-        writers = [peer for peer in bench_data.WRITERS if peer == "huggingface" and peer in ready]
-        bench_data.make(arguments.data, tuple(writers), photographs=False)
+    if bench_data.COPIED & set(arguments.workload):
+        writers = {"tfdata", "webdataset"} | set(ready)  # ours reads what these two write
+        bench_data.make(arguments.data, [peer for peer in bench_data.WRITERS if peer in writers])
+    bench_data.make_own(arguments.data, arguments.workload)
     found: list[Side] = []
     for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
         try:
@@ -86,7 +86,7 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     """Run all of it under a progress bar. A peer's line carries "ratios": our last rates on the workload over its own."""
     turns = list(schedule(found, arguments.rounds))
     lines: Lines = {side: [] for side in found}
-    ours: dict[Side, float] = {}
+    ours: dict[Side, Line] = {}
     columns = (TextColumn("[bold]{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(turns))
@@ -111,13 +111,16 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     return lines
 
 
-def account(side: Side, line: Line, ours: dict[Side, float]) -> None:
-    """Remember our rate, or set a peer's line beside our last ones."""
+def account(side: Side, line: Line, ours: dict[Side, Line]) -> None:
+    """Remember our line, or set a peer's beside our last ones on as many samples."""
     if side.peer == OURS:
-        ours[side] = line["samples_per_s"]
-    else:
-        rates = {mine.variant: rate for mine, rate in ours.items() if mine.workload == side.workload}
-        line["ratios"] = {variant: rate / line["samples_per_s"] for variant, rate in rates.items()}
+        ours[side] = line
+        return
+    line["ratios"] = {
+        mine.variant: last["samples_per_s"] / line["samples_per_s"]
+        for mine, last in ours.items()
+        if mine.workload == side.workload and last["samples_in_set"] == line["samples_in_set"]
+    }
 
 
 def row(side: Side, lines: list[Line]) -> Line:

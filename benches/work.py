@@ -56,11 +56,11 @@ UNITS = {
 FLOATS = 32
 INTS = 16
 FORMAT_SAMPLES = 60_000
-TINY_SAMPLES = 10_000_000
+#: Samples of workload (c): more than a processor's caches hold, and as many as every peer can write to files in a minute.
+TINY_SAMPLES, TINY_SAMPLES_IN_FILES = 10_000_000, 1_000_000
 #: 400 MB of tokens, more than a processor's caches hold.
 TOKENS = 200_000_000
 WINDOW = 2_049
-TINY_SAMPLES_IN_FILES = 1_000_000
 TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
 TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
 SQL_ROWS = 1_000_000

@@ -31,12 +31,16 @@ SLICES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Feed:
-    """An endless run of batches, how it is set up, and where its first column is."""
+    """An endless run of batches, how it is set up, and where its first column is.
+
+    samples: how many the data set has, where the sides of a workload differ in that; ratios are taken among equal ones.
+    """
 
     batches: Iterable[Any]
     column: Callable[[Any], Any]
     settings: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
+    samples: int | None = None
 
 
 Make = Callable[[Data], Feed]
@@ -48,15 +52,17 @@ def endless(make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
     return chain.from_iterable(make() for _ in repeat(None))
 
 
-def main(peer: str, version: str, table: Table, *, write: Callable[[Data], None] | None = None) -> None:
-    """A side's command line: --list its feeds, --write its files, or measure one feed and print one line of JSON."""
+def main(peer: str, version: str, table: Table, *, write: Mapping[str, Callable[[Data], None]] | None = None) -> None:
+    """A side's command line: --list its feeds, --write its files, or measure one feed and print one line of JSON.
+
+    write: by workload; those of (a), (b) and (c) are written together, under "a".
+    """
     arguments = _arguments(peer)
     data = Data(arguments.data)
     if arguments.list:
         print(json.dumps({workload: list(feeds) for workload, feeds in table.items()}))
     elif arguments.write:
-        if write is not None:
-            write(data)
+        (write or {})[arguments.workload](data)
     else:
         feeds = table[arguments.workload]
         variant = arguments.variant or next(iter(feeds))
@@ -79,7 +85,7 @@ def _arguments(peer: str) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=6.0, help="how long it runs before the clock starts")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", action="store_true", help="print the workloads and their feeds")
-    parser.add_argument("--write", action="store_true", help="write this peer's own files from the bench data")
+    parser.add_argument("--write", action="store_true", help="write this peer's own files of the workload")
     return parser.parse_args()
 
 
@@ -103,6 +109,7 @@ def measure(make: Callable[[], Feed], batch_size: int, seconds: float, warmup: f
         "settings": dict(feed.settings),
         "batch": f"{shape} {getattr(first.dtype, 'name', str(first.dtype)).removeprefix('torch.')}",
         "samples": samples,
+        "samples_in_set": feed.samples,
         "seconds": round(elapsed, 3),
         "samples_per_s": round(max(batch_size * count / took for count, took in slices), 1),
         "samples_per_s_mean": round(samples / elapsed, 1),

@@ -104,5 +104,5 @@ if __name__ == "__main__":
         "DALI",
         version_of("nvidia-dali-cuda130"),
         {"a": {"random_crop": photographs}, "b": {"readers.tfrecord": rows}},
-        write=write,
+        write={"a": write},
     )

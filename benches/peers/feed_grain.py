@@ -66,7 +66,12 @@ def tiny(_: Data, *, threads: int) -> Feed:
     """Workload (c). Grain's guide: no read threads for sources in memory."""
     dataset = grain.MapDataset.range(TINY_SAMPLES).shuffle(seed=0).repeat().batch(BATCH["c"], drop_remainder=True)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=500 if threads else 0)
-    return Feed(batches=dataset.to_iter_dataset(options), column=lambda batch: batch, settings={"threads": threads})
+    return Feed(
+        batches=dataset.to_iter_dataset(options),
+        column=lambda batch: batch,
+        settings={"threads": threads},
+        samples=TINY_SAMPLES,
+    )
 
 
 if __name__ == "__main__":

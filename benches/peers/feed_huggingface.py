@@ -37,7 +37,12 @@ def mapped(_: Data) -> Feed:
             mixed = table.shuffle(seed=epoch, keep_in_memory=True)
             yield from mixed.iter(batch_size=BATCH["c"], drop_last_batch=True)
 
-    return Feed(batches=batches(), column=lambda batch: batch["x"], settings={"shuffle": "a permutation of all rows"})
+    return Feed(
+        batches=batches(),
+        column=lambda batch: batch["x"],
+        settings={"shuffle": "a permutation of all rows"},
+        samples=TINY_SAMPLES,
+    )
 
 
 def streamed(_: Data) -> Feed:
@@ -50,7 +55,13 @@ def streamed(_: Data) -> Feed:
             yield from stream.iter(batch_size=BATCH["c"], drop_last_batch=True)
 
     settings = {"iterable": True, "shards": SHARDS, "buffer": BUFFER}
-    return Feed(batches=batches(), column=lambda batch: batch["x"], settings=settings, note="shuffle buffer")
+    return Feed(
+        batches=batches(),
+        column=lambda batch: batch["x"],
+        settings=settings,
+        note="shuffle buffer",
+        samples=TINY_SAMPLES,
+    )
 
 
 def write_table(data: Data) -> None:
@@ -158,12 +169,6 @@ def write_lines(data: Data) -> None:
         datasets.Dataset.from_dict(table).to_json(path)
 
 
-def write(data: Data) -> None:
-    """The files of both workloads."""
-    write_table(data)
-    write_lines(data)
-
-
 if __name__ == "__main__":
     datasets.disable_progress_bars()
     feeds = {
@@ -176,4 +181,4 @@ if __name__ == "__main__":
             "streaming, numpy": partial(lines_streamed, format="numpy"),
         },
     }
-    main("Hugging Face datasets", datasets.__version__, feeds, write=write)
+    main("Hugging Face datasets", datasets.__version__, feeds, write={"parquet": write_table, "jsonl": write_lines})

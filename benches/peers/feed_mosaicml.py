@@ -69,7 +69,11 @@ def plain(data: Data, workload: str, column: str, *, workers: int) -> Feed:
     loader = load(StreamingDataset(local=str(local), shuffle=True, batch_size=BATCH[workload]), workload, workers)
     settings = {"format": "MDS", "workers": workers}
     return Feed(
-        batches=endless(lambda: loader), column=lambda batch: batch[column], settings=settings, note="from MDS files"
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[column],
+        settings=settings,
+        note="from MDS files",
+        samples=TINY_SAMPLES_IN_FILES if workload == "c" else None,
     )
 
 
@@ -96,8 +100,7 @@ def write_samples(data: Data) -> None:
 
 
 def write(data: Data) -> None:
-    """All workloads as MDS."""
-    write_samples(data)
+    """Workloads (a), (b) and (c) as MDS."""
     photos = data.jpegs()
     with MDSWriter(
         out=str(data.place("a", "mds")), columns={"image": "bytes", "label": "int"}, size_limit=1 << 24
@@ -130,4 +133,4 @@ if __name__ == "__main__":
             "workers_0": lambda data: formats(data, workers=0),
         },
     }
-    main("MosaicML Streaming", version_of("mosaicml-streaming"), feeds, write=write)
+    main("MosaicML Streaming", version_of("mosaicml-streaming"), feeds, write={"a": write, "mds": write_samples})

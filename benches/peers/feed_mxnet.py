@@ -68,4 +68,4 @@ def write(data: Data) -> None:
 
 if __name__ == "__main__":
     feeds = {"recordio": {"read_idx, shuffled": shuffled, "read, in order": sequential}}
-    main("MXNet", mx.__version__, feeds, write=write)
+    main("MXNet", mx.__version__, feeds, write={"recordio": write})

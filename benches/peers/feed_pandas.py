@@ -67,4 +67,9 @@ if __name__ == "__main__":
     feeds = {"sqlite": lambda data: rows(f"sqlite:///{data.place('sql', 'samples.sqlite')}")}
     if POSTGRES:
         feeds["postgresql"] = lambda _: rows(engine_uri(POSTGRES), stream_results=True)
-    main("pandas.read_sql", f"{pd.__version__}, SQLAlchemy {sqlalchemy.__version__}", {"sql": feeds}, write=write)
+    main(
+        "pandas.read_sql",
+        f"{pd.__version__}, SQLAlchemy {sqlalchemy.__version__}",
+        {"sql": feeds},
+        write={"sql": write},
+    )

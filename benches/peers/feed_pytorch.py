@@ -65,7 +65,12 @@ def tiny(_: Data, *, workers: int) -> Feed:
         num_workers=workers,
         persistent_workers=workers > 0,
     )
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings={"workers": workers})
+    return Feed(
+        batches=endless(lambda: loader),
+        column=lambda batch: batch[0],
+        settings={"workers": workers},
+        samples=TINY_SAMPLES,
+    )
 
 
 def tiny_by_batch(_: Data) -> Feed:
@@ -79,6 +84,7 @@ def tiny_by_batch(_: Data) -> Feed:
         column=lambda batch: batch[0],
         settings=settings,
         note="batches gathered by the data set",
+        samples=TINY_SAMPLES,
     )
 
 

@@ -87,7 +87,9 @@ def s3fs(workload: str, scratch: str) -> Feed:
 
     found = connect().find("bench/small" if workload == "small" else f"bench/{workload}-tar", detail=True)
     step = 100_000 if workload != "small" else 1 << 30
-    items = [(name, at, min(at + step, one["size"])) for name, one in found.items() for at in range(0, one["size"], step)]
+    items = [
+        (name, at, min(at + step, one["size"])) for name, one in found.items() for at in range(0, one["size"], step)
+    ]
 
     class Ranges(Dataset[Any]):
         store: Any = None

@@ -109,6 +109,7 @@ def tiny(_: Data) -> Feed:
         column=lambda batch: batch,
         settings={"threads": CPUS},
         note="batches gathered by hand",
+        samples=TINY_SAMPLES,
     )
 
 
@@ -121,7 +122,9 @@ def tiny_samples(_: Data) -> Feed:
         .pipe(np.array)
         .add_sink(AHEAD)
     )
-    return Feed(batches=run(builder, CPUS), column=lambda batch: batch, settings={"threads": CPUS})
+    return Feed(
+        batches=run(builder, CPUS), column=lambda batch: batch, settings={"threads": CPUS}, samples=TINY_SAMPLES
+    )
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def tiny(_: Data) -> Feed:
         .prefetch(AUTOTUNE)
         .with_options(options())
     )
-    return Feed(batches=dataset, column=lambda batch: batch, settings={"shuffle_buffer": 65_536})
+    return Feed(batches=dataset, column=lambda batch: batch, settings={"shuffle_buffer": 65_536}, samples=TINY_SAMPLES)
 
 
 def tiny_by_index(_: Data) -> Feed:
@@ -134,6 +134,7 @@ def tiny_by_index(_: Data) -> Feed:
         column=lambda batch: batch,
         settings=settings,
         note="batches gathered by hand",
+        samples=TINY_SAMPLES,
     )
 
 
@@ -188,4 +189,4 @@ if __name__ == "__main__":
         "b": {"parse_example": rows},
         "c": {"samples": tiny, "by_index": tiny_by_index},
     }
-    main("tf.data", tf.__version__, feeds, write=write)
+    main("tf.data", tf.__version__, feeds, write={"a": write})

@@ -92,4 +92,4 @@ if __name__ == "__main__":
             f"workers_{CPUS}": lambda data: read(data, workers=CPUS),
         },
     }
-    main("WebDataset", version_of("webdataset"), feeds, write=write)
+    main("WebDataset", version_of("webdataset"), feeds, write={"a": write})

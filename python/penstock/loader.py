@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -103,22 +103,25 @@ class Loader:
             self._check_pass(this_pass)
             while self._step < steps:
                 item = self._next_item()
-                columns = list(self._deliver.receive(item.delivered).items())
-                rows, together = item.rows_per_step, item.steps
+                parts, together = self._split(item), item.steps
                 del item
-                for first in range(0, together * rows, rows):
+                for _ in range(together):
                     self._step += 1
-                    if together == 1:  # as it is: slicing a tensor costs a hand-over of the interpreter
-                        yield dict(columns)
-                    else:
-                        yield {name: column[first : first + rows] for name, column in columns}
-                    self._check_pass(this_pass)
-                del columns  # the consumer may have let go of them, and their memory is wanted for the next ones
+                    yield {name: take() for name, take in parts}
+                    if this_pass != self._pass:
+                        self._check_pass(this_pass)
+                del parts  # the consumer may have let go of them, and their memory is wanted for the next ones
             self._epoch, self._step = self._epoch + 1, 0
             ended = True
         finally:
             if not ended and this_pass == self._pass:
                 self.close()
+
+    def _split(self, item: Item) -> list[tuple[str, Callable[[], Any]]]:
+        """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
+        columns, rows = self._deliver.receive(item.delivered), item.rows_per_step
+        split = self._deliver.split if item.steps > 1 else lambda column, _: (column,)
+        return [(name, iter(split(column, rows)).__next__) for name, column in columns.items()]
 
     def _check_pass(self, this_pass: int) -> None:
         if this_pass != self._pass:

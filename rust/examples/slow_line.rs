@@ -121,9 +121,11 @@ fn answer(client: &mut TcpStream, request: &str, object: &Object, line: &Line) -
     let size = object.body.len();
     let (status, range, body) = match field(request, "range").map(|text| range(&text, size)) {
         None => ("200 OK", String::new(), &object.body[..]),
-        Some(Some((first, end))) => {
-            ("206 Partial Content", format!("content-range: bytes {first}-{}/{size}\r\n", end - 1), &object.body[first..end])
-        }
+        Some(Some((first, end))) => (
+            "206 Partial Content",
+            format!("content-range: bytes {first}-{}/{size}\r\n", end - 1),
+            &object.body[first..end],
+        ),
         Some(None) => return client.write_all(b"HTTP/1.1 416 Range Not Satisfiable\r\ncontent-length: 0\r\n\r\n"),
     };
     let head = format!("HTTP/1.1 {status}\r\n{}{range}content-length: {}\r\n\r\n", object.head, body.len());

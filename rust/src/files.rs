@@ -107,6 +107,8 @@ pub fn stat(path: &Path) -> Result<Option<Entry>, FileError> {
 pub struct Range<'a> {
     /// The file.
     pub path: &'a str,
+    /// Its number: ranges are read file after file.
+    pub number: i64,
     /// Its size when the dataset was indexed.
     pub size: u64,
     /// First byte.
@@ -115,11 +117,12 @@ pub struct Range<'a> {
     pub out: &'a mut [u8],
 }
 
-/// Reads all ranges, in parallel; ranges of one file that follow one another share an open file.
+/// Reads all ranges, in parallel, in the order of files and of places in them: ranges of one file share an open file.
 ///
 /// # Errors
 /// The first file that is gone, cannot be read, or is no longer of its size.
 pub fn read(ranges: &mut [Range<'_>], ranges_per_task: usize) -> Result<(), FileError> {
+    ranges.sort_unstable_by_key(|range| (range.number, range.offset));
     let tasks = ranges.par_chunks_mut(ranges_per_task.max(1));
     let failed = tasks.map(read_in_turn).find_map_first(Result::err);
     failed.map_or(Ok(()), Err)
@@ -166,13 +169,13 @@ mod tests {
 
         let (mut first, mut second) = ([0; 2], [0; 3]);
         let mut ranges = [
-            Range { path: &found[0].path, size: 3, offset: 1, out: &mut first },
-            Range { path: &found[1].path, size: 3, offset: 0, out: &mut second },
+            Range { path: &found[0].path, number: 1, size: 3, offset: 1, out: &mut first },
+            Range { path: &found[1].path, number: 0, size: 3, offset: 0, out: &mut second },
         ];
         read(&mut ranges, 1).unwrap();
         assert_eq!((&first, &second), (b"ne", b"two"));
 
-        let mut ranges = [Range { path: &found[0].path, size: 4, offset: 0, out: &mut first }];
+        let mut ranges = [Range { path: &found[0].path, number: 0, size: 4, offset: 0, out: &mut first }];
         assert!(read(&mut ranges, 1).unwrap_err().found.contains("3 bytes now, 4 when"));
         std::fs::remove_dir_all(root).unwrap();
     }

@@ -24,5 +24,6 @@ pub mod permute;
 pub mod pool;
 mod prefetch;
 pub mod rows;
+pub mod steps;
 pub mod tar;
 pub mod windows;

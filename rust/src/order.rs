@@ -83,6 +83,12 @@ impl EpochOrder {
         Self { samples, lanes, hand, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
     }
 
+    /// Samples of the epoch.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
     /// Samples in a block; neighbouring ids `[j·block_rows, (j + 1)·block_rows)` are read together.
     #[must_use]
     pub fn block_rows(&self) -> u64 {
@@ -136,8 +142,7 @@ impl EpochOrder {
     /// it `hand` rows. `out` holds steps × lanes × hand ids; they are below 2⁶².
     #[allow(clippy::cast_possible_wrap)]
     pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64]) {
-        let hand = usize::try_from(self.hand).unwrap_or(usize::MAX);
-        let width = usize::try_from(lanes.1 - lanes.0).unwrap_or(usize::MAX) * hand;
+        let (hand, width) = (self.width((0, 1)), self.width(lanes));
         let steps_per_task = (ROWS_PER_TASK / hand).max(1);
         out.par_chunks_mut(width * steps_per_task).enumerate().for_each(|(task, out)| {
             let first = (step + (task * steps_per_task) as u64) * self.hand;
@@ -186,6 +191,11 @@ impl EpochOrder {
         let rows = self.lane_rows(lane);
         let start = Lane::new(self, shuffle, lane, rows).start;
         (lane, if place >= start { place - start } else { place + rows - start })
+    }
+
+    /// Rows of a step in these lanes.
+    pub(crate) fn width(&self, lanes: (u64, u64)) -> usize {
+        usize::try_from((lanes.1 - lanes.0) * self.hand).unwrap_or(usize::MAX)
     }
 
     fn natural_id(&self, lane: u64, row: u64) -> u64 {

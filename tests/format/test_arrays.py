@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock import kernels
 
 DTYPES = [
     "bool",
@@ -164,3 +165,26 @@ def test_the_digest_sees_the_data_and_nothing_else() -> None:
 def test_memory_is_not_copied_when_opened() -> None:
     column = np.zeros((100, 1000))
     assert np.shares_memory(ps.from_arrays({"x": column}).source.columns["x"], column)
+
+
+@pytest.mark.parametrize("world_size", [1, 4])
+def test_short_rows_are_those_of_the_ids(world_size: int) -> None:
+    columns = {"x": np.arange(1_000), "y": np.arange(3_000, dtype=np.int16).reshape(-1, 3)}
+    batches = ps.from_arrays(columns).shuffle(seed=3).batch(48)
+    for rank in range(world_size):
+        loader = ps.Loader(batches, rank=rank, world_size=world_size)
+        for step, batch in enumerate(loader):
+            ids = loader.sample_ids(0, step)
+            assert batch["x"].tolist() == ids.tolist()
+            assert np.array_equal(batch["y"], columns["y"][ids])
+
+
+def test_rows_that_are_not_there_are_refused() -> None:
+    order, one, ids = kernels.EpochOrder.shuffled(100, 4, 1, 1, 1, 0), np.zeros(8 * 99, np.uint8), np.zeros(4, np.int64)
+    out = np.zeros(32, np.uint8)
+    with pytest.raises(ValueError, match="100 rows of 8 bytes do not lie in 792 bytes"):
+        order.gather_steps((0, 4), 0, [one], [8], ids, [out])
+    with pytest.raises(ValueError, match="4 rows of 4 bytes do not fill 32 bytes"):
+        order.gather_steps((0, 4), 0, [one], [4], ids, [out])
+    with pytest.raises(ValueError, match="equally long"):
+        order.gather_steps((0, 4), 0, [one], [], ids, [out])

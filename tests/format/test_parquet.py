@@ -203,11 +203,33 @@ def test_a_damaged_cache_is_as_good_as_none(large: Path) -> None:
 def test_the_cache_has_bounds(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.check(tables.rows_of(ps.read(large)))
     sizes = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").iterdir()]
-    monkeypatch.setattr(decoded, "CACHE_BYTES", sum(sizes) // 2)
+    monkeypatch.setenv("PENSTOCK_CACHE_BYTES", f"{sum(sizes)}")
     dataset = ps.read(large, columns=["id", "text"])
     for batch in ps.Loader(dataset.shuffle(seed=1).batch(16)):
         assert batch["text"].to_pylist() == [f"text {number}" * (number % 4) for number in batch["id"]]
-    assert sum(path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").iterdir()) < sum(sizes)
+    left = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").iterdir()]
+    assert len(left) < 2 * len(sizes), "parts that nobody reads any more made room"
+    assert sum(left) <= sum(sizes)
+
+
+def test_more_than_the_cache_may_hold_is_decoded_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "2000")
+    for mode in ("block", "global"):
+        loader = ps.Loader(ps.read(large).shuffle(seed=1, mode=mode).batch(16))
+        with pytest.warns(UserWarning, match="the cache is bounded to 2,000 bytes; PENSTOCK_CACHE_BYTES sets that"):
+            batches = list(loader)
+        assert sorted(number for batch in batches for number in batch["id"]) == list(range(60))
+        for batch in batches:
+            tables.check(batch)
+
+
+def test_single_rows_come_out_of_what_is_kept(large: Path) -> None:
+    loader = ps.Loader(ps.read(large).shuffle(seed=1, mode="global").batch(16))
+    for _ in range(2):
+        for step, batch in enumerate(loader):
+            assert batch["id"].tolist() == loader.sample_ids(loader.epoch, step).tolist()
+            tables.check(batch)
+    assert len(kept(large)) == 3 + 1 + 3
 
 
 def test_without_room_everything_is_decoded_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ import pytest
 import contracts
 import penstock as ps
 from penstock.format.sql_dialect import DIALECTS, Place, quoted
+from penstock.format.sql_ranges import Query, find_ranges
+from penstock.format.sql_server import Asked, Server
 from servers.postgres import PASSWORD, QUOTED_PASSWORD, Postgres, find_binaries
 
 ROWS = 61
@@ -411,3 +413,29 @@ def test_without_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr("builtins.__import__", refuse)
     with pytest.raises(ps.SourceError, match=r"adbc-driver-sqlite is not installed; pip install 'penstock\[sql\]'"):
         ps.read_sql(f"sqlite:///{tmp_path}/a.db", "SELECT 1 AS a")
+
+
+@pytest.mark.parametrize(("step", "cut"), [(1, 100), (3, 1), (7, 5), (1_000, 8)])
+def test_keys_are_counted_here_as_the_database_counts_them(tmp_path: Path, step: int, cut: int) -> None:
+    path = tmp_path / "keys.sqlite"
+    keys = ", ".join(f"({number * number % 23 - 4})" for number in range(ROWS))
+    run_sqlite(path, "CREATE TABLE t (k INTEGER)", f"INSERT INTO t VALUES {keys}")
+    server = Server(Place(f"sqlite:///{path}"), 1)
+
+    def in_pieces(sql: str) -> Iterator[pa.RecordBatch]:
+        yield from server.ask(sql).to_batches(max_chunksize=cut)
+
+    here, there = (
+        find_ranges(
+            Asked(server.ask, in_pieces), Query("SELECT k FROM t", "k", ("k",), True, collated), step, server.place
+        )
+        for collated in (False, True)
+    )
+    server.close()
+    assert (here.keys, here.before.tolist(), here.rows, here.last) == (
+        there.keys,
+        there.before.tolist(),
+        there.rows,
+        there.last,
+    )
+    assert here.digest == there.digest

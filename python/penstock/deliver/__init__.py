@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from penstock.errors import PlanError
@@ -26,6 +27,9 @@ class Deliver(Protocol):
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch is handed out."""
+
+    def split(self, column: Any, rows: int) -> Iterable[Any]:
+        """A received column in parts of so many rows, which share its memory."""
 
 
 def open_deliver(to: str, device: Any) -> Deliver:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PlanError
@@ -28,6 +30,17 @@ class ToNumpy:
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread, before its first batch."""
         return columns
+
+    def split(self, column: Any, rows: int) -> Iterable[Any]:
+        """A column in parts of so many rows, which share its memory."""
+        return split_rows(column, rows)
+
+
+def split_rows(column: Any, rows: int) -> Iterable[Any]:
+    """An array in parts of so many rows, which share its memory."""
+    if isinstance(column, np.ndarray):
+        return column.reshape(len(column) // rows, rows, *column.shape[1:])
+    return (column[first : first + rows] for first in range(0, len(column), rows))
 
 
 def _bfloat16() -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.deliver.numpy import split_rows
 from penstock.errors import PlanError
 from penstock.spec import Field
 
@@ -80,6 +82,10 @@ class ToTorch:
                 if isinstance(column, torch.Tensor):
                     column.record_stream(stream)
         return columns
+
+    def split(self, column: Any, rows: int) -> Iterable[Any]:
+        """A column in parts of so many rows, all cut by one call: each call would hand the interpreter over."""
+        return column.split(rows) if isinstance(column, torch.Tensor) else split_rows(column, rows)
 
 
 def _pinned(size: int) -> Any:

@@ -13,14 +13,14 @@ import numpy as np
 from penstock.batch.stack import spans_to_arrow
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
-from penstock.engine.parse import Parse
+from penstock.engine.parse import GatherSteps, Parse
 from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadPieces, ReadRecords
-from penstock.engine.read_columns import LoadBlocks, PickRows
+from penstock.engine.read_columns import FindRows, LoadBlocks, PickRows
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, ReadRanges, is_forward_only
+from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -39,6 +39,9 @@ _ITEM_STEPS = 256
 
 #: From afar, this much is asked for at once, in so many items at most: a second of a fast line.
 _FAR_BYTES, _FAR_ITEMS = 128 << 20, 16
+
+#: Threads that gather short rows, each an item of its own: more than one consumer can take.
+_GATHER_THREADS = 4
 
 #: The column that says which rows are padding, where a plan pads.
 VALID = "valid"
@@ -188,13 +191,17 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
     if isinstance(maker.source, BlockSource):
-        load = LoadBlocks(maker.source, blocks, where.cpus)
-        maker.add("read", "io", lambda work: load(cursor(work)))
+        if order.block_rows == 1 and isinstance(maker.source, PartSource):
+            find_rows = FindRows(maker.source)
+            maker.add("read", "io", lambda work: find_rows(cursor(work)), threads=maker.together)
+        else:
+            load = LoadBlocks(maker.source, blocks, where.cpus)
+            maker.add("read", "io", lambda work: load(cursor(work)))
         maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
         return
     parse = Parse(maker.source, maker.slots, where.cpus)
     if maker.source.random_access:
-        maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
+        _add_gather(maker, cursor, parse)
         return
     read, places, slots = (
         partial(maker.read, maker.source.manifest.stored),
@@ -212,6 +219,20 @@ def _lower_read(maker: _Maker, node: Node) -> None:
             maker.add("plan", "cpu", lambda work: opening(cursor(work)))
             maker.add("read", "io", reading, threads=maker.reads_at_once)
     maker.add("parse", "cpu", parse, threads=maker.together)
+
+
+def _add_gather(maker: _Maker, cursor: Cursor, parse: Parse) -> None:
+    """The stage that makes items of rows in memory."""
+    source, order, where = maker.source, maker.order, maker.where
+    if not isinstance(source, StepSource) or not source.gathers_steps:
+        maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
+        return
+    gather = GatherSteps(source, order, lanes_of_rank(order.lanes, where.rank, where.world_size), maker.slots)
+
+    def steps(work: Work) -> Item:
+        return gather(work) if work.step + work.steps <= order.full_steps else parse(cursor(work))
+
+    maker.add("gather", "cpu", steps, threads=min(_GATHER_THREADS, where.cpus))
 
 
 def _lower_transform(maker: _Maker, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The parsing stage: records to columns, and the names of bad rows."""
+"""The parsing stage: records to columns, and the names of bad rows; what lies in memory is gathered here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, RowError
-from penstock.format.protocol import AnySource, Source
+from penstock.format.protocol import AnySource, Source, StepSource
+from penstock.order.cursor import Work
+from penstock.order.epoch import Order
 from penstock.spec import Field, Spans
 
 
@@ -28,6 +30,24 @@ class Parse:
         item.spec = dict(self._source.spec)
         item.records = None
         return item
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
+
+
+class GatherSteps:
+    """Whole steps of short rows in memory: their order is computed and their rows are gathered by one native call."""
+
+    def __init__(self, source: StepSource, order: Order, lanes: tuple[int, int], slots: Slots) -> None:
+        self._source, self._order, self._lanes, self._slots = source, order, lanes, slots
+
+    def __call__(self, work: Work) -> Item:
+        """An item with its columns; its steps are full."""
+        rows = (self._lanes[1] - self._lanes[0]) * self._order.hand
+        samples = self._slots.array(Field("int64"), work.steps * rows)
+        order = self._order.epoch(work.epoch)
+        columns = self._source.gather_steps(order, self._lanes, work.step, samples, self._allocate)
+        return Item(work.epoch, work.step, work.steps, samples, rows, columns=columns, spec=dict(self._source.spec))
 
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)

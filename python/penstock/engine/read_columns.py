@@ -14,7 +14,7 @@ from penstock.engine.read import OpenBlocks
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Picked
 from penstock.errors import DataError, RowError
-from penstock.format.protocol import BlockSource, is_forward_only
+from penstock.format.protocol import BlockSource, PartSource, is_forward_only
 from penstock.rows import Rows, pack_rows
 from penstock.spec import Field, Ids
 from penstock.stopping import carried
@@ -55,6 +55,18 @@ class LoadBlocks:
 
     def _load_one(self, first: int, rows: int) -> Rows:
         return load_block(self._source, first, rows, threads=self._threads)
+
+
+class FindRows:
+    """Finds the rows of an item one by one, in the parts that the source keeps."""
+
+    def __init__(self, source: PartSource) -> None:
+        self._source = source
+
+    def __call__(self, item: Item) -> Item:
+        """Fills `item.picked`."""
+        item.picked = Picked(*self._source.pick(item.samples))
+        return item
 
 
 class PickRows:

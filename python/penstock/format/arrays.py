@@ -21,6 +21,8 @@ from penstock.spec import Columns, Field, Ids, Spans, Spec, field_of_type
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
 _DIGEST_BYTES = 1 << 20
+#: Rows that are gathered while their order is computed: of a cache line at most, in few columns.
+_SHORT_BYTES, _FEW_COLUMNS = 64, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,27 @@ class Arrays:
             kernels.gather_rows(_flat(column), field.row_bytes, samples, _flat(out), threads)
             taken[name] = out
         return taken
+
+    @property
+    def gathers_steps(self) -> bool:
+        """Whether rows are so short that finding them takes longer than copying them."""
+        fields = self.spec.values()
+        return all(0 < field.row_bytes <= _SHORT_BYTES for field in fields) and len(self.spec) <= _FEW_COLUMNS
+
+    def gather_steps(
+        self,
+        order: kernels.EpochOrder,
+        lanes: tuple[int, int],
+        step: int,
+        samples: Ids,
+        allocate: Allocate,
+    ) -> Columns:
+        """Whole steps of an epoch: computes the sample ids, into `samples`, and gathers their rows meanwhile."""
+        outs = {name: allocate(name, field, len(samples)) for name, field in self.spec.items()}
+        sources = [_flat(self.columns[name]) for name in outs]
+        widths = [field.row_bytes for field in self.spec.values()]
+        order.gather_steps(lanes, step, sources, widths, samples, [_flat(out) for out in outs.values()])
+        return dict(outs)
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Arrays:

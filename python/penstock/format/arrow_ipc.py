@@ -74,7 +74,9 @@ class ArrowBatches:
     ready: _Ready = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", DecodedParts(self._decode, self._key, self.manifest.held_bytes))
+        object.__setattr__(
+            self, "parts", DecodedParts(self._decode, self._key, len(self.first_row) - 1, self.manifest.held_bytes)
+        )
         object.__setattr__(self, "ready", _Ready(self._columns))
 
     def load(self, first: int, rows: int) -> Columns | Rows:

@@ -2,7 +2,8 @@
 
 A shuffle takes a few rows of a part at a time, and a part can only be decoded whole. Data that is small in memory stays there.
 Of larger data each part is written once, decoded, to the user's cache and mapped into memory: the operating system keeps there
-what fits, and later epochs decode nothing. Without room for that, parts are decoded again as often as they are needed.
+what fits, and later epochs decode nothing. The cache's bounds are those of `cache_room`. Without room for that, parts are decoded
+again as often as they are needed.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ import shutil
 import threading
 import uuid
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.folders import cache_folder
+from penstock.folders import LIMIT_NAME, cache_folder, limit_bytes
+from penstock.format.cache_room import hold, make_room
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.rows import Rows
+from penstock.spec import Ids
 
 #: Data up to this size stays in memory as a whole; of larger data this much.
 MEMORY_BYTES = 256 << 20
-#: What decoded parts may take in the cache; the parts that were not used for longest go first.
-CACHE_BYTES = 32 << 30
 #: Parts that are decoded at once; each is decoded by several threads already.
 _TOGETHER = 2
 #: Parts that are mapped at once; the operating system allows some 65,000 maps.
@@ -38,29 +41,56 @@ _FIXED = "fixed"
 
 
 class DecodedParts:
-    """Parts by number: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads."""
+    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads."""
 
-    def __init__(self, decode: Callable[[int], Rows], key: Callable[[int], str], total_bytes: int) -> None:
-        self._decode, self._key, self._total_bytes = decode, key, total_bytes
+    def __init__(self, decode: Callable[[int], Rows], key: Callable[[int], str], count: int, total_bytes: int) -> None:
+        self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._stores = total_bytes > MEMORY_BYTES
         self._memory: OrderedDict[int, Rows] = OrderedDict()
         self._memory_bytes = 0
         self._mapped: OrderedDict[int, Rows] = OrderedDict()
+        self._stored_bytes = 0
+        self._folder: str | None = None
         self._doing: dict[int, Future[Rows]] = {}
         self._lock = threading.Lock()
         self._turn = threading.Semaphore(_TOGETHER)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
-        return DecodedParts, (self._decode, self._key, self._total_bytes)
+        return DecodedParts, (self._decode, self._key, self._count, self._total_bytes)
 
     def slice(self, number: int, first: int, rows: int) -> Rows:
         """Rows [first, first + rows) of a part; they keep no more in memory than themselves and what is kept anyway."""
         part = self._part(number).slice(first, rows)
-        if self._total_bytes <= MEMORY_BYTES or number in self._mapped:
+        if self._is_kept(number):
             return part
         others = {name: pa.concat_arrays([column, column.slice(0, 0)]) for name, column in part.others.items()}
         return Rows(part.fixed.copy(), others)
+
+    def pick(self, first_row: Ids, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Rows in any order: the parts that hold them, for each row which of these parts, and its place there.
+
+        Part p holds rows first_row[p] … first_row[p + 1] - 1. Of parts that are not kept as a whole come the rows alone.
+        """
+        number = np.searchsorted(first_row, samples, side="right") - 1
+        row = samples - first_row[number]
+        needed, which = np.unique(number, return_inverse=True)
+        turn = np.argsort(which, kind="stable")
+        edges = np.searchsorted(which[turn], np.arange(len(needed) + 1)).tolist()
+        pieces = []
+        for (low, high), part in zip(pairwise(edges), needed.tolist(), strict=True):
+            whole, mine = self._part(part), turn[low:high]
+            if self._is_kept(part):
+                pieces.append(whole)
+                continue
+            chosen = row[mine]
+            others = {name: column.take(pa.array(chosen)) for name, column in whole.others.items()}
+            pieces.append(Rows(whole.fixed[chosen], others))
+            row[mine] = np.arange(high - low)
+        return tuple(pieces), which.astype(np.int64), row
+
+    def _is_kept(self, number: int) -> bool:
+        return self._total_bytes <= MEMORY_BYTES or number in self._mapped
 
     def _part(self, number: int) -> Rows:
         """A whole part; whoever asks for it while it is being decoded waits for it."""
@@ -90,7 +120,7 @@ class DecodedParts:
         rows = self._decode(number)
         if path is not None:
             try:
-                _store(path, rows)
+                self._store(path, rows)
             except OSError as error:
                 self._without_room(f"{error.filename or path}: {error.strerror or error}")
             else:
@@ -101,11 +131,31 @@ class DecodedParts:
     def _path(self, number: int) -> str | None:
         if not self._stores:
             return None
-        folder = cache_folder("decoded")
-        if folder is None:
-            self._stores = False
-            return None
-        return os.path.join(folder, self._key(number) + ".arrow")
+        with self._lock:
+            if self._folder is None and (folder := cache_folder("decoded")) is not None:
+                weakref.finalize(self, hold(folder, map(self._name, range(self._count))))
+                self._folder = folder
+            if self._folder is None:
+                self._stores = False
+                return None
+        return os.path.join(self._folder, self._name(number))
+
+    def _name(self, number: int) -> str:
+        return self._key(number) + ".arrow"
+
+    def _store(self, path: str, rows: Rows) -> None:
+        """Writes a part; OSError where this data would take more than the whole cache may, or the disk has no room."""
+        folder, size = os.path.dirname(path), _bytes_held(rows)
+        limit = limit_bytes(folder)
+        with self._lock:
+            self._stored_bytes += size
+        if self._stored_bytes > limit:
+            raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
+        make_room(folder, size)
+        free = shutil.disk_usage(folder).free - RESERVE_BYTES
+        if size > free:
+            raise OSError(28, f"{size:,} bytes, where {max(0, free):,} may be used", folder)
+        _write(path, rows)
 
     def _without_room(self, found: str) -> None:
         if self._stores:
@@ -136,14 +186,8 @@ def _bytes_held(rows: Rows) -> int:
     return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
 
 
-def _store(path: str, rows: Rows) -> None:
-    """Writes a part whole or not at all; OSError without room or permission."""
-    folder = os.path.dirname(path)
-    size = _bytes_held(rows)
-    _make_room(folder, size)
-    free = shutil.disk_usage(folder).free - RESERVE_BYTES
-    if size > free:
-        raise OSError(28, f"{size:,} bytes, where {max(0, free):,} may be used", folder)
+def _write(path: str, rows: Rows) -> None:
+    """Writes a part whole or not at all; OSError without permission."""
     fixed = pa.Array.from_buffers(
         pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
     )
@@ -160,23 +204,6 @@ def _store(path: str, rows: Rows) -> None:
         with contextlib.suppress(OSError):
             os.unlink(scratch)
         raise
-
-
-def _make_room(folder: str, size: int) -> None:
-    """Removes what was not used for longest until `size` more bytes stay within bounds."""
-    entries = []
-    with os.scandir(folder) as found:
-        for entry in found:
-            with contextlib.suppress(OSError):
-                state = entry.stat(follow_symlinks=False)
-                entries.append((state.st_mtime_ns, state.st_size, entry.path))
-    total = sum(taken for _, taken, _ in entries) + size
-    for _, taken, path in sorted(entries):
-        if total <= CACHE_BYTES:
-            return
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-            total -= taken
 
 
 def _load(path: str) -> Rows | None:

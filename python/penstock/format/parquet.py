@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, PlanError, RowError
-from penstock.format.decoded import CACHE_BYTES, DecodedParts
+from penstock.format.decoded import DecodedParts
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
 from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows
@@ -41,6 +41,8 @@ _T = TypeVar("_T")
 _TOGETHER = 8
 #: Changes when what is kept of a decoded row group does.
 _VERSION = 1
+#: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
+CACHE_BYTES = 32 << 30
 _DAMAGED = "the file is damaged, write it again"
 
 
@@ -92,7 +94,9 @@ class Parquet:
     parts: DecodedParts = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", DecodedParts(self._decode, self._key, self.manifest.held_bytes))
+        object.__setattr__(
+            self, "parts", DecodedParts(self._decode, self._key, len(self.groups.rows), self.manifest.held_bytes)
+        )
 
     @property
     def block_rows(self) -> int | None:
@@ -111,6 +115,10 @@ class Parquet:
             if min(first + rows, high) > start:
                 parts.append(self.parts.slice(group, start - low, min(first + rows, high) - start))
         return join_rows(parts)
+
+    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Rows in any order, out of the row groups that were decoded before."""
+        return self.parts.pick(self.first_row, samples)
 
     def _decode(self, group: int) -> Rows:
         shard, number, rows = (int(a[group]) for a in (self.groups.shard, self.groups.number, self.groups.rows))

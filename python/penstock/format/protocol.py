@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.format.manifest import Manifest
+from penstock.kernels import EpochOrder
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.rows import Rows
 from penstock.shards import Shards
@@ -91,6 +92,29 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class StepSource(Protocol):
+    """A source in memory that gathers the rows of whole steps while it computes their sample ids."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `gather_steps` gives."""
+
+    @property
+    def gathers_steps(self) -> bool:
+        """Whether that is faster than `parse`, for these columns."""
+
+    def gather_steps(
+        self,
+        order: EpochOrder,
+        lanes: tuple[int, int],
+        step: int,
+        samples: Ids,
+        allocate: Allocate,
+    ) -> Columns:
+        """Columns of steps from `step` on of lanes [lanes[0], lanes[1]), by the calling thread alone; fills `samples` with their ids."""
+
+
+@runtime_checkable
 class BlockSource(Protocol):
     """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
 
@@ -115,6 +139,14 @@ class BlockSource(Protocol):
         Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
         data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
         """
+
+
+@runtime_checkable
+class PartSource(Protocol):
+    """A source of blocks that keeps parts of itself in memory, out of which single rows are picked."""
+
+    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Tables, and for each of `samples` which table holds it, and in which row (both int64)."""
 
 
 @runtime_checkable

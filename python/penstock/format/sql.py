@@ -1,7 +1,7 @@
 """SQL queries: as Arrow tables, by ranges of a key, in parallel and out of one snapshot.
 
-With `partition`, the rows are numbered in the order of that column. One counting query finds a key every few hundred rows
-and how many rows come before it, so that any run of rows is one ordered query over a range of keys; these keys and counts are
+With `partition`, the rows are numbered in the order of that column. Its keys are counted once: there is one every few hundred rows
+of which is known how many rows come before it, so that any run of rows is one ordered query over a range of keys; these keys and counts are
 the fingerprint by which a saved state knows the data again. Without, the result is drawn once and kept for this process.
 """
 
@@ -22,7 +22,7 @@ from penstock.format.protocol import Options
 from penstock.format.spool import Spool, own_spool
 from penstock.format.sql_dialect import Place, quoted
 from penstock.format.sql_ranges import Query, Ranges, find_ranges, inner, plain, range_query
-from penstock.format.sql_server import Fetch, Server
+from penstock.format.sql_server import Asked, Server
 from penstock.format.table import TableColumn, choose_columns, columns_of
 from penstock.spec import Columns, Spec
 
@@ -115,10 +115,12 @@ def _partitioned(
     place = server.place
     _check_name(server, text, partition)
     start, columns, block_rows = _look(server, text, f" ORDER BY {quoted(partition)}", options)
-    _check_key(start.schema.field(partition).type, partition, place)
-    query = Query(text, partition, tuple(start.schema.names), ties)
+    kind = start.schema.field(partition).type
+    _check_key(kind, partition, place)
+    query = Query(text, partition, tuple(start.schema.names), ties, collated=_is_text(kind))
     step = max(1, block_rows // _KEYS_PER_BLOCK)
-    ranges = find_ranges(server.ask, query, step, place)
+    ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
+    _check_key(ranges.keys.type, partition, place)
     server.recheck = _Unchanged(query, step, place, ranges.digest)
     shown = [(column.name, column.feature, str(column.field)) for column in columns]
     told = f"{' '.join(text.split())} {partition} {ties} {shown} {ranges.digest}"
@@ -175,11 +177,14 @@ def _check_name(server: Server, text: str, partition: str) -> None:
         raise PlanError(f"{server.place}: no column {partition!r} to partition by; the query gives {given}{meant}")
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
     whole = pa.types.is_integer(kind) or pa.types.is_date32(kind)
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     time = pa.types.is_timestamp(kind) and kind.unit != "ns"
-    if not (whole or text or time):
+    if not (whole or _is_text(kind) or time):
         raise PlanError(
             f"{place}: partition={partition!r} is {kind}; partition by a column of integers, text, dates or timestamps, or CAST "
             f"it in the query"
@@ -195,9 +200,9 @@ class _Unchanged:
     place: Place
     digest: str
 
-    def __call__(self, fetch: Fetch) -> None:
+    def __call__(self, asked: Asked) -> None:
         """Counts again."""
-        if find_ranges(fetch, self.query, self.step, self.place).digest != self.digest:
+        if find_ranges(asked, self.query, self.step, self.place).digest != self.digest:
             raise DataError("the data was changed; open it again and start anew")
 
 

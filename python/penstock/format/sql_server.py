@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,16 +22,24 @@ _PAUSES_S = (0.0, 0.2, 1.0, 3.0)
 Fetch = Callable[[str], pa.Table]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How queries of one snapshot are answered: as a whole, or as they come."""
+
+    ask: Fetch
+    stream: Callable[[str], Iterator[pa.RecordBatch]]
+
+
 class Server:
     """Connections to one database.
 
     The first one, the keeper, holds the snapshot as long as the server is used; the others take it on and answer `fetch`. After the
-    keeper was lost there is a new snapshot, and `recheck(fetch)` must find the data unchanged in it, or raise.
+    keeper was lost there is a new snapshot, and `recheck` must find the data unchanged in it, or raise.
     """
 
     def __init__(self, place: Place, connections: int) -> None:
         self.place, self.dialect = place, dialect_of(place)
-        self.recheck: Callable[[Fetch], None] = lambda _: None
+        self.recheck: Callable[[Asked], None] = lambda _: None
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._free = threading.BoundedSemaphore(connections)
@@ -129,7 +138,7 @@ class Server:
         self._idle.clear()
         self._keeper, self._snapshot = self._keep()
         try:
-            self.recheck(self._keeper.fetch)
+            self.recheck(Asked(self._keeper.fetch, self._keeper.batches))
         except (PenstockError, Refused) as error:
             raise DataError(f"{self.place}: the connection was lost, and since then {error}") from None
 

@@ -92,7 +92,8 @@ fn read_ranges(
         let (mine, after) = after.split_at_mut_checked(bytes).ok_or_else(outside)?;
         (rest, taken) = (after, taken + place + bytes);
         let (path, size) = table.file(shard[i]).ok_or_else(outside)?;
-        ranges.push(Range { path, size, offset: u64::try_from(offset[i]).map_err(|_| outside())?, out: mine });
+        let offset = u64::try_from(offset[i]).map_err(|_| outside())?;
+        ranges.push(Range { path, number: shard[i], size, offset, out: mine });
     }
     let pool = io_pool(threads)?;
     let ranges_per_task = count.div_ceil(threads.max(1) * 4);

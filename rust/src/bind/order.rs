@@ -1,9 +1,10 @@
 //! Bindings of `order` and `keys`.
 
-use numpy::{PyArray1, PyReadwriteArray1};
+use numpy::{PyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{Ids, kernel_pool, misuse};
+use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
+use crate::steps::Column;
 use crate::{keys, order, permute};
 
 type NewIds<'py> = Bound<'py, PyArray1<i64>>;
@@ -64,6 +65,39 @@ impl EpochOrder {
         let (mut lanes, mut steps) = (vec![0; samples.len()], vec![0; samples.len()]);
         py.detach(|| self.0.first_uses(samples, &mut lanes, &mut steps));
         Ok((PyArray1::from_vec(py, lanes), PyArray1::from_vec(py, steps)))
+    }
+
+    /// `step_ids` into `ids`, and the rows of these ids: `outs[c]` from `sources[c]`, whose rows have `widths[c]` bytes.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+    fn gather_steps(
+        &self,
+        py: Python<'_>,
+        lanes: (u64, u64),
+        step: u64,
+        sources: Vec<Bytes<'_>>,
+        widths: Vec<usize>,
+        mut ids: PyReadwriteArray1<'_, i64>,
+        mut outs: Vec<Out<'_>>,
+    ) -> PyResult<()> {
+        let sources = slices(&sources)?;
+        if sources.len() != widths.len() || sources.len() != outs.len() {
+            return Err(misuse("sources, widths and outs must be equally long"));
+        }
+        let samples = usize::try_from(self.0.samples()).unwrap_or(usize::MAX);
+        for ((source, &width), out) in sources.iter().zip(&widths).zip(&outs) {
+            if width == 0 || samples.checked_mul(width).is_none_or(|bytes| bytes > source.len()) {
+                return Err(misuse(format!("{samples} rows of {width} bytes do not lie in {} bytes", source.len())));
+            }
+            if ids.len().checked_mul(width) != Some(out.len()) {
+                return Err(misuse(format!("{} rows of {width} bytes do not fill {} bytes", ids.len(), out.len())));
+            }
+        }
+        let columns: Vec<Column<'_>> =
+            sources.iter().zip(widths).map(|(&source, row_bytes)| Column { source, row_bytes }).collect();
+        let ids = ids.as_slice_mut()?;
+        let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
+        py.detach(|| self.0.gather_steps(lanes, step, &columns, ids, &mut outs));
+        Ok(())
     }
 
     fn blocks<'py>(&self, py: Python<'py>, lanes: (u64, u64), first: u64, last: u64) -> NewIds<'py> {
