@@ -380,8 +380,10 @@ class MappedFiles:
 
 def index_lmdb(
     path: str, database: bytes | None, *, record_bytes: int, progress: WorkProgress
-) -> tuple[_Bytes, _Ids, _Ids, _Ids]:
+) -> tuple[_Bytes, _Ids, _Ids, _Ids, _Ids, _Ids]:
     """The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, its length.
+
+    Then the offset and length of every part of the file that was read.
 
     database: a named one; None is the unnamed one, or the only one. Raises DataError naming the page for damaged files.
     """

@@ -18,6 +18,7 @@ from penstock.errors import PlanError, SourceError
 from penstock.folders import size_of
 from penstock.format import open_source
 from penstock.format.arrays import from_arrays as open_arrays
+from penstock.format.checksums import CheckedRanges, Checks, warn_of_unknown
 from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
@@ -172,7 +173,8 @@ def read(
 
     `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
     format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
-    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums of records.
+    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
+    `penstock index --checksums` made.
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
@@ -191,19 +193,27 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    options = Options(
-        columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=partial(_locate, adopted)
-    )
-    read_ranges = WithCopies(store)
+    checks = Checks() if verify else None
+    locate = partial(_locate, adopted, checks)
+    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
+    read_ranges = _ranges(store, checks)
     source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
     opened_read = getattr(source, "read_ranges", read_ranges)
+    if checks is not None:
+        checks.opening = False
+        warn_of_unknown(opened_read, source.manifest.shards)
     opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
     return of_source(source, ", ".join(places), columns, opened_read, opened_storage)
 
 
-def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
+def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
+    read = WithCopies(store)
+    return read if checks is None else CheckedRanges(read, checks)
+
+
+def _locate(storage: Storage | None, checks: Checks | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
     """See `format.protocol.Locate`; all files must lie in one storage."""
     if not names:
         raise SourceError("read: an empty list of files; write some names into it")
@@ -217,7 +227,7 @@ def _locate(storage: Storage | None, names: Sequence[str]) -> tuple[Shards, Read
     for name, shards in zip(names, found, strict=True):
         if len(shards) != 1:
             raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
-    return _join(found), WithCopies(store)
+    return _join(found), _ranges(store, checks)
 
 
 def from_arrays(columns: Mapping[str, Any]) -> Dataset:

@@ -24,9 +24,7 @@ _SHARE = 0.2
 
 def cache_folder(name: str) -> str | None:
     """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".cache")
+    base = _base()
     folder = os.path.join(base, "penstock")
     try:
         os.makedirs(base, mode=0o700, exist_ok=True)
@@ -40,6 +38,16 @@ def cache_folder(name: str) -> str | None:
         )
         return None
     return os.path.join(folder, name)
+
+
+def found_folder(name: str) -> str | None:
+    """The folder `name` of this user's cache where it is there already and can be trusted, else None."""
+    return cache_folder(name) if os.path.isdir(os.path.join(_base(), "penstock", name)) else None
+
+
+def _base() -> str:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
 
 
 def make_private(path: str) -> None:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
+
+import pytest
 
 import penstock as ps
 from cli_runner import invoke
@@ -23,3 +27,30 @@ def test_text_tells_samples_and_digest(photos: Path) -> None:
     text = invoke("index", str(photos)).stdout
     assert text.startswith("40 samples in 40 files, ")
     assert "digest " in text
+
+
+def test_checksums_are_made_once_and_checked_from_then_on(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = shutil.copytree(photos, tmp_path / "photos")
+    size = sum(path.stat().st_size for path in root.rglob("*.jpg"))
+    figures = json.loads(invoke("index", str(root), "--checksums", "--json").stdout)["checksums"]
+    assert {name: figures[name] for name in ("files", "size_bytes", "read_files", "read_bytes")} == {
+        "files": 40,
+        "size_bytes": size,
+        "read_files": 40,
+        "read_bytes": size,
+    }
+    text = invoke("index", str(root), "--checksums").stdout
+    assert "40 files have checksums, " in text
+    assert "; 0 bytes were read for it in 0.0" in text
+    assert not any(
+        "checksums" in warning for warning in json.loads(invoke("inspect", str(root), "--json").stdout)["warnings"]
+    )
+    victim = root / "cats" / "007.jpg"
+    found = victim.stat()
+    victim.write_bytes(victim.read_bytes()[:-1] + b"!")
+    os.utime(victim, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with pytest.raises(ps.DataError, match=r"007\.jpg, bytes 0 to [\d,]+: their checksum is 0x"):
+        list(ps.Loader(ps.read(root).batch(8)))

@@ -32,6 +32,8 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 Rows = list[tuple[Any, ...]]
 
+#: How many flipped bits and cuts are tried at least.
+TRIES = int(os.environ.get("PENSTOCK_TRIES", "0"))
 #: Address space that damaged files may make a process ask for, and memory that they may make it use.
 ASKED_BYTES = 8 << 30
 USED_BYTES = 256 << 20
@@ -45,9 +47,9 @@ class Small:
 
     make(folder): writes the dataset and returns the file to damage; at most a few KB, so that every byte matters. where: what
     `ps.read` gets, of that file. options: further arguments of `ps.read`. sees: "all" if damage is told or does no harm,
-    "structure" if values can change unseen, or garbage behind the end be taken for values. cut: "told" if every truncation is an
+    "structure" if values can change unseen, or garbage behind the end be taken for values; "nothing" where a file is nothing but values. cut: "told" if every truncation is an
     error or loses nothing, "prefix" if a file cut between records is one of fewer records, "short" if the last record can be cut
-    short unseen. hostile: contents of the file that must be refused, by name.
+    short unseen. tries: flipped bits and cuts that are tried, fewer where a library is slow; PENSTOCK_TRIES=1000 asks for as many of all. hostile: contents of the file that must be refused, by name.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Small:
     options: Mapping[str, Any] = field(default_factory=dict)
     sees: str = "structure"
     cut: str = "told"
+    tries: int = 1_000
     hostile: Callable[[], Mapping[str, bytes]] = dict
 
 
@@ -101,19 +104,29 @@ class Victim:
         self._versions += 1
         os.utime(self.path, ns=(self._versions, self._versions))
 
+    def damage(self, content: bytes) -> None:
+        """Other bytes behind the time that the file has."""
+        found = self.path.stat()
+        self.path.write_bytes(content)
+        os.utime(self.path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
-def cuts(size: int) -> list[int]:
-    """The sizes to which a file is cut."""
+
+def cuts(small: Small, size: int) -> list[int]:
+    """The sizes to which a file is cut: all of them, or the smallest, the largest and some between."""
+    if max(small.tries, TRIES) < min(size, CUT_EVERYWHERE):
+        return sorted(
+            {*range(10), *range(size - 10, size), *random.Random(1).sample(range(size), max(small.tries, TRIES))}
+        )
     if size <= CUT_EVERYWHERE:
         return list(range(size))
     between = random.Random(1).sample(range(size), CUT_EVERYWHERE // 4)
     return sorted({*range(CUT_EVERYWHERE // 2), *range(size - CUT_EVERYWHERE // 4, size), *between})
 
 
-def flips(content: bytes, count: int) -> Iterator[bytes]:
+def flips(small: Small, content: bytes) -> Iterator[bytes]:
     """The content with one bit flipped, or a few."""
     rng = random.Random(2)
-    for _ in range(count):
+    for _ in range(max(small.tries, TRIES)):
         flipped = bytearray(content)
         for _ in range(rng.choice([1, 1, 1, 2, 8])):
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)

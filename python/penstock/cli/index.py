@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,23 +14,37 @@ from penstock.dataset import Dataset
 from penstock.engine.entry_points import Built, build_entry_points
 from penstock.engine.workers import usable_cpus
 from penstock.errors import PlanError
+from penstock.format.checksum_build import build_checksums
+from penstock.format.checksums import CheckedRanges
 
 Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also note where decoding can start inside JPEGs.")]
+Sums = Annotated[
+    bool,
+    typer.Option("--checksums", help="Also read all files once and keep their checksums, to be checked from then on."),
+]
 Column = Annotated[str | None, typer.Option(help="With --jpeg: the column of pictures, if not the first one.")]
 
 
-def index(paths: Paths, jpeg: Jpeg = False, column: Column = None, as_json: Json = False) -> None:
+def index(
+    paths: Paths, checksums: Sums = False, jpeg: Jpeg = False, column: Column = None, as_json: Json = False
+) -> None:
     """Build a dataset's index ahead, so that training starts at once.
 
     The index (shards, sizes, where each record lies) is kept in the user's cache and built anew when a file changes. The
     digest identifies the data: a training resumes only on data with the same digest. Prints samples, bytes, digest and
     the time it took.
 
+    With --checksums it also reads every file once and keeps a CRC-32C of every 64 KiB. From then on, whatever reads the
+    files compares what it reads for the first time: a flipped bit is an error that names file and bytes, in every format. It is
+    not done by itself since it takes as long as reading everything. Run it again after files were added or changed; what
+    has its checksums is not read again.
+
     With --jpeg it also walks once over every JPEG and notes places at which decoding can start. A random crop is then
     decoded without what lies before and beside it. The files stay as they are; an interrupted run goes on where it stopped.
 
     Examples:
         penstock index 'data/train-*.tfrecord'
+        penstock index data/train --checksums
         penstock index photos --jpeg
         penstock index 'data/train-*.tfrecord' --jpeg --column image/encoded
         penstock index data/train --json
@@ -39,7 +53,7 @@ def index(paths: Paths, jpeg: Jpeg = False, column: Column = None, as_json: Json
     dataset = open_dataset(paths)
     manifest = dataset.source.manifest
     digest = manifest.digest
-    figures = {
+    figures: dict[str, Any] = {
         "where": paths,
         "format": manifest.format,
         "shards": len(manifest.shards),
@@ -48,19 +62,39 @@ def index(paths: Paths, jpeg: Jpeg = False, column: Column = None, as_json: Json
         "digest": digest,
         "seconds": time.perf_counter() - began_at,
     }
+    if checksums:
+        figures["checksums"] = _checksums(dataset)
+    jpeg_began_at = time.perf_counter()
     built = _entry_points(dataset, column) if jpeg else None
     if built is not None:
-        figures["jpeg"] = asdict(built) | {"seconds": time.perf_counter() - began_at - float(str(figures["seconds"]))}
+        figures["jpeg"] = asdict(built) | {"seconds": time.perf_counter() - jpeg_began_at}
     if as_json:
         print_json(figures)
         return
     what = f"{manifest.samples:,} samples in {len(manifest.shards):,} files, {size_text(manifest.size_bytes)}"
     out.print(f"{what}, indexed in {figures['seconds']:.2f} s", soft_wrap=True)
     out.print(f"digest {digest}")
+    if checksums:
+        _tell(figures["checksums"])
     if built is not None:
         share = built.size_bytes / max(1, built.record_bytes)
         what = f"{built.indexed:,} of {built.samples:,} pictures have entry points"
         out.print(f"{what}: {size_text(built.size_bytes)}, {share:.2%} of the records", soft_wrap=True)
+
+
+def _checksums(dataset: Dataset) -> dict[str, float]:
+    if not isinstance(dataset.read_ranges, CheckedRanges):
+        raise PlanError("--checksums: these samples lie in no files")
+    began_at = time.perf_counter()
+    with progress("Checksums") as report:
+        built = build_checksums(dataset.source.manifest, dataset.read_ranges, report)
+    return asdict(built) | {"seconds": time.perf_counter() - began_at}
+
+
+def _tell(built: dict[str, float]) -> None:
+    what = f"{built['files']:,} files have checksums, {size_text(built['size_bytes'])}"
+    read = f"{size_text(built['read_bytes'])} were read for it in {built['seconds']:.2f} s"
+    out.print(f"{what}; {read}", soft_wrap=True)
 
 
 def _entry_points(dataset: Dataset, column: str | None) -> Built:

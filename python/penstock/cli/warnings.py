@@ -10,16 +10,20 @@ import pyarrow.compute as pc
 
 from penstock.cli.console import size_text
 from penstock.dataset import Dataset
+from penstock.format.checksums import CheckedRanges
 from penstock.format.manifest import Manifest
 
 _MANY_FILES, _TINY_BYTES, _TRIED_FILES = 10_000, 64_000, 200
 _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
+#: Formats in which every record has a checksum, which is always compared.
+_CHECKED_ALREADY = ("tfrecord",)
 
 
 def find_warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
     """What to look out for, in words."""
     manifest = dataset.source.manifest
-    return [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
+    found = [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
+    return [*found, *_no_checksums(dataset)]
 
 
 def _tiny_files(dataset: Dataset) -> list[str]:
@@ -31,6 +35,21 @@ def _tiny_files(dataset: Dataset) -> list[str]:
         f"{len(shards):,} files with a median of {size_text(np.median(shards.sizes))}: here each takes {1e6 * each_s:,.0f} µs to open and "
         f"read ({_TRIED_FILES} were tried), {each_s * len(shards):,.1f} s an epoch, and far more on network storage; larger files "
         f"of many records are read faster"
+    )
+    return [found]
+
+
+def _no_checksums(dataset: Dataset) -> list[str]:
+    manifest, read = dataset.source.manifest, dataset.read_ranges
+    if manifest.format in _CHECKED_ALREADY or not isinstance(read, CheckedRanges) or len(manifest.shards) == 0:
+        return []
+    files = manifest.listings[0]
+    unknown = int((read.files(files).start < 0).sum())
+    if unknown == 0:
+        return []
+    found = (
+        f"{unknown:,} of {len(files):,} files have no checksums: a flipped bit in a value can come as a wrong sample; "
+        f"penstock index --checksums reads all files once and makes them"
     )
     return [found]
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.arrow_messages import FILE_MAGIC, Message, read_messages, unpacked_bytes
+from penstock.format.checksums import check_ranges
 from penstock.format.decoded import DecodedParts
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
@@ -116,6 +117,8 @@ class ArrowBatches:
             open_shard(self.shards, shard, self.read, mapped=True) as opened,
         ):
             messages = [file.schema_message, *file.before[number], message]
+            start, length = (np.array([getattr(one, name) for one in messages]) for name in ("start", "length"))
+            check_ranges(self.read, self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
             check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
@@ -229,7 +232,7 @@ def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
     path, size = shards.path(shard), int(shards.sizes[shard])
     if size == 0:
         raise DataError(f"{path}: the file is empty; remove it or write it again")
-    with open_shard(shards, shard, read, mapped=True) as file:
+    with open_shard(shards, shard, read) as file:
         head = file.read(8)
         if head.startswith(b"FEA1"):
             raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from penstock.errors import DataError, SourceError
 from penstock.format.brought import copies_of, told_of
+from penstock.format.checksums import check_files
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Column, Format, Options, ReadRanges
 from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, stored_column
@@ -57,7 +58,7 @@ class _File:
 def open_hdf5(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
-    files = Files(copies)
+    files = Files(copies, read)
     try:
         with told_of(shards, copies):
             source = _opened(files, options)
@@ -77,7 +78,7 @@ def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
     manifest = Manifest("hdf5", shards, np.cumsum([0, *rows], dtype=np.int64))
     placed = _placed(files, columns, names, facts[0])
     if placed is not None:
-        return PlacedColumns(manifest, placed, Mapped(shards.paths.to_pylist(), shards.sizes))
+        return PlacedColumns(manifest, placed, Mapped(shards, files.read))
 
     def read(shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
         return files.rows(shard, names[name], start, count)
@@ -98,8 +99,8 @@ def _check_shard(
 class Files:
     """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
-    def __init__(self, shards: Shards) -> None:
-        self.shards = shards
+    def __init__(self, shards: Shards, read: ReadRanges) -> None:
+        self.shards, self.read = shards, read
         self._open: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -111,6 +112,7 @@ class Files:
                 raise DataError(
                     f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
                 )
+            check_files(self.read, self.shards, np.array([shard]))
             try:
                 self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
             except (OSError, RuntimeError, ValueError, KeyError) as error:

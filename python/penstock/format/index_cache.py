@@ -11,6 +11,7 @@ import hashlib
 import os
 import struct
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +67,7 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
     if len(content) < _HEADER.size:
         return None
     magic, digest, start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
-    if magic != _MAGIC or digest != _digest(memoryview(content)[_CHECKED_FROM:]):
+    if magic != _MAGIC or digest != digest_of_bytes(memoryview(content)[_CHECKED_FROM:]):
         return None
     if width not in (4, 8) or len(content) != _HEADER.size + width * records:
         return None
@@ -82,17 +83,25 @@ def store_entry(folder: str | None, key: str, entry: Entry) -> None:
     lengths = entry.length.astype(f"<u{width}").tobytes()
     header = _HEADER.pack(_MAGIC, b"", entry.start, entry.packing, entry.unpacked_bytes, width, entry.length.size)
     checked = header[_CHECKED_FROM:] + lengths
+    write_whole(os.path.join(folder, key + ".index"), [_MAGIC, digest_of_bytes(checked), checked])
+
+
+def write_whole(path: str, parts: Iterable[bytes]) -> bool:
+    """Writes a file whole or not at all; False without room or permission."""
     try:
-        handle, scratch = tempfile.mkstemp(prefix=key, suffix=".tmp", dir=folder)
+        handle, scratch = tempfile.mkstemp(suffix=".tmp", dir=os.path.dirname(path))
     except OSError:
-        return
+        return False
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(checked) + checked)
-        os.replace(scratch, os.path.join(folder, key + ".index"))
+            file.writelines(parts)
+        os.replace(scratch, path)
     except OSError:
         os.unlink(scratch)
+        return False
+    return True
 
 
-def _digest(content: bytes | memoryview) -> bytes:
+def digest_of_bytes(content: bytes | memoryview) -> bytes:
+    """16 bytes by which damage to an entry is seen."""
     return hashlib.blake2b(content, digest_size=16).digest()

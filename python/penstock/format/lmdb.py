@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock import kernels
 from penstock.errors import PlanError, SourceError
 from penstock.format.brought import copies_of, told_of
+from penstock.format.checksums import check_ranges
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
@@ -60,7 +61,7 @@ def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
         check_typed(options, name, _FIELDS[feature], "a database")
     copies = copies_of(chosen, read, options)
     with told_of(chosen, copies):
-        found = [_index(copies.path(shard), options) for shard in range(len(chosen))]
+        found = [_index(copies, shard, read, options) for shard in range(len(chosen))]
     counts = [len(offset) for _, offset, _ in found]
     if not sum(counts):
         raise SourceError(
@@ -78,12 +79,13 @@ def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
     return LmdbSource(manifest, features, pa.concat_arrays([keys for keys, _, _ in found]))
 
 
-def _index(path: str, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
+def _index(shards: Shards, shard: int, read: ReadRanges, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
     """Keys, and offset and length of values, of one file."""
+    path = shards.path(shard)
     name = options.own.get("database")
     if name is not None and not isinstance(name, (str, bytes)):
         raise PlanError(f"lmdb: database={name!r}; pass the name of a database")
-    keys, ends, offset, length = watched(
+    keys, ends, offset, length, read_at, read_length = watched(
         kernels.WorkProgress(),
         lambda work: kernels.index_lmdb(
             path,
@@ -94,6 +96,7 @@ def _index(path: str, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
         options.progress,
         os.path.getsize(path),
     )
+    check_ranges(read, shards, np.full_like(read_at, shard), read_at, read_length)
     return _keys(keys, ends), offset, length
 
 

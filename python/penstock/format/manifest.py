@@ -47,6 +47,11 @@ class Manifest:
         return self.shards if self.unpacked is None else self.unpacked
 
     @property
+    def listings(self) -> tuple[Shards, ...]:
+        """All files that samples are read from: the shards, and what they were unpacked to."""
+        return (self.shards,) if self.unpacked is None else (self.shards, self.unpacked)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all records together."""
         return int(self.stored.sizes.sum())

@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.errors import DataError
 from penstock.format.brought import copies_of
+from penstock.format.checksums import check_files
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.npy_header import MAGIC, NpyHeader, header_bytes, parse_header
@@ -82,8 +84,8 @@ def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | Pl
         raise DataError(f"{shards.path(0)} and others differ in byte order; write them again in one")
     columns = _columns(first, shards.path(0), options)
     if any(header.fortran for header in headers):
-        return _turned(shards, copies_of(shards, read, options), headers, columns)
-    return _records(shards, headers, columns)
+        return _turned(shards, copies_of(shards, read, options), read, headers, columns)
+    return _records(shards, read, headers, columns)
 
 
 def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, StoredColumn]:
@@ -98,7 +100,7 @@ def _first_sample(headers: list[NpyHeader]) -> Ids:
     return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
 
 
-def _records(shards: Shards, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
+def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
     first_sample = _first_sample(headers)
     row_bytes = headers[0].row_bytes
     manifest = RegularManifest(
@@ -110,31 +112,33 @@ def _records(shards: Shards, headers: list[NpyHeader], columns: dict[str, Stored
         record_bytes=row_bytes,
         stride_bytes=row_bytes,
     )
-    return Records(manifest, columns, Mapped(shards.paths.to_pylist(), shards.sizes) if shards.is_local else None)
+    return Records(manifest, columns, Mapped(shards, read) if shards.is_local else None)
 
 
 def _turned(
-    shards: Shards, copies: Shards, headers: list[NpyHeader], columns: dict[str, StoredColumn]
+    shards: Shards, copies: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
 ) -> PlacedColumns:
     """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
+
+    def write(shard: int, out: BinaryIO) -> None:
+        check_files(read, copies, np.array([shard]))
+        turn(copies.path(shard), headers[shard], out)
+
     paths = [
-        unpacked_copy(
-            copies, shard, "an array in C's order", header.size_bytes, partial(turn, copies.path(shard), header)
-        )
+        unpacked_copy(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
         if header.fortran
         else copies.path(shard)
         for shard, header in enumerate(headers)
     ]
-    sizes = [header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers]
+    sizes = np.array([header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers])
+    files = Shards(pa.array(paths, pa.large_string()), sizes.astype(np.int64), copies.versions)
     numbers = np.arange(len(shards), dtype=np.int64)
     starts = np.array([0 if header.fortran else header.start for header in headers], dtype=np.int64)
     placed = {
         name: PlacedColumn(column, numbers, starts + column.at, headers[0].row_bytes)
         for name, column in columns.items()
     }
-    return PlacedColumns(
-        Manifest("npy", shards, _first_sample(headers)), placed, Mapped(paths, np.array(sizes, dtype=np.int64))
-    )
+    return PlacedColumns(Manifest("npy", shards, _first_sample(headers)), placed, Mapped(files, read))
 
 
 def turn(path: str, header: NpyHeader, out: BinaryIO) -> None:

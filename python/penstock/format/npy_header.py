@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import struct
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +69,11 @@ def parse_header(head: bytes, where: str) -> NpyHeader:
         )
     text = head[10 if head[6] == 1 else 12 : size]
     try:
-        said = ast.literal_eval(text.decode("utf-8" if head[6] == 3 else "latin1").strip())
-        if not isinstance(said, dict) or said.keys() != _KEYS:
-            raise ValueError(f"it needs exactly {', '.join(sorted(_KEYS))}")
-        dtype = np.dtype(numpy_format.descr_to_dtype(said["descr"]))
+        with warnings.catch_warnings(action="ignore"):  # Python and NumPy warn of what damage makes of a header
+            said = ast.literal_eval(text.decode("utf-8" if head[6] == 3 else "latin1").strip())
+            if not isinstance(said, dict) or said.keys() != _KEYS:
+                raise ValueError(f"it needs exactly {', '.join(sorted(_KEYS))}")
+            dtype = np.dtype(numpy_format.descr_to_dtype(said["descr"]))
         shape = tuple(int(axis) for axis in said["shape"] if isinstance(axis, int) and 0 <= axis < 1 << 62)
         if not isinstance(said["shape"], tuple) or len(shape) != len(said["shape"]) or len(shape) > 64:
             raise ValueError(f"shape {said['shape']!r}")

@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BufferedReader
 from typing import BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.errors import DataError, PenstockError
 from penstock.format.brought import copies_of, told_of
@@ -26,6 +28,7 @@ from penstock.format.manifest import Manifest
 from penstock.format.npy import turn
 from penstock.format.npy_header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
 from penstock.format.protocol import Column, Format, Options, ReadRanges
+from penstock.format.ranged_file import RangedFile
 from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.format.unpacked import unpacked_copy
 from penstock.limits import Limits
@@ -41,12 +44,13 @@ _RATIO_FROM = 1 << 20
 
 @dataclass(frozen=True)
 class _Member:
-    """An array of an archive: its header, and the file and byte where its values begin."""
+    """An array of an archive: its header, the file and byte where its values begin, and the archive's version."""
 
     header: NpyHeader
     path: str
     start: int
     file_bytes: int
+    version: int
 
 
 _Members = dict[str, _Member]
@@ -56,15 +60,15 @@ def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumn
     """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
     with told_of(shards, copies):
-        source = _open_local(copies, options)
+        source = _open_local(copies, read, options)
     return replace(source, manifest=replace(source.manifest, shards=shards))
 
 
-def _open_local(shards: Shards, options: Options) -> PlacedColumns:
-    with _archive(shards.path(0)) as (archive, _file):
+def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+    with _archive(shards, 0, read) as (archive, _file):
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
     wanted = _wanted(options, names)
-    found = [_open_shard(shards, shard, wanted, options.limits) for shard in range(len(shards))]
+    found = [_open_shard(shards, shard, read, wanted, options.limits) for shard in range(len(shards))]
     offered = {
         name: (array, column)
         for array, member in found[0].items()
@@ -73,15 +77,24 @@ def _open_local(shards: Shards, options: Options) -> PlacedColumns:
     features = choose_features(options, offered if len(wanted) == len(names) else [*offered, *names], "the archive")
     rows = [_rows(shards.path(shard), members) for shard, members in enumerate(found)]
     _check_alike(shards, found)
-    sizes = {member.path: member.file_bytes for members in found for member in members.values()}
-    number = {path: place for place, path in enumerate(sizes)}
+    mapped = {member.path: member for members in found for member in members.values()}
+    number = {path: place for place, path in enumerate(mapped)}
     placed = {}
     for name, feature in features.items():
         array, column = offered[feature]
         check_typed(options, name, column.field, "the archive")
         placed[name] = _placed(column, [members[array] for members in found], number)
     manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
-    return PlacedColumns(manifest, placed, Mapped(list(sizes), np.array(list(sizes.values()), dtype=np.int64)))
+    return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
+
+
+def _files(members: Mapping[str, _Member]) -> Shards:
+    """The files that are mapped."""
+    sizes, versions = (
+        np.array([getattr(member, name) for member in members.values()], dtype=np.int64)
+        for name in ("file_bytes", "version")
+    )
+    return Shards(pa.array(list(members), pa.large_string()), sizes, versions)
 
 
 def _wanted(options: Options, names: list[str]) -> list[str]:
@@ -123,10 +136,11 @@ def _check_alike(shards: Shards, found: list[_Members]) -> None:
 
 
 @contextmanager
-def _archive(path: str) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
+def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
     """An open archive and its file; DataError for a damaged one."""
+    path = shards.path(shard)
     try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        with BufferedReader(RangedFile(shards, shard, read)) as file, zipfile.ZipFile(file) as archive:
             yield archive, file
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: the zip archive is damaged ({error}); write it again") from None
@@ -136,9 +150,9 @@ def _archive(path: str) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
         raise DataError(f"{path}: {error.strerror or error}") from None
 
 
-def _open_shard(shards: Shards, shard: int, wanted: Iterable[str], limits: Limits) -> _Members:
+def _open_shard(shards: Shards, shard: int, read: ReadRanges, wanted: Iterable[str], limits: Limits) -> _Members:
     path = shards.path(shard)
-    with _archive(path) as (archive, file):
+    with _archive(shards, shard, read) as (archive, file):
         known = {info.filename: info for info in archive.infolist()}
         if len(known) != len(archive.infolist()):
             raise DataError(f"{path}: two members have one name; write the archive again")
@@ -152,6 +166,7 @@ def _member(
     shards: Shards, shard: int, archive: zipfile.ZipFile, file: BinaryIO, info: zipfile.ZipInfo, limits: Limits
 ) -> _Member:
     path, where = shards.path(shard), f"{shards.path(shard)}, {info.filename}"
+    version = int(shards.versions[shard])
     if info.flag_bits & 1:
         raise DataError(f"{where}: is encrypted; save it without a password")
     packed = info.compress_type != zipfile.ZIP_STORED
@@ -164,14 +179,15 @@ def _member(
             f"{where}: {info.file_size:,} bytes, its header asks for {header.start + header.size_bytes:,}; write it again"
         )
     if not packed and not header.fortran:
-        return _Member(header, path, _data_start(file, info, where) + header.start, int(shards.sizes[shard]))
+        start = _data_start(file, info, where) + header.start
+        return _Member(header, path, start, int(shards.sizes[shard]), version)
     kind = f"npz member {info.filename} in C's order"
     made = unpacked_copy(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
     if not header.fortran:
-        return _Member(header, made, header.start, info.file_size)
+        return _Member(header, made, header.start, info.file_size, version)
     kind = f"npz member {info.filename} turned"
     turned = unpacked_copy(shards, shard, kind, header.size_bytes, partial(turn, made, header))
-    return _Member(header, turned, 0, header.size_bytes)
+    return _Member(header, turned, 0, header.size_bytes, version)
 
 
 def _check_size(where: str, info: zipfile.ZipInfo, limits: Limits) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError
+from penstock.format.checksums import has_checksums
 from penstock.format.protocol import ReadRanges
 from penstock.shards import Shards
 
@@ -55,7 +57,7 @@ class RangedFile(io.RawIOBase):
         """Moves to a place; one past the end is allowed, and nothing can be read there."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         if start + offset < 0:
-            raise ValueError(f"{self.name}: seek to {start + offset:,}, before the file's beginning")
+            raise OSError(errno.EINVAL, f"seek to {start + offset:,}, before the file's beginning", self.name)
         self._at = start + offset
         return self._at
 
@@ -86,12 +88,14 @@ class RangedFile(io.RawIOBase):
 
 
 def open_shard(shards: Shards, shard: int, read: ReadRanges, *, mapped: bool = False) -> pa.NativeFile:
-    """A shard for pyarrow: a local file by its path (`mapped`: as memory), another through ranges.
+    """A shard for pyarrow: a local file by its path (`mapped`: as memory), another, or one with checksums, through ranges.
+
+    What is mapped is for the caller to check (see `checksums.check_ranges`).
 
     Raises DataError if a local file is gone or has another size than when it was listed.
     """
     path = shards.path(shard)
-    if not os.path.isabs(path):
+    if not os.path.isabs(path) or (not mapped and has_checksums(read, shards, shard)):
         return pa.PythonFile(RangedFile(shards, shard, read), mode="r")
     try:
         file = pa.memory_map(path) if mapped and shards.sizes[shard] else pa.OSFile(path)

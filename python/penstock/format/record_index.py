@@ -21,6 +21,7 @@ from penstock import kernels
 from penstock.folders import cache_folder
 from penstock.format.brought import Bringing, for_each_shard
 from penstock.format.cache_room import hold
+from penstock.format.checksums import check_files
 from penstock.format.index_cache import Entry, load_entry, shard_key, store_entry
 from penstock.format.protocol import Options, ReadRanges
 from penstock.format.unpack import unpack_once
@@ -92,6 +93,8 @@ def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Fr
         missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
         if missing.size:
             job = _Job(options, framing, leases)
+            if shards.is_local:
+                check_files(read, shards, missing)
             index = job.entries if shards.is_local else job.entries_from_elsewhere
             found = index(shards.take(missing), [keys[shard] for shard in missing], read)
             for shard, entry in zip(missing.tolist(), found, strict=True):

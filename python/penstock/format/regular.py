@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock.errors import DataError, PlanError, RowError
+from penstock.format.checksums import check_ranges
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate
+from penstock.format.protocol import Allocate, ReadRanges
+from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 
@@ -160,12 +162,14 @@ def text_of(values: npt.NDArray[Any]) -> pa.LargeStringArray:
 class Mapped:
     """Local files in the address space; see `kernels.MappedFiles`."""
 
-    def __init__(self, paths: list[str], sizes: Ids) -> None:
-        self._files = kernels.MappedFiles(paths, sizes)
+    def __init__(self, files: Shards, read: ReadRanges) -> None:
+        self._shards, self._read = files, read
+        self._files = kernels.MappedFiles(files.paths.to_pylist(), files.sizes)
 
     def copy(self, column: StoredColumn, shard: Ids, start: Ids, out: npt.NDArray[Any], threads: int) -> None:
         """Fills `out` with the rows that begin at bytes `start`; DataError for a file that is gone or was changed."""
         stored, wanted = _kinds(column)
+        check_ranges(self._read, self._shards, shard, start, np.int64(column.row_bytes))
         try:
             self._files.copy_windows(shard, start, column.row_bytes, stored, wanted, _flat(out), threads)
         except OSError as error:

@@ -69,7 +69,7 @@ def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
     for name in features:
         check_typed(options, name, column.field, "a token file")
     mapped = bins.is_local if cut.mapped is None else cut.mapped
-    files = Mapped(bins.paths.to_pylist(), bins.sizes) if mapped else None
+    files = Mapped(bins, read) if mapped else None
     return Records(manifest, dict.fromkeys(features, column), files)
 
 

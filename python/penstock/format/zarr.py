@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import DataError, SourceError
+from penstock.errors import DataError, PenstockError, SourceError
+from penstock.format.checksums import gone_file
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
@@ -39,6 +40,11 @@ class ZarrManifest(Manifest):
     files: Shards
     metadata: str
 
+    @property
+    def listings(self) -> tuple[Shards, ...]:
+        """The files of the store."""
+        return (self.files,)
+
     @cached_property
     def digest(self) -> str:
         """32 hex digits: names and sizes of all files below the root, and the arrays' descriptions."""
@@ -58,6 +64,8 @@ def open_zarr(shards: Shards, read: ReadRanges, options: Options) -> SlicedArray
         )
     opened = _arrays(root, shards, read, options)
     arrays = {name: array for name, array in opened.items() if _below(name, options)}
+    if (gone := gone_file(read, shards)) is not None:
+        raise DataError(f"{gone}: the file is gone, and its chunk would be the fill value; copy the store again")
     if not arrays:
         raise SourceError(f"{root}: no arrays" + (f" below {options.own['keys']}" if "keys" in options.own else ""))
     facts = {name: ArrayFacts(array.shape, np.dtype(array.dtype), _chunk(array)) for name, array in arrays.items()}
@@ -100,21 +108,26 @@ def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> di
             "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
         ) from None
     try:
-        found: Any = zarr.open(root if shards.is_local else _elsewhere(shards, read, options), mode="r")
+        found: Any = zarr.open(_store(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
             return {_ARRAY: found}
         members = found.members(max_depth=None)
         return {name.replace("/", "."): member for name, member in sorted(members) if isinstance(member, zarr.Array)}
+    except PenstockError:
+        raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata
         raise DataError(
             f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
         ) from error
 
 
-def _elsewhere(shards: Shards, read: ReadRanges, options: Options) -> Any:
-    """The store over byte ranges, made only now since it needs zarr."""
+def _store(shards: Shards, read: ReadRanges, options: Options) -> Any:
+    """The store, a folder or over byte ranges, made only now since it needs zarr."""
+    from penstock.format.zarr_local import CheckedStore
     from penstock.format.zarr_store import RangedStore
 
+    if shards.is_local:
+        return CheckedStore(shards.root.rstrip("/"), shards, read)
     return RangedStore(shards, read, options)
 
 

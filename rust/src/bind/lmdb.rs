@@ -1,5 +1,6 @@
 //! Bindings of `framing::lmdb`.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -11,21 +12,36 @@ use super::trouble::file_error;
 use crate::framing::{Trouble, lmdb};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
-type Found<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
+type Found<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
+
+/// What was read of a file: where each read began, and its bytes.
+#[derive(Default)]
+struct Reads {
+    offset: Vec<i64>,
+    length: Vec<i64>,
+}
 
 fn read_index(
     path: &str,
     database: Option<&[u8]>,
     record_bytes: u64,
     progress: &WorkProgress,
-) -> Result<lmdb::Index, Trouble> {
+) -> Result<(lmdb::Index, Reads), Trouble> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    let read = |at, out: &mut [u8]| Ok(file.read_exact_at(out, at)?);
-    lmdb::index(read, size, database, record_bytes, &progress.0)
+    let reads = RefCell::new(Reads::default());
+    let read = |at: u64, out: &mut [u8]| {
+        let mut reads = reads.borrow_mut();
+        reads.offset.push(at.cast_signed());
+        reads.length.push(out.len() as i64);
+        Ok(file.read_exact_at(out, at)?)
+    };
+    let found = lmdb::index(read, size, database, record_bytes, &progress.0)?;
+    Ok((found, reads.into_inner()))
 }
 
-/// The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, and its length.
+/// The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, and its length; then
+/// the offset and length of every part of the file that was read.
 #[pyfunction]
 #[pyo3(signature = (path, database, *, record_bytes, progress))]
 fn index_lmdb<'py>(
@@ -35,7 +51,7 @@ fn index_lmdb<'py>(
     record_bytes: u64,
     progress: &WorkProgress,
 ) -> PyResult<Found<'py>> {
-    let found = py
+    let (found, reads) = py
         .detach(|| read_index(path, database, record_bytes, progress))
         .map_err(|trouble| file_error(py, path, trouble))?;
     Ok((
@@ -43,6 +59,8 @@ fn index_lmdb<'py>(
         found.key_ends.into_pyarray(py),
         found.offset.into_pyarray(py),
         found.length.into_pyarray(py),
+        reads.offset.into_pyarray(py),
+        reads.length.into_pyarray(py),
     ))
 }
 
