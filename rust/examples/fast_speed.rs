@@ -10,6 +10,8 @@ use penstock_core::image::simd::Level;
 use penstock_core::jpeg::{EntryPoints, Header};
 
 const PICTURES: usize = 1_000;
+/// Pictures of a batch, whose memory is written again and again.
+const BATCH: usize = 256;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -55,14 +57,17 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
     };
     let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
     let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, pixels_limit: 1 << 28 };
-    let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; format.bytes()]);
+    let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; BATCH * format.bytes() + 64]);
+    worker.set_format(format, true);
+    let first = out.as_ptr().align_offset(64);
+    let out = &mut out[first..];
     let start = cpu_ms();
     for sample in 0..PICTURES {
         let data = &files[sample % files.len()];
         let entry_points = indexes.and_then(|indexes| indexes[sample % files.len()].as_deref());
-        program
-            .run(&mut worker, Picture::Encoded { data, entry_points }, 1, sample as i64, &mut out)
-            .expect("good files");
+        let out = &mut out[sample % BATCH * format.bytes()..][..format.bytes()];
+        program.run(&mut worker, Picture::Encoded { data, entry_points }, 1, sample as i64, out).expect("good files");
+        worker.finish();
     }
     (cpu_ms() - start) / PICTURES as f64
 }

@@ -72,6 +72,12 @@ def test_arrays_are_writable_aligned_and_of_their_field() -> None:
     assert slots.array(Field("int8"), 0).shape == (0,)
 
 
+def test_memory_begins_with_a_line_of_the_cache() -> None:
+    slots = Slots()
+    kept = [slots.take(size) for size in (SIZE, SIZE + 1, 5_000_000)]
+    assert [address(array) % 64 for array in kept] == [0, 0, 0]
+
+
 def test_a_steady_user_makes_memory_once() -> None:
     slots = Slots()
     held: list[np.ndarray] = []

@@ -21,6 +21,8 @@ from penstock.spec import Bytes, Field
 NewMemory = Callable[[int], Any]
 
 _SMALLEST = 1 << 12
+#: Where memory begins: at a multiple of this, a line of the cache, so that kernels can write whole lines.
+_ALIGNMENT = 64
 
 _all: weakref.WeakSet[Slots] = weakref.WeakSet()
 
@@ -29,7 +31,7 @@ class Slots:
     """A ring of buffers. Free memory is kept up to `keep_bytes`; `new_memory` may give pinned memory."""
 
     def __init__(self, keep_bytes: int = 1 << 30, new_memory: NewMemory | None = None) -> None:
-        self._new_memory = new_memory or (lambda size: np.empty(size, dtype=np.uint8))
+        self._new_memory = new_memory or _aligned
         self._keep_bytes = keep_bytes
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._free_bytes = 0
@@ -90,6 +92,13 @@ class Slots:
     def after_fork(self) -> None:
         """In a child: a thread of the parent may have held the lock, and will never release it here."""
         self._lock = threading.Lock()
+
+
+def _aligned(size: int) -> Bytes:
+    """Memory of `size` bytes that begins at a multiple of 64."""
+    room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    return room[start : start + size]
 
 
 def _size_class(size: int) -> int:

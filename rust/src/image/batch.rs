@@ -21,6 +21,9 @@ pub struct RowFault {
     pub fault: Fault,
 }
 
+/// Batches of at least so many bytes are written past the caches.
+const PAST_CACHES: usize = 16 << 20;
+
 thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
@@ -46,13 +49,14 @@ pub fn run<'a>(
         row: 0,
         fault: Fault::new(format!("no {threads} threads ({error})"), "ask for fewer threads"),
     })?;
-    let lowest = AtomicUsize::new(usize::MAX);
+    let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
         if row > lowest.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = picture(row).and_then(|picture| guarded(program, picture, key, samples[row], out, &tally)).err()?;
+        let run = |picture| guarded(program, picture, (key, samples[row]), past_caches, out, &tally);
+        let fault = picture(row).and_then(run).err()?;
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
     };
@@ -67,15 +71,16 @@ pub fn run<'a>(
 fn guarded(
     program: &Program,
     picture: Picture<'_>,
-    key: u64,
-    sample: i64,
+    (key, sample): (u64, i64),
+    past_caches: bool,
     out: &mut [u8],
     tally: &[AtomicU64; 4],
 ) -> Result<(), Fault> {
     WORKER.with_borrow_mut(|slot| {
         let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
-        worker.set_format(program.format);
+        worker.set_format(program.format, past_caches);
         let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, picture, key, sample, out)));
+        worker.finish();
         for (sum, count) in tally.iter().zip(worker.take_counts()) {
             sum.fetch_add(count, Ordering::Relaxed);
         }

@@ -114,6 +114,7 @@ pub struct Emitter {
     format: Format,
     affine: [Affine; 3],
     interleaved: Vec<u8>,
+    past_caches: bool,
 }
 
 impl Emitter {
@@ -125,7 +126,19 @@ impl Emitter {
         } else {
             std::array::from_fn(|channel| Affine::one(&format, channel))
         };
-        Self { level, format, affine, interleaved: Vec::new() }
+        Self { level, format, affine, interleaved: Vec::new(), past_caches: false }
+    }
+
+    /// Whether pictures are stored past the caches from now on; then [`Self::finish`] each.
+    pub const fn set_past_caches(&mut self, past_caches: bool) {
+        self.past_caches = past_caches;
+    }
+
+    /// Completes a picture, so that other threads may read it.
+    pub fn finish(&self) {
+        if self.past_caches {
+            self.level.finish();
+        }
     }
 
     /// The format that this emitter stores.
@@ -141,7 +154,7 @@ impl Emitter {
         if layout == Layout::Nchw || channels == 1 {
             for channel in 0..channels {
                 let out = &mut picture[(channel * height + row) * plane_bytes..][..plane_bytes];
-                self.level.convert(planes.plane(channel), &self.affine[channel], dtype, out);
+                self.level.convert(planes.plane(channel), &self.affine[channel], dtype, self.past_caches, out);
             }
             return;
         }
@@ -151,7 +164,7 @@ impl Emitter {
         } else {
             self.interleaved.resize(3 * planes.width, 0);
             self.level.interleave(planes, &mut self.interleaved);
-            self.level.convert(&self.interleaved, &self.affine[0], dtype, out);
+            self.level.convert(&self.interleaved, &self.affine[0], dtype, self.past_caches, out);
         }
     }
 }

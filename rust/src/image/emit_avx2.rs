@@ -1,5 +1,8 @@
 //! The final store with AVX2 and F16C.
 //!
+//! A whole batch of floats is more than the caches hold. Then rows are written past them, which spares reading the memory
+//! that is overwritten.
+//!
 //! `unsafe` here is of two kinds only: calling code that needs AVX2 (sound because a [`Token`] exists only where the
 //! processor has it), and loads and stores through pointers to arrays whose length their type states.
 #![allow(unsafe_code)]
@@ -14,14 +17,17 @@ use super::simd::Token;
 const FLOAT16: u8 = 0;
 const BFLOAT16: u8 = 1;
 const FLOAT32: u8 = 2;
+const FLOAT32_PAST_CACHES: u8 = 3;
 
-/// Bytes to numbers; see [`super::emit::convert`], whose bits it gives.
+/// Bytes to numbers; see [`super::emit::convert`], whose bits it gives. `past_caches` is a wish; after it, [`finish`] must be called
+/// before another thread may read what was written.
 ///
 /// # Panics
 /// If `out` does not hold as many numbers as there are bytes.
-pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut [u8]) {
+pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, past_caches: bool, out: &mut [u8]) {
     assert_eq!(bytes.len() * dtype.size(), out.len());
     let whole = bytes.len() / 8 * 8;
+    let past_caches = past_caches && out.as_ptr().addr().is_multiple_of(32);
     let (front, back) = out.split_at_mut(whole * dtype.size());
     // SAFETY: the token proves AVX2 and F16C.
     unsafe {
@@ -29,6 +35,7 @@ pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut 
             Dtype::Uint8 => front.copy_from_slice(&bytes[..whole]),
             Dtype::Float16 => whole_eights::<FLOAT16, 16>(&bytes[..whole], affine, front),
             Dtype::Bfloat16 => whole_eights::<BFLOAT16, 16>(&bytes[..whole], affine, front),
+            Dtype::Float32 if past_caches => whole_eights::<FLOAT32_PAST_CACHES, 32>(&bytes[..whole], affine, front),
             Dtype::Float32 => whole_eights::<FLOAT32, 32>(&bytes[..whole], affine, front),
         }
     }
@@ -37,7 +44,13 @@ pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut 
     }
 }
 
-/// `SIZE` is the number of bytes that eight numbers take.
+/// Puts what was written past the caches in order with what is written from now on.
+pub fn finish(_: Token) {
+    // SAFETY: the token proves AVX2, and with it SSE.
+    unsafe { _mm_sfence() };
+}
+
+/// `SIZE` is the number of bytes that eight numbers take. For `FLOAT32_PAST_CACHES`, `out` begins at a multiple of 32.
 #[target_feature(enable = "avx2,f16c")]
 fn whole_eights<const KIND: u8, const SIZE: usize>(bytes: &[u8], affine: &Affine, out: &mut [u8]) {
     let (scale, bias) = (load_period(&affine.scale), load_period(&affine.bias));
@@ -82,6 +95,11 @@ fn put<const KIND: u8, const SIZE: usize>(values: __m256, out: &mut [u8; SIZE]) 
             let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(upper, upper));
             // SAFETY: the array holds 16 bytes.
             unsafe { _mm_storeu_si128(place.cast(), _mm256_castsi256_si128(packed)) }
+        }
+        FLOAT32_PAST_CACHES => {
+            assert!(SIZE == 32 && place.addr().is_multiple_of(32));
+            // SAFETY: the array holds 32 bytes, and its place is a multiple of them.
+            unsafe { _mm256_stream_ps(place.cast(), values) }
         }
         _ => {
             assert!(SIZE == 32);

@@ -92,11 +92,17 @@ impl Worker {
         std::mem::take(&mut self.buffers.decoders.counts)
     }
 
-    /// Stores pictures of `format` from now on.
-    pub fn set_format(&mut self, format: Format) {
+    /// Stores pictures of `format` from now on; past the caches, where [`Self::finish`] is called behind each.
+    pub fn set_format(&mut self, format: Format, past_caches: bool) {
         if *self.emitter.format() != format {
             self.emitter = Emitter::new(self.level, format);
         }
+        self.emitter.set_past_caches(past_caches);
+    }
+
+    /// Completes what was stored, so that other threads may read it.
+    pub fn finish(&self) {
+        self.emitter.finish();
     }
 }
 

@@ -96,11 +96,20 @@ impl Level {
     }
 
     /// Bytes to numbers; `out` holds exactly as many as there are bytes.
-    pub fn convert(self, bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut [u8]) {
+    /// `past_caches` is a wish for results that nobody reads soon; after it, call [`Self::finish`].
+    pub fn convert(self, bytes: &[u8], affine: &Affine, dtype: Dtype, past_caches: bool, out: &mut [u8]) {
         match self {
             Self::Scalar => emit::convert(bytes, affine, dtype, out),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(token) => emit_avx2::convert(token, bytes, affine, dtype, out),
+            Self::Avx2(token) => emit_avx2::convert(token, bytes, affine, dtype, past_caches, out),
+        }
+    }
+
+    /// Completes what [`Self::convert`] wrote past the caches, so that other threads may read it.
+    pub fn finish(self) {
+        #[cfg(target_arch = "x86_64")]
+        if let Self::Avx2(token) = self {
+            emit_avx2::finish(token);
         }
     }
 

@@ -136,13 +136,19 @@ proptest! {
         let format = Format { height: 2, width, channels, dtype, layout, scale, bias };
         let pitch = super::resample::pitch_of(width as usize);
         let bytes = noise(seed, 3 * pitch);
-        let store = |level: Level| {
-            let mut out = vec![0; format.bytes()];
+        let store = |level: Level, past_caches: bool| {
+            let mut room = vec![0; format.bytes() + 32];
+            let first = room.as_ptr().align_offset(32);
+            let out = &mut room[first..][..format.bytes()];
             let planes = super::resample::Planes { bytes: &bytes, pitch, width: width as usize };
-            Emitter::new(level, format).store(1, planes, &mut out);
-            out
+            let mut emitter = Emitter::new(level, format);
+            emitter.set_past_caches(past_caches);
+            emitter.store(1, planes, out);
+            emitter.finish();
+            out.to_vec()
         };
-        prop_assert_eq!(store(Level::best()), store(Level::Scalar));
+        prop_assert_eq!(store(Level::best(), false), store(Level::Scalar, false));
+        prop_assert_eq!(store(Level::best(), true), store(Level::Scalar, false));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::bits::Bits;
 use super::huffman::{
-    BLOCK_ENDS, END_OF_BLOCK, HuffmanTable, LOOKUP_BITS, LOOKUPS_PER_REFILL, NOT_SHOWN, PAIR_BITS, SPECIAL,
+    BLOCK_ENDS, END_OF_BLOCK, HuffmanTable, LOOKUP_BITS, LOOKUPS_PER_REFILL, NOT_SHOWN, PAIR_BITS, SKIP_BITS, Skips,
 };
 use super::idct::Block;
 
@@ -13,30 +13,28 @@ static NATURAL: [u8; 64] = super::segments::ZIGZAG;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BadCode;
 
+/// The entry of the next symbol, whose code must be there.
 #[inline(always)]
-fn lookup(table: &HuffmanTable, bits: &Bits) -> u32 {
-    table.lookup[(bits.buffer >> (64 - LOOKUP_BITS)) as usize]
+fn next_entry(bits: &Bits, table: &HuffmanTable) -> Result<u32, BadCode> {
+    let entry = table.lookup[(bits.buffer >> (64 - LOOKUP_BITS)) as usize];
+    if entry != 0 { Ok(entry) } else { table.long_entry((bits.buffer >> 48) as u32).ok_or(BadCode) }
 }
 
-/// The signed value (T.81, figure F.12) behind the code of `entry`, which must have a size of at least 1.
+/// The signed value (T.81, figure F.12) behind the first `before` bits of `buffer`, of 63 - `rest` bits; both modulo 64.
 #[inline(always)]
-fn value(buffer: u64, entry: u32) -> i64 {
-    let rest = buffer.wrapping_shl(entry >> 16);
-    // A leading 0 means a negative number: minus the complement of its bits.
-    let is_negative = !((rest as i64) >> 63);
-    let magnitude = (rest ^ is_negative as u64).wrapping_shr(entry >> 24) as i64;
+fn value(buffer: u64, before: u32, rest: u32) -> i64 {
+    let bits = buffer.wrapping_shl(before);
+    // A leading 0 means a negative number: minus the complement of its bits. Without bits it is 0.
+    let is_negative = !((bits as i64) >> 63);
+    let magnitude = ((bits ^ is_negative as u64) >> 1).wrapping_shr(rest) as i64;
     (magnitude ^ is_negative) - is_negative
 }
 
 /// The difference to the DC prediction. Uses at most 31 of the bits that must be there.
 #[inline(always)]
 fn difference(bits: &mut Bits, table: &HuffmanTable) -> Result<i32, BadCode> {
-    let mut entry = lookup(table, bits);
-    if entry & SPECIAL != 0 {
-        entry = table.long_entry((bits.buffer >> 48) as u32).filter(|e| e & SPECIAL == 0).ok_or(BadCode)?;
-    }
-    let has_value = entry >> 24 != 0;
-    let difference = if has_value { value(bits.buffer, entry) as i32 } else { 0 };
+    let entry = next_entry(bits, table)?;
+    let difference = value(bits.buffer, entry >> 16, entry >> 24) as i32;
     bits.consume(entry);
     Ok(difference)
 }
@@ -47,28 +45,18 @@ fn store(block: &mut Block, k: u32, value: i16) {
     block.0[usize::from(NATURAL[(k & 63) as usize] & 63)] = value;
 }
 
-/// Handles an AC symbol whose entry is special; `k` is the position of the last coefficient. Whether the block goes on.
+/// Reads one AC symbol; `k` is the position of the last coefficient. Whether the block goes on.
 #[inline(always)]
-fn special(
-    bits: &mut Bits,
-    table: &HuffmanTable,
-    mut entry: u32,
-    k: &mut u32,
-    mut block: Option<&mut Block>,
-) -> Result<bool, BadCode> {
-    if entry & END_OF_BLOCK == 0 {
-        bits.refill();
-        if entry & 63 == 0 {
-            entry = table.long_entry((bits.buffer >> 48) as u32).ok_or(BadCode)?;
-        }
-    }
-    let value = if entry >> 24 != 0 { value(bits.buffer, entry) as i16 } else { 0 };
+fn one(bits: &mut Bits, table: &HuffmanTable, k: &mut u32, block: Option<&mut Block>) -> Result<bool, BadCode> {
+    bits.refill();
+    let entry = next_entry(bits, table)?;
+    let value = value(bits.buffer, entry >> 16, entry >> 24) as i16;
     bits.consume(entry);
     if entry & END_OF_BLOCK != 0 {
         return Ok(false);
     }
     *k += entry >> 8 & 255;
-    if let Some(block) = &mut block {
+    if let Some(block) = block {
         // A run that leads behind the end goes to the last coefficient, as in libjpeg.
         store(block, (*k).min(63), value);
     }
@@ -89,61 +77,56 @@ pub(super) fn decode_block(
     *prediction = prediction.wrapping_add(difference(bits, dc)?);
     block.0[0] = *prediction as i16;
     let mut k = 0;
+    bits.refill();
     'refilled: loop {
-        bits.refill();
         for _ in 0..LOOKUPS_PER_REFILL {
             let pair = ac.pairs[(bits.buffer >> (64 - PAIR_BITS)) as usize];
             let next = k + (pair >> 48) as u32;
             if pair & NOT_SHOWN != 0 || next >= 63 {
-                match one(bits, ac, &mut k, block)? {
-                    Some(is_flat) => return Ok(is_flat),
-                    None => continue 'refilled,
+                if pair & (NOT_SHOWN | BLOCK_ENDS) == NOT_SHOWN | BLOCK_ENDS {
+                    bits.consume(pair as u32);
+                    return Ok(k == 0);
                 }
+                if !one(bits, ac, &mut k, Some(block))? {
+                    return Ok(k == 0);
+                }
+                bits.refill();
+                continue 'refilled;
             }
-            bits.consume(pair as u32);
             store(block, k + (pair >> 8 & 255) as u32, (pair >> 16) as i16);
-            store(block, next, (pair >> 32) as i16);
+            store(block, next, value(bits.buffer, (pair >> 32) as u32, (pair >> 40) as u32) as i16);
+            bits.consume(pair as u32);
             k = next;
             if pair & BLOCK_ENDS != 0 {
                 return Ok(false);
             }
         }
+        bits.refill();
     }
 }
 
-/// Handles one AC symbol; whether the block has a DC coefficient only if it ends here, `None` if it goes on.
-#[inline(always)]
-fn one(bits: &mut Bits, table: &HuffmanTable, k: &mut u32, block: &mut Block) -> Result<Option<bool>, BadCode> {
-    let entry = lookup(table, bits);
-    if entry & SPECIAL != 0 {
-        return special(bits, table, entry, k, Some(block)).map(|goes_on| (!goes_on).then_some(*k == 0));
-    }
-    bits.consume(entry);
-    *k += entry >> 8 & 255;
-    store(block, (*k).min(63), (entry >> 16) as i16);
-    Ok((*k >= 63).then_some(false))
-}
-
-/// Passes over a block, keeping its DC prediction only.
+/// Passes over a block, keeping its DC prediction only; `skips` are those of `ac`.
 #[inline(always)]
 pub(super) fn skip_block(
     bits: &mut Bits,
     dc: &HuffmanTable,
     ac: &HuffmanTable,
+    skips: &Skips,
     prediction: &mut i32,
 ) -> Result<(), BadCode> {
     bits.refill();
     *prediction = prediction.wrapping_add(difference(bits, dc)?);
     let mut k = 0;
+    bits.refill();
     'refilled: loop {
-        bits.refill();
         for _ in 0..LOOKUPS_PER_REFILL {
-            let skip = u32::from(ac.skips[(bits.buffer >> (64 - LOOKUP_BITS)) as usize]);
+            let skip = u32::from(skips[(bits.buffer >> (64 - SKIP_BITS)) as usize]);
             let next = k + (skip >> 8);
             if skip == 0 || next >= 63 {
-                if !step_over(bits, ac, &mut k)? {
+                if !one(bits, ac, &mut k, None)? {
                     return Ok(());
                 }
+                bits.refill();
                 continue 'refilled;
             }
             bits.consume(skip);
@@ -152,17 +135,6 @@ pub(super) fn skip_block(
                 return Ok(());
             }
         }
+        bits.refill();
     }
-}
-
-/// Passes over one AC symbol; whether the block goes on.
-#[inline(always)]
-fn step_over(bits: &mut Bits, table: &HuffmanTable, k: &mut u32) -> Result<bool, BadCode> {
-    let entry = lookup(table, bits);
-    if entry & SPECIAL != 0 {
-        return special(bits, table, entry, k, None);
-    }
-    bits.consume(entry);
-    *k += entry >> 8 & 255;
-    Ok(*k < 63)
 }

@@ -8,6 +8,8 @@
 //! rows, components; then per entry the bits since the last entry (the first: since the start of the file) and per
 //! component the zigzag-coded change of the DC prediction.
 
+use std::cell::RefCell;
+
 use super::decoder::fault_error;
 use super::layout::Layout;
 use super::scan::ScanPlan;
@@ -17,6 +19,11 @@ use crate::geometry::Rect;
 
 /// Version of the serialised form.
 const VERSION: u8 = 1;
+
+thread_local! {
+    /// The tables of the picture that this thread walked over last.
+    static TABLES: RefCell<TableCache> = RefCell::default();
+}
 
 /// One place to start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +72,7 @@ impl EntryPoints {
         }
         let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
         let layout = Layout::new(header, region, &DecodeOptions::default())?;
-        let mut cache = TableCache::default();
+        let mut cache = TABLES.take();
         cache.update(&header.scan, &header.tables);
         let quantisation = header.components.map(|part| part.quantisation);
         let plan = ScanPlan::new(&header.scan, &header.tables, &cache, &layout, &quantisation, false)
@@ -86,6 +93,7 @@ impl EntryPoints {
                 plan.skip_to(&mut cursor, next).map_err(|f| fault_error(f, &cursor))?;
             }
         }
+        TABLES.set(cache);
         Ok(Self { every, columns, rows, components: header.component_count, per_row, entries })
     }
 

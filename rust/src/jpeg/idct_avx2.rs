@@ -1,4 +1,4 @@
-//! The 8x8 inverse DCT of two blocks at once with AVX2: one block per 128-bit lane. Same results as `idct.rs`.
+//! The inverse DCTs of two blocks at once with AVX2: one block per 128-bit lane. Same results as `idct.rs`.
 #![allow(unsafe_code)] // Vector loads and stores through pointers; each place says why it stays in bounds.
 
 use std::arch::x86_64::*;
@@ -169,10 +169,47 @@ pub(super) fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes:
     }
 }
 
+/// Writes the 2x2 samples of two blocks at scale 1/4.
+///
+/// # Panics
+/// If a block would not lie inside `planes`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn idct_2x2_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+    let zero = _mm256_setzero_si256();
+    let round = |bits: i32| _mm256_set1_epi32(1 << (bits - 1));
+    let x = load_dequantised(blocks, steps);
+    let half = |high: bool| {
+        let mix = |a, b| if high { _mm256_unpackhi_epi16(a, b) } else { _mm256_unpacklo_epi16(a, b) };
+        let rotate = |a, b, first: i16, second: i16| _mm256_madd_epi16(mix(a, b), weights(first, second));
+        // A 16-bit value in the upper half of 32 bits, shifted right by 1: the value times 2^15.
+        let even = _mm256_add_epi32(_mm256_srai_epi32::<1>(mix(zero, x[0])), round(13));
+        let odd = _mm256_add_epi32(rotate(x[7], x[5], -5906, 6967), rotate(x[3], x[1], -10426, 29692));
+        [_mm256_add_epi32(even, odd), _mm256_sub_epi32(even, odd)].map(|sum| _mm256_srai_epi32::<13>(sum))
+    };
+    let (low, high) = (half(false), half(true));
+    let rows = [_mm256_packs_epi32(low[0], high[0]), _mm256_packs_epi32(low[1], high[1])];
+    // Along the rows: what the odd columns add up to, of the first and the second row.
+    let weights = _mm256_broadcastsi128_si256(_mm_setr_epi16(0, 29692, 0, -10426, 0, 6967, 0, -5906));
+    let [upper, lower] = rows.map(|row| _mm256_madd_epi16(row, weights));
+    let pairs = _mm256_hadd_epi32(upper, lower);
+    let odd = _mm256_hadd_epi32(pairs, pairs);
+    let even = _mm256_unpacklo_epi16(zero, _mm256_unpacklo_epi16(rows[0], rows[1]));
+    let even = _mm256_add_epi32(_mm256_srai_epi32::<1>(even), round(20));
+    let sides = [_mm256_add_epi32(even, odd), _mm256_sub_epi32(even, odd)].map(|sum| _mm256_srai_epi32::<20>(sum));
+    let samples = _mm256_packs_epi32(_mm256_unpacklo_epi32(sides[0], sides[1]), zero);
+    let bytes = _mm256_xor_si256(_mm256_packs_epi16(samples, zero), _mm256_set1_epi8(-128));
+    for (lane, target) in [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)].into_iter().zip(to) {
+        let [a, b, c, d] = _mm_cvtsi128_si32(lane).to_le_bytes();
+        planes[target.offset..][..2].copy_from_slice(&[a, b]);
+        planes[target.offset + target.stride..][..2].copy_from_slice(&[c, d]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jpeg::idct::{idct_4x4, idct_8x8};
+    use crate::jpeg::idct::{idct_2x2, idct_4x4, idct_8x8};
 
     #[test]
     fn equal_to_scalar_for_any_coefficients() {
@@ -206,6 +243,12 @@ mod tests {
             // SAFETY: the CPU has AVX2.
             unsafe { idct_4x4_pair([&blocks[0], &blocks[1]], [&steps, &steps], &mut found, to) };
             assert_eq!(found, expected, "4x4, round {round}");
+            for i in 0..2 {
+                idct_2x2(&blocks[i], &steps, &mut expected, to[i]);
+            }
+            // SAFETY: the CPU has AVX2.
+            unsafe { idct_2x2_pair([&blocks[0], &blocks[1]], [&steps, &steps], &mut found, to) };
+            assert_eq!(found, expected, "2x2, round {round}");
         }
     }
 }

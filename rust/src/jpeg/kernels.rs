@@ -7,6 +7,7 @@ use super::{colour, upsample};
 pub(super) trait Kernels {
     fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]);
     fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]);
+    fn idct_2x2_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]);
     fn double_row(near: &[u8], out: &mut [u8]);
     fn double_both(near: &[u8], far: &[u8], out: &mut [u8]);
     fn ycc_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]);
@@ -28,6 +29,13 @@ impl Kernels for Scalar {
     fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
         for i in 0..2 {
             idct::idct_4x4(blocks[i], steps[i], planes, to[i]);
+        }
+    }
+
+    #[inline(always)]
+    fn idct_2x2_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+        for i in 0..2 {
+            idct::idct_2x2(blocks[i], steps[i], planes, to[i]);
         }
     }
 
@@ -70,7 +78,7 @@ mod x86 {
     /// AVX2; only reached through `decode_avx2`, which is called after [`has_avx2`] said yes.
     pub(in crate::jpeg) struct Avx2;
 
-    // SAFETY, for all six: this type is named in one place, behind the check of the CPU's features.
+    // SAFETY, for all seven: this type is named in one place, behind the check of the CPU's features.
     impl Kernels for Avx2 {
         #[inline(always)]
         fn idct_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
@@ -80,6 +88,11 @@ mod x86 {
         #[inline(always)]
         fn idct_4x4_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
             unsafe { idct_avx2::idct_4x4_pair(blocks, steps, planes, to) }
+        }
+
+        #[inline(always)]
+        fn idct_2x2_pair(blocks: [&Block; 2], steps: [&[u16; 64]; 2], planes: &mut [u8], to: [Target; 2]) {
+            unsafe { idct_avx2::idct_2x2_pair(blocks, steps, planes, to) }
         }
 
         #[inline(always)]

@@ -11,7 +11,7 @@ pub(super) struct Queue {
     blocks: [Block; QUEUE],
     targets: [Target; QUEUE],
     components: [usize; QUEUE],
-    /// Samples per side: 8 or 4.
+    /// Samples per side: 8, 4 or 2.
     sizes: [usize; QUEUE],
     len: usize,
 }
@@ -65,10 +65,10 @@ impl Queue {
             let b = if i + 1 < self.len && self.sizes[i + 1] == self.sizes[i] { i + 1 } else { i };
             let pair = [steps[self.components[a] & 3], steps[self.components[b] & 3]];
             let (blocks, targets) = ([&self.blocks[a], &self.blocks[b]], [self.targets[a], self.targets[b]]);
-            if self.sizes[a] == 8 {
-                K::idct_pair(blocks, pair, planes, targets);
-            } else {
-                K::idct_4x4_pair(blocks, pair, planes, targets);
+            match self.sizes[a] {
+                8 => K::idct_pair(blocks, pair, planes, targets),
+                4 => K::idct_4x4_pair(blocks, pair, planes, targets),
+                _ => K::idct_2x2_pair(blocks, pair, planes, targets),
             }
             i = b + 1;
         }

@@ -3,6 +3,7 @@
 use super::bits::Bits;
 use super::block::{decode_block, skip_block};
 use super::entry::EntryPoints;
+use super::huffman::HuffmanTable;
 use super::idct::{self, Target};
 use super::kernels::Kernels;
 use super::queue::Queue;
@@ -50,6 +51,10 @@ impl<'a> ScanPlan<'a> {
     /// Passes over MCUs block by block until `mcu` is next.
     #[inline(always)]
     pub fn skip_to(&self, cursor: &mut Cursor<'a>, mcu: usize) -> Result<(), Fault> {
+        if cursor.mcu >= mcu {
+            return Ok(());
+        }
+        let skips = self.ac.map(HuffmanTable::skips);
         let mut bits = cursor.bits; // A copy that lives in registers.
         while cursor.mcu < mcu {
             self.before_mcu(cursor, &mut bits)?;
@@ -59,7 +64,7 @@ impl<'a> ScanPlan<'a> {
             for slot in &self.slots[..self.slot_count] {
                 let part = slot.part & 3;
                 let prediction = &mut cursor.predictions[part];
-                if let Err(fault) = skip_block(&mut bits, self.dc[part], self.ac[part], prediction) {
+                if let Err(fault) = skip_block(&mut bits, self.dc[part], self.ac[part], skips[part], prediction) {
                     cursor.bits = bits;
                     return Err(fault.into());
                 }
@@ -138,7 +143,7 @@ impl<'a> ScanPlan<'a> {
                 let (dc, ac) = (self.dc[part], self.ac[part]);
                 let decoded = if *size == 1 {
                     // One sample per block is the DC coefficient alone.
-                    skip_block(&mut bits, dc, ac, prediction).map(|()| true)
+                    skip_block(&mut bits, dc, ac, ac.skips(), prediction).map(|()| true)
                 } else {
                     decode_block(&mut bits, dc, ac, prediction, queue.next())
                 };
@@ -150,10 +155,10 @@ impl<'a> ScanPlan<'a> {
                     }
                 };
                 let steps = self.steps[slot.component & 3];
-                match *size {
-                    _ if is_flat => idct::fill(idct::flat_sample(*prediction as i16, steps[0]), *size, planes, to),
-                    8 | 4 => queue.push(slot.component, *size, to),
-                    _ => idct::idct_2x2(queue.next(), steps, planes, to),
+                if is_flat {
+                    idct::fill(idct::flat_sample(*prediction as i16, steps[0]), *size, planes, to);
+                } else {
+                    queue.push(slot.component, *size, to);
                 }
             }
             if queue.len() >= 6 {
