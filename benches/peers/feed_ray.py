@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import fsspec.implementations.http  # noqa: F401  # Ray's threads import it at once, and one of them may find half of it
 import ray
 import ray.data
 from common import BATCH, CPUS, Feed, main

@@ -189,7 +189,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     maker.feature_of = dict(node.columns)
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
-    blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
+    blocks = OpenBlocks(order, cursor.lanes)
     if isinstance(maker.source, BlockSource):
         if order.block_rows == 1 and isinstance(maker.source, PartSource):
             find_rows = FindRows(maker.source)
@@ -201,7 +201,11 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         return
     parse = Parse(maker.source, maker.slots, where.cpus)
     if maker.source.random_access:
-        _add_gather(maker, cursor, parse)
+        if isinstance(maker.source, StepSource) and maker.source.gathers_steps:
+            gather = GatherSteps(maker.source, cursor, parse)
+            maker.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, where.cpus))
+        else:
+            maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
         return
     read, places, slots = (
         partial(maker.read, maker.source.manifest.stored),
@@ -219,20 +223,6 @@ def _lower_read(maker: _Maker, node: Node) -> None:
             maker.add("plan", "cpu", lambda work: opening(cursor(work)))
             maker.add("read", "io", reading, threads=maker.reads_at_once)
     maker.add("parse", "cpu", parse, threads=maker.together)
-
-
-def _add_gather(maker: _Maker, cursor: Cursor, parse: Parse) -> None:
-    """The stage that makes items of rows in memory."""
-    source, order, where = maker.source, maker.order, maker.where
-    if not isinstance(source, StepSource) or not source.gathers_steps:
-        maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
-        return
-    gather = GatherSteps(source, order, lanes_of_rank(order.lanes, where.rank, where.world_size), maker.slots)
-
-    def steps(work: Work) -> Item:
-        return gather(work) if work.step + work.steps <= order.full_steps else parse(cursor(work))
-
-    maker.add("gather", "cpu", steps, threads=min(_GATHER_THREADS, where.cpus))
 
 
 def _lower_transform(maker: _Maker, node: Node) -> None:

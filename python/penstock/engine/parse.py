@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from penstock.engine.read import Cursor
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, RowError
 from penstock.format.protocol import AnySource, Source, StepSource
 from penstock.order.cursor import Work
-from penstock.order.epoch import Order
 from penstock.spec import Field, Spans
 
 
@@ -26,31 +26,31 @@ class Parse:
         nothing = np.empty(0, dtype=np.int64)
         records = item.records or Spans((), nothing, nothing, nothing)
         with NamedRows(self._source, item):
-            item.columns = self._source.parse(item.samples, records, self._allocate, threads=self._threads)
+            item.columns = self._source.parse(item.samples, records, self.allocate, threads=self._threads)
         item.spec = dict(self._source.spec)
         item.records = None
         return item
 
-    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+    def allocate(self, _: str, field: Field, rows: int) -> Any:
+        """An array for a column of so many rows."""
         return self._slots.array(field, rows)
 
 
 class GatherSteps:
-    """Whole steps of short rows in memory: their order is computed and their rows are gathered by one native call."""
+    """Short rows in memory: the order of full steps is computed and their rows are gathered by one native call."""
 
-    def __init__(self, source: StepSource, order: Order, lanes: tuple[int, int], slots: Slots) -> None:
-        self._source, self._order, self._lanes, self._slots = source, order, lanes, slots
+    def __init__(self, source: StepSource, cursor: Cursor, parse: Parse) -> None:
+        self._source, self._cursor, self._parse = source, cursor, parse
 
     def __call__(self, work: Work) -> Item:
-        """An item with its columns; its steps are full."""
-        rows = (self._lanes[1] - self._lanes[0]) * self._order.hand
-        samples = self._slots.array(Field("int64"), work.steps * rows)
-        order = self._order.epoch(work.epoch)
-        columns = self._source.gather_steps(order, self._lanes, work.step, samples, self._allocate)
+        """An item with its columns."""
+        order, lanes = self._cursor.order, self._cursor.lanes
+        if work.step + work.steps > order.full_steps:
+            return self._parse(self._cursor(work))
+        rows = (lanes[1] - lanes[0]) * order.hand
+        samples = self._parse.allocate("", Field("int64"), work.steps * rows)
+        columns = self._source.gather_steps(order.epoch(work.epoch), lanes, work.step, samples, self._parse.allocate)
         return Item(work.epoch, work.step, work.steps, samples, rows, columns=columns, spec=dict(self._source.spec))
-
-    def _allocate(self, _: str, field: Field, rows: int) -> Any:
-        return self._slots.array(field, rows)
 
 
 class NamedRows:

@@ -18,6 +18,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Opened
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
+from penstock.order.lanes import lanes_of_rank
 from penstock.spec import Bytes, Ids, Spans
 
 #: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
@@ -32,11 +33,12 @@ class Cursor:
     """Turns work into an item with its sample ids: the order's arithmetic for one rank."""
 
     def __init__(self, order: Order, rank: int, world_size: int, threads: int) -> None:
-        self._order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
+        self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
+        self.lanes = lanes_of_rank(order.lanes, rank, world_size)
 
     def __call__(self, work: Work) -> Item:
         """An item without records yet."""
-        ids = self._order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
+        ids = self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
         return Item(work.epoch, work.step, work.steps, ids, rows_per_step=len(ids) // work.steps)
 
 

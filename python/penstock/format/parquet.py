@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from penstock.errors import DataError, PlanError, RowError
 from penstock.format.decoded import DecodedParts
+from penstock.format.hive import Folders, folder_columns
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
-from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows
+from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows, part_about
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
@@ -67,6 +68,18 @@ class Files:
     read: ReadRanges
     limits: Limits
     verify: bool
+    folders: Folders = field(default_factory=Folders)
+
+    def schema(self, file: pq.ParquetFile) -> pa.Schema:
+        """The columns of a file, and those that its folders give."""
+        return pa.schema([*file.schema_arrow, *self.folders.schema])
+
+    def table(self, shard: int, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
+        """These columns of a row group."""
+        given = self.folders.select(names)
+        table = file.read_row_group(group, columns=[name for name in names if name not in given.values])
+        table.validate(full=True)
+        return given.add_to(table, shard)
 
     def open(self, shard: int) -> pq.ParquetFile:
         """A file's reader; DataError if it is none."""
@@ -125,8 +138,7 @@ class Parquet:
         place = f"{self.files.shards.path(shard)}, row group {number}"
         file = self.files.open(shard)
         with arrow_errors(place, _DAMAGED):
-            table = file.read_row_group(number, columns=[column.feature for column in self.columns])
-            table.validate(full=True)
+            table = self.files.table(shard, file, number, [column.feature for column in self.columns])
         if table.num_rows != rows:
             raise DataError(f"{place}: {table.num_rows:,} rows, and the file's footer says {rows:,}; {_DAMAGED}")
         if self.groups.kept is not None:
@@ -151,14 +163,17 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
     """Opens Parquet files of the same columns; reads their footers, and the filter's columns."""
     files = Files(shards, read, options.limits, options.verify)
     first = files.open(0)
-    keep = expression(options.own.get("filters"), first.schema_arrow)
-    columns = choose_columns(first.schema_arrow, options, shards.path(0))
+    files = replace(files, folders=folder_columns(shards, first.schema_arrow))
+    schema = files.schema(first)
+    keep = expression(options.own.get("filters"), schema)
+    columns = choose_columns(schema, options, shards.path(0))
     if not columns:
         raise PlanError(f"{shards.path(0)}: no columns to read; leave columns= away to read all of them")
     spec = {column.name: column.field for column in columns}
     fixed_bytes = sum(field.row_bytes for field in spec.values())
-    filtered = [] if keep is None else filter_columns(keep, first.schema_arrow)
-    opened = _Opened(files, columns, first.schema_arrow, fixed_bytes, keep, filtered)
+    filtered = [] if keep is None else filter_columns(keep, schema)
+    of_folders = expression(part_about(options.own.get("filters"), files.folders.schema.names), schema)
+    opened = _Opened(files, columns, schema, fixed_bytes, keep, filtered, of_folders)
     looked = _for_each(range(len(shards)), opened.look, options.progress)
     groups = _joined(looked, filtered=keep is not None)
     rows = groups.rows if groups.kept is None else np.array([len(kept) for kept in groups.kept], dtype=np.int64)
@@ -171,9 +186,7 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
         held_bytes=int(row_bytes * int(rows.sum())),
         choice="" if groups.kept is None else choice(keep, groups.kept),
     )
-    return Parquet(
-        manifest, spec, columns, files, groups, np.append(0, np.cumsum(rows)).astype(np.int64), first.schema_arrow
-    )
+    return Parquet(manifest, spec, columns, files, groups, np.append(0, np.cumsum(rows)).astype(np.int64), schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +199,13 @@ class _Opened:
     fixed_bytes: int
     keep: pc.Expression | None
     filtered: list[str]
+    of_folders: pc.Expression | None
 
     def look(self, shard: int) -> RowGroups:
         """A file's row groups."""
         shards, file = self.files.shards, self.files.open(shard)
         place = shards.path(shard)
-        check_same_columns(file.schema_arrow, self.schema, self.columns, place, shards.path(0))
+        check_same_columns(self.files.schema(file), self.schema, self.columns, place, shards.path(0))
         with arrow_errors(place, _DAMAGED):
             found = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         rows = np.array([group.num_rows for group in found], dtype=np.int64)
@@ -206,15 +220,19 @@ class _Opened:
         kept = (
             None
             if self.keep is None
-            else [self._kept(file, place, group, int(rows[group])) for group in number.tolist()]
+            else [self._kept(shard, file, group, int(rows[group])) for group in number.tolist()]
         )
         return RowGroups(np.full(len(number), shard), number, rows[number], kept)
 
-    def _kept(self, file: pq.ParquetFile, place: str, group: int, rows: int) -> npt.NDArray[np.int32]:
+    def _kept(self, shard: int, file: pq.ParquetFile, group: int, rows: int) -> npt.NDArray[np.int32]:
         assert self.keep is not None
-        with arrow_errors(f"{place}, row group {group}: filters={self.keep}", _DAMAGED):
-            table = file.read_row_group(group, columns=self.filtered)
-            table.validate(full=True)
+        if self.of_folders is not None:
+            row = self.files.folders.add_to(pa.table({"": [0]}), shard)
+            if not len(kept_rows(row, self.of_folders)):
+                return np.empty(0, dtype=np.int32)
+        place = f"{self.files.shards.path(shard)}, row group {group}"
+        with arrow_errors(f"{place}: filters={self.keep}", _DAMAGED):
+            table = self.files.table(shard, file, group, self.filtered)
             if table.num_rows != rows:
                 raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
             return kept_rows(table, self.keep)
@@ -231,7 +249,7 @@ def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGr
     shard, number = int(groups.shard[0]), int(groups.number[0])
     file = files.open(shard)
     with arrow_errors(f"{files.shards.path(shard)}, row group {number}", _DAMAGED):
-        return float(file.read_row_group(number, columns=varying).nbytes / groups.rows[0])
+        return float(files.table(shard, file, number, varying).nbytes / groups.rows[0])
 
 
 def _joined(parts: list[RowGroups], *, filtered: bool) -> RowGroups:

@@ -4,6 +4,7 @@ pub mod fault;
 pub mod number;
 mod rows;
 pub mod scan;
+pub mod text;
 
 use rayon::prelude::*;
 
