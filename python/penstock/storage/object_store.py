@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 import obstore
-import pyarrow as pa
 from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
 from penstock.errors import DataError, PlanError, SourceError, StorageError
-from penstock.shards import Shards, version_number
+from penstock.shards import Shards
 from penstock.storage.aws_profile import profile_settings
 from penstock.storage.glob import Wanted
+from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.retry import TransientError
 
 #: Objects that one page of a listing names.
@@ -110,13 +108,13 @@ class ObjectStore:
         wanted = Wanted(where)
         may_be_one = bool(where) and not where.endswith("/")
         if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
-            return self._shards([one], where.rpartition("/")[0])
-        found = [one for one in self._below(wanted.folder) if wanted.has(one["path"], one["size"])]
-        if not found and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
-            return self._shards([one], where.rpartition("/")[0])  # the name itself looks like a glob
-        if not found:
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])
+        found = listed_objects(lambda after: self._below(wanted.folder, after), wanted, self._root)
+        if not len(found) and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])  # the name itself looks like a glob
+        if not len(found):
             raise self._nothing(where)
-        return self._shards(sorted(found, key=lambda one: one["path"]), wanted.folder)
+        return found
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One request, without retries: `length` bytes of an object from `start`.
@@ -150,10 +148,9 @@ class ObjectStore:
         except (exceptions.BaseError, OSError, ValueError) as error:
             raise self._told(self._root + name, error) from None
 
-    def _below(self, folder: str) -> tuple[Any, ...]:
+    def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
         try:
-            pages = obstore.list(self._store, prefix=folder or None, chunk_size=_PAGE)
-            return tuple(chain.from_iterable(pages))
+            yield from obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE)
         except (exceptions.BaseError, OSError, ValueError) as error:
             told = self._told(self._root + folder, error)
             if self._root.startswith("http") and isinstance(told, StorageError):
@@ -167,18 +164,6 @@ class ObjectStore:
                 f"braces, as in train-{{000..099}}.tar"
             )
         return SourceError(f"{self._root}{where}: no such object, and none below it")
-
-    def _shards(self, found: Sequence[Any], folder: str) -> Shards:
-        etags = [one["e_tag"] or "" for one in found]
-        versions = [version_number(tag or str(one["last_modified"])) for tag, one in zip(etags, found, strict=True)]
-        root = self._root + (folder.rstrip("/") + "/" if folder else "")
-        return Shards(
-            pa.array([self._root + one["path"] for one in found], pa.large_string()),
-            np.array([one["size"] for one in found], dtype=np.int64),
-            np.array(versions, dtype=np.int64),
-            root,
-            etags=pa.array(etags, pa.large_string()),
-        )
 
     def _told(self, path: str, error: Exception) -> Exception:
         """What went wrong as an error of ours; without the queries of URLs, which may hold signatures."""
