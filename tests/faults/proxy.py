@@ -10,7 +10,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 _CHUNK = 64 << 10
@@ -23,7 +23,8 @@ KINDS = ("500", "503", "429", "reset", "reset in body", "stall", "drip", "cut", 
 @dataclass
 class Faults:
     """What goes wrong: `share` of the GET requests with one of `kinds`; every answer waits `latency_s` and comes at
-    `bytes_per_s` a connection. Counts requests by what was done to them."""
+    `bytes_per_s` a connection. `answers`: header lines and body for a status that is a kind. Counts requests by what was done
+    to them."""
 
     share: float = 0.0
     kinds: tuple[str, ...] = KINDS
@@ -31,6 +32,7 @@ class Faults:
     latency_s: float = 0.0
     bytes_per_s: float = 0.0
     stall_s: float = 3.0
+    answers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -97,7 +99,9 @@ async def _exchange(
     if faults.latency_s:
         await asyncio.sleep(faults.latency_s)
     if kind.isdigit():
-        writer.write(f"HTTP/1.1 {kind} On Purpose\r\ncontent-length: 0\r\n\r\n".encode())
+        header, text = faults.answers.get(kind, ("", ""))
+        length = f"content-length: {len(text.encode())}\r\n"
+        writer.write(f"HTTP/1.1 {kind} On Purpose\r\n{length}{header}\r\n{text}".encode())
         return True
     if kind == "reset":
         writer.transport.abort()

@@ -1,4 +1,4 @@
-"""A real HDFS on loopback: Hadoop's cluster for tests, a name node and three data nodes in one Java process."""
+"""A real HDFS on loopback: Hadoop's cluster for tests, a name node and two data nodes in one Java process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdfs_native import Client
 HERE = Path(__file__).parent / "hadoop"
 #: Where scripts/test_servers.sh puts what the cluster needs.
 JARS = Path(__file__).parent.parent.parent / "target" / "hadoop"
-DATA_NODES = 3
+DATA_NODES = 2
 
 
 def why_not() -> str:
@@ -25,10 +25,18 @@ def why_not() -> str:
 
 
 class Hdfs:
-    """A running cluster with blocks of 1 MiB, each on two data nodes."""
+    """A running cluster with blocks of 1 MiB, each on both data nodes."""
 
     def __init__(self, folder: Path, log: Path) -> None:
-        command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true", "-cp", f"{JARS}/*"]
+        command = [
+            "java",
+            "-Xmx512m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Djava.net.preferIPv4Stack=true",
+            "-cp",
+            f"{JARS}/*",
+        ]
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 [*command, str(HERE / "Cluster.java"), str(folder), str(DATA_NODES)],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import boto3
 from moto.server import ThreadedMotoServer
@@ -27,9 +29,23 @@ class Server:
 
     def put(self, files: dict[str, bytes]) -> None:
         """Uploads objects."""
-        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}")
+        client = self._client
         for name, content in files.items():
             client.put_object(Bucket="data", Key=name, Body=content)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes objects."""
+        client = self._client
+        for name in names:
+            client.delete_object(Bucket="data", Key=name)
+
+    def make_bucket(self, name: str) -> None:
+        """Another bucket."""
+        self._client.create_bucket(Bucket=name)
+
+    @property
+    def _client(self) -> Any:
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}")
 
 
 @contextlib.contextmanager
@@ -42,5 +58,7 @@ def s3_server() -> Iterator[Server]:
         _, port = server.get_host_and_port()
         boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}").create_bucket(Bucket="data")
         yield Server(port)
+        reset = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset, timeout=10).close()  # the next server in this process begins empty
     finally:
         server.stop()

@@ -79,6 +79,7 @@ def test_from_s3(name: str, written: Any, s3: str) -> None:
     same(ps.read(root / name, **options[name]), ps.read(f"{s3}/{name}", **options[name]))
 
 
+@pytest.mark.timeout(300)  # the first one waits for the cluster
 @pytest.mark.parametrize("name", WRITERS)
 def test_from_hdfs(name: str, written: Any, on_hdfs: str) -> None:
     root, options = written

@@ -16,6 +16,9 @@ from penstock.storage import open_storage
 from penstock.storage.hdfs import HdfsStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
+from servers.hdfs import DATA_NODES
+
+pytestmark = pytest.mark.timeout(300)  # the first one waits for the cluster
 
 RNG = np.random.default_rng(0)
 #: Several blocks of 1 MiB each.
@@ -144,7 +147,7 @@ def test_no_data_node_at_all_is_told(filled: Any) -> None:
     storage = RemoteStorage(store, read_retry=Retry(first_s=0.01, deadline_s=1.0))
     shards = storage.list("train")
     out, zero = np.zeros(9, dtype=np.uint8), np.array([0])
-    for node in range(3):
+    for node in range(DATA_NODES):
         filled.stop(node)
     try:
         began_at = time.monotonic()
@@ -153,7 +156,7 @@ def test_no_data_node_at_all_is_told(filled: Any) -> None:
         assert time.monotonic() - began_at < 20
         assert not out.any()
     finally:
-        for node in range(3):
+        for node in range(DATA_NODES):
             filled.start(node)
     for _ in range(200):  # until the data nodes have told the name node what they hold
         try:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 import obstore
-import pyarrow as pa
 from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
 from penstock.errors import DataError, PlanError, SourceError, StorageError
-from penstock.shards import Shards, version_number
+from penstock.shards import Shards
+from penstock.storage.aws_profile import profile_settings
 from penstock.storage.glob import Wanted
+from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.retry import TransientError
 
 #: Objects that one page of a listing names.
@@ -31,6 +30,21 @@ _STATUS = re.compile(r"status code: (\d\d\d)")
 _XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 #: Of a store's settings, those that say where it is.
 _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
+_TOOK = re.compile(r" in [\d.]+[nµm]?s - ")
+_CREDENTIALS = "check the credentials and what they may read"
+_NO_RANGES = "the server gives whole files only, not ranges of bytes; copy the files, or serve them with another server"
+#: What never passes by itself, by what the message has; and what to do.
+_REMEDIES = (
+    ("RequestTimeTooSkewed", "this machine's clock is wrong: set it (NTP)"),
+    ("ExpiredToken", "the credentials' time is over: get new ones"),
+    ("TokenRefreshRequired", "the credentials' time is over: get new ones"),
+    ("InvalidAccessKeyId", _CREDENTIALS),
+    ("SignatureDoesNotMatch", "check the secret key"),
+    ("redirect without LOCATION", "the bucket lies in another region: set AWS_REGION"),
+    ("with invalid path", "a key with an empty part, '.' or '..' can be no path: rename the object, or read others"),
+    ("non-partial response", _NO_RANGES),
+    ("Range request not supported", _NO_RANGES),
+)
 _SLOW_DOWN = ("429", "503")
 #: Of the statuses that blame the request, those that pass.
 _PASSING = ("408", "425", "429")
@@ -50,7 +64,8 @@ class ObjectStore:
     def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
-        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), `config` overrides them. Raises
+        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
+        overrides them. Raises
         PlanError, which does not show them, for a password or a signature inside the URL: names of files are shown and kept.
         """
         parts = urlsplit(url)
@@ -67,7 +82,13 @@ class ObjectStore:
         if is_http:
             return cls(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
         settings: Any = dict(config or {})
-        return cls(from_url(root, config=settings, client_options=options, retry_config=no_retries), root), path
+        credentials: Any = {}
+        if parts.scheme in ("s3", "s3a"):
+            found, provider = profile_settings(settings)
+            settings = found | settings
+            credentials = {} if provider is None else {"credential_provider": provider}
+        store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
+        return cls(store, root), path
 
     @property
     def root(self) -> str:
@@ -87,13 +108,13 @@ class ObjectStore:
         wanted = Wanted(where)
         may_be_one = bool(where) and not where.endswith("/")
         if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
-            return self._shards([one], where.rpartition("/")[0])
-        found = [one for one in self._below(wanted.folder) if wanted.has(one["path"], one["size"])]
-        if not found and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
-            return self._shards([one], where.rpartition("/")[0])  # the name itself looks like a glob
-        if not found:
-            raise SourceError(f"{self._root}{where}: no such object, and none below it")
-        return self._shards(sorted(found, key=lambda one: one["path"]), wanted.folder)
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])
+        found = listed_objects(lambda after: self._below(wanted.folder, after), wanted, self._root)
+        if not len(found) and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])  # the name itself looks like a glob
+        if not len(found):
+            raise self._nothing(where)
+        return found
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One request, without retries: `length` bytes of an object from `start`.
@@ -106,18 +127,18 @@ class ObjectStore:
             options["if_match"] = etag
         try:
             answer = obstore.get(self._store, name, options=options)
-            meta = answer.meta
-            if meta["size"] != size:
-                raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
-            return memoryview(answer.bytes())
+            meta, data = answer.meta, memoryview(answer.bytes())
         except exceptions.PreconditionError:
-            raise DataError(
-                f"{path}: another object than when it was listed (its ETag is no longer {etag}); {_AGAIN}"
-            ) from None
+            raise _another(path, etag) from None
         except FileNotFoundError:
             raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
         except (exceptions.BaseError, OSError, ValueError) as error:
             raise self._told(path, error) from None
+        if meta["size"] != size:
+            raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
+        if etag and _bare(meta["e_tag"]) != _bare(etag):  # not every server minds If-Match
+            raise _another(path, etag)
+        return data
 
     def _head(self, name: str) -> Any:
         try:
@@ -127,35 +148,47 @@ class ObjectStore:
         except (exceptions.BaseError, OSError, ValueError) as error:
             raise self._told(self._root + name, error) from None
 
-    def _below(self, folder: str) -> tuple[Any, ...]:
+    def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
         try:
-            pages = obstore.list(self._store, prefix=folder or None, chunk_size=_PAGE)
-            return tuple(chain.from_iterable(pages))
+            yield from obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE)
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise self._told(self._root + folder, error) from None
+            told = self._told(self._root + folder, error)
+            if self._root.startswith("http") and isinstance(told, StorageError):
+                raise self._nothing(folder) from None
+            raise told from None
 
-    def _shards(self, found: Sequence[Any], folder: str) -> Shards:
-        etags = [one["e_tag"] or "" for one in found]
-        versions = [version_number(tag or str(one["last_modified"])) for tag, one in zip(etags, found, strict=True)]
-        root = self._root + (folder.rstrip("/") + "/" if folder else "")
-        return Shards(
-            pa.array([self._root + one["path"] for one in found], pa.large_string()),
-            np.array([one["size"] for one in found], dtype=np.int64),
-            np.array(versions, dtype=np.int64),
-            root,
-            etags=pa.array(etags, pa.large_string()),
-        )
+    def _nothing(self, where: str) -> SourceError:
+        if self._root.startswith("http"):
+            return SourceError(
+                f"{self._root}{where}: no such file, and this server lists none; name the files: a list of URLs, or "
+                f"braces, as in train-{{000..099}}.tar"
+            )
+        return SourceError(f"{self._root}{where}: no such object, and none below it")
 
     def _told(self, path: str, error: Exception) -> Exception:
         """What went wrong as an error of ours; without the queries of URLs, which may hold signatures."""
-        found = _QUERY.sub(r"\1", str(error).partition("\n\nDebug source")[0])
+        found = _TOOK.sub(": ", _QUERY.sub(r"\1", str(error).partition("\n\nDebug source")[0]))
         status = next(iter(_STATUS.findall(found)), "")
         if told := _XML.search(found):
             found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
+        remedy = next((text for mark, text in _REMEDIES if mark in found), "")
         if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
-            return StorageError(f"{path}: the store refuses: {found}; check the credentials and what they may read")
+            return StorageError(f"{path}: the store refuses: {found}; {remedy or _CREDENTIALS}")
+        if remedy:
+            return StorageError(f"{path}: {found}; {remedy}")
         if isinstance(error, exceptions.UnknownConfigurationKeyError):
             return StorageError(f"{path}: {found}; remove the setting")
+        if status in ("401", "403"):
+            return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
         if status.startswith("4") and status not in _PASSING:
             return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
         return TransientError(f"{path}: {found}", slow_down=status in _SLOW_DOWN)
+
+
+def _another(path: str, etag: str) -> DataError:
+    return DataError(f"{path}: another object than when it was listed (its ETag is no longer {etag}); {_AGAIN}")
+
+
+def _bare(etag: str | None) -> str:
+    """An ETag without what listings leave out."""
+    return (etag or "").removeprefix("W/").strip('"')

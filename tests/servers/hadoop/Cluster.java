@@ -29,7 +29,10 @@ public class Cluster {
         settings.setBoolean("dfs.permissions.enabled", true);
         File folder = new File(arguments[0]);
         int dataNodes = Integer.parseInt(arguments[1]);
-        MiniDFSCluster cluster = new MiniDFSCluster.Builder(settings, folder).numDataNodes(dataNodes).build();
+        MiniDFSCluster cluster = new MiniDFSCluster.Builder(settings, folder)
+                .numDataNodes(dataNodes)
+                .storagesPerDatanode(1)
+                .build();
         cluster.waitActive();
         String[] names = new String[dataNodes];
         for (int number = 0; number < dataNodes; number++) {

@@ -1,0 +1,217 @@
+"""What goes wrong with stores and keys is told with the URL, what was found and what to do, and never with a secret."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from faults.proxy import Faults, proxy
+from penstock.errors import DataError, SourceError, StorageError
+from penstock.storage import open_storage, open_storages
+from penstock.storage.object_store import ObjectStore
+from penstock.storage.remote import RemoteStorage
+from penstock.storage.retry import Retry
+from servers.http import http_server
+from servers.s3 import CREDENTIALS, Server, s3_server
+
+TOKEN = "a-token-that-must-not-be-shown"
+SECRETS = (CREDENTIALS["AWS_SECRET_ACCESS_KEY"], TOKEN)
+ONE, ZERO = np.array([1]), np.array([0])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (CREDENTIALS | {"AWS_SESSION_TOKEN": TOKEN}).items():
+            patch.setenv(name, value)
+        with s3_server() as found:
+            found.put({"train/a.bin": b"0123456789"})
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{found.port}")
+            yield found
+
+
+def xml(code: str) -> tuple[str, str]:
+    text = f"<Error><Code>{code}</Code><Message>On purpose.</Message><RequestId>1</RequestId></Error>"
+    return "content-type: application/xml\r\n", text
+
+
+def opened() -> RemoteStorage:
+    quick = Retry(first_s=0.01, deadline_s=0.3)
+    return RemoteStorage(ObjectStore.open("s3://data/")[0], list_retry=quick, read_retry=quick)
+
+
+REFUSALS = {
+    "AccessDenied": (
+        "403",
+        "the store refuses: .*AccessDenied: On purpose.*; check the credentials and what they may read",
+    ),
+    "ExpiredToken": ("400", "ExpiredToken: .*; the credentials' time is over: get new ones"),
+    "InvalidAccessKeyId": ("403", "InvalidAccessKeyId: .*; check the credentials"),
+    "RequestTimeTooSkewed": ("403", "RequestTimeTooSkewed: .*; this machine's clock is wrong"),
+    "SignatureDoesNotMatch": ("403", "SignatureDoesNotMatch: .*; check the secret key"),
+    "PermanentRedirect": ("301", "the bucket lies in another region: set AWS_REGION"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_refusals_are_told_at_once(code: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, wanted = REFUSALS[code]
+    shards = opened().list("train")
+    faults = Faults(share=1.0, kinds=(status,), answers={status: xml(code)})
+    with proxy(server.port, faults) as port:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        storage = RemoteStorage(ObjectStore.open("s3://data/")[0])
+        for where, call in (
+            ("s3://data/train: ", lambda: storage.list("train/")),
+            ("s3://data/train/a.bin: ", lambda: storage.read(shards, ZERO, ZERO, ONE, np.zeros(1, np.uint8), ZERO)),
+        ):
+            with pytest.raises(StorageError, match=where + ".*" + wanted) as caught:
+                call()
+            assert not [secret for secret in SECRETS if secret in str(caught.value)]
+    assert faults.counts[status] == 2, "what cannot pass is not asked for again"
+
+
+def test_no_such_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid")
+    with pytest.raises(StorageError, match=r"s3://data/train: .*no-such-host\.invalid.*is the store reachable"):
+        opened().list("train/")
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(dict(self.headers))
+            self.send_response(206)
+            for name, value in {"content-length": "1", "etag": '"other"', "content-range": "bytes 0-0/10"}.items():
+                self.send_header(name, value)
+            self.send_header("last-modified", "Sat, 21 Nov 2026 00:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(b"?")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    shards = opened().list("train")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        header = f"location: http://localhost:{other.server_port}/elsewhere\r\n"
+        with proxy(server.port, Faults(share=1.0, kinds=("307",), answers={"307": (header, "")})) as port:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+            out = np.zeros(1, dtype=np.uint8)
+            with pytest.raises(DataError, match=r"s3://data/train/a\.bin: another object than when it was listed"):
+                opened().read(shards, ZERO, ZERO, ONE, out, ZERO)
+        other.shutdown()
+    assert asked
+    assert not out.any(), "another host's bytes"
+    for headers in asked:
+        assert "authorization" not in {name.lower() for name in headers}
+        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in str(headers)
+
+
+def test_an_object_that_is_deleted_in_mid_epoch(server: Server) -> None:
+    server.put({f"going/{number:02}.jpg": b"\xff\xd8\xff" + bytes(number) for number in range(40)})
+    with ps.Loader(ps.read("s3://data/going").batch(2)) as loader:
+        server.delete(f"going/{number:02}.jpg" for number in range(20, 40))
+        batches = iter(loader)
+        assert len([next(batches) for _ in range(10)]) == 10
+        with pytest.raises(DataError, match=r"going/2\d\.jpg: no such object any more.*open the dataset again"):
+            next(batches)
+
+
+KEYS = [
+    "a b.txt",
+    "A B.txt",
+    "caf\u00e9.txt",
+    "cafe\u0301.txt",
+    "[1]*.txt",
+    "a%20b.txt",
+    "a+b.txt",
+    "#x?.txt",
+    "日本.txt",
+]
+KEYS += ["a&b=c.txt", "it's.txt", "a\\b.txt", "{x,y}.txt", "a..b..txt"]
+
+
+def test_keys_of_every_kind_are_told_apart(server: Server) -> None:
+    """Case, two ways to write é, spaces, what URLs and globs have a meaning for."""
+    server.put({f"odd/{key}": key.encode() for key in KEYS})
+    storage, path = open_storage("s3://data/odd")
+    shards = storage.list(path)
+    visible = sorted(KEYS)
+    assert shards.paths.to_pylist() == [f"s3://data/odd/{key}" for key in visible]
+    at = np.cumsum(shards.sizes) - shards.sizes
+    out = np.zeros(int(shards.sizes.sum()), dtype=np.uint8)
+    storage.read(shards, np.arange(len(shards)), np.zeros_like(at), shards.sizes, out, at)
+    assert out.tobytes() == "".join(visible).encode()
+
+
+@pytest.mark.parametrize("where", ["odd/[[]1][*].txt", "odd/[1]*.txt", "odd/[[]*"])
+def test_signs_of_globs_in_names(server: Server, where: str) -> None:
+    server.put({"odd/[1]*.txt": b"x", "odd/2.txt": b"y"})
+    assert ps.read(f"s3://data/{where}", format="text").source.manifest.shards.paths.to_pylist() == [
+        "s3://data/odd/[1]*.txt"
+    ]
+
+
+@pytest.mark.parametrize("key", ["worse/../up.txt", "worse//double.txt", "worse/./dot.txt"])
+def test_keys_that_can_be_no_path(server: Server, key: str) -> None:
+    server.put({key: b"x", "worse/good.txt": b"y"})
+    try:
+        with pytest.raises(StorageError, match=r"s3://data/worse: .*rename the object, or read others"):
+            ps.read("s3://data/worse")
+        assert len(ps.read("s3://data/worse/good.txt")) == 1
+    finally:
+        server.delete([key])
+
+
+def test_an_empty_prefix_and_an_empty_bucket(server: Server) -> None:
+    for where in ("nothing/", "nothing/*.txt", "nothing"):
+        with pytest.raises(SourceError, match="no such object, and none below it"):
+            ps.read(f"s3://data/{where}")
+    server.make_bucket("empty")
+    with pytest.raises(SourceError, match="s3://empty/: no such object"):
+        ps.read("s3://empty")
+
+
+def test_many_urls_share_a_store(server: Server) -> None:
+    found = open_storages([f"s3://data/train/{number}.bin" for number in range(50)] + ["s3://other/x"])
+    assert len({id(storage) for storage, _ in found}) == 2
+    assert [path for _, path in found[:2]] == ["train/0.bin", "train/1.bin"]
+
+
+def test_a_server_without_listing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    with http_server(tmp_path) as url:
+        assert len(ps.read(f"{url}/a.txt")) == 2
+        for where in ("", "folder", "*.txt", "b.txt"):
+            with pytest.raises(SourceError, match="this server lists none; name the files: a list of URLs, or braces"):
+                ps.read(f"{url}/{where}")
+
+
+def test_a_server_without_ranges(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+
+    class Whole(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    def handler(*arguments: Any) -> Whole:
+        return Whole(*arguments, directory=str(tmp_path))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        began_at = time.monotonic()
+        with pytest.raises(StorageError, match=r"a\.txt: .*the server gives whole files only, not ranges of bytes"):
+            ps.read(f"http://127.0.0.1:{server.server_port}/a.txt")
+        assert time.monotonic() - began_at < 10
+        server.shutdown()
