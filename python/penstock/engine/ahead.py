@@ -9,9 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock.engine.read import Cursor, OpenBlocks, Places
 from penstock.engine.upcoming import Upcoming
 from penstock.order.cursor import Position, Work, works
@@ -38,7 +35,7 @@ class AheadStorage(Protocol):
     def is_idle(self) -> bool:
         """Whether nobody reads right now."""
 
-    def expect(self, shards: Shards, next_use: Callable[[Ids, Ids], npt.NDArray[np.float64]]) -> Callable[[], None]:
+    def expect(self, shards: Shards, next_use: Upcoming) -> Callable[[], None]:
         """Tells the cache when bytes are needed next, until the returned function is called."""
 
     def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,8 +42,16 @@ _ATTEMPTS = 8
 _TOGETHER = 256
 _THREADS = 4
 
-#: Says in how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of.
-Forecast = Callable[[Ids], Expected]
+
+class Forecast(Protocol):
+    """What somebody knows of the future."""
+
+    @property
+    def margin_s(self) -> float:
+        """By so much sooner must something be needed to take the place of something else."""
+
+    def __call__(self, begin: Ids) -> Expected:
+        """In how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +202,21 @@ class RangeCache:
 
     def expect(self, forecast: Forecast) -> Callable[[], None]:
         """Asks a forecast from now on; until the returned function is called."""
-        self._forecasts.append(forecast)
+        self._forecasts = [*self._forecasts, forecast]
         self._until = None
-        return lambda: self._forecasts.remove(forecast)
+
+        def forget() -> None:
+            self._forecasts = [one for one in self._forecasts if one is not forecast]
+
+        return forget
+
+    def worth_fetching(self, ranges: Ranges) -> Ranges:
+        """Those ranges that would be kept now, without dropping anything."""
+        if int(ranges.length.sum()) > self.limit_bytes - self._held(0) or time.monotonic() < self._paused_until:
+            return ranges.take(np.empty(0, dtype=np.int64))
+        if self._until is None:
+            return ranges
+        return ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
 
     def keep(self, ranges: Ranges, out: Bytes) -> int:
         """Keeps what lies at the ranges' places in `out`, as far as it is worth it; the bytes kept."""
@@ -255,7 +275,8 @@ class RangeCache:
 
     def _evict(self, ranges: Ranges, expected: Expected, excess: int) -> Choice:
         number, generation, rows = self._index.live()
-        held = self._expected(rows["begin"].copy(), rows["pack"])
+        margin_s = max((forecast.margin_s for forecast in self._forecasts), default=0.0)
+        held = self._expected(rows["begin"].copy(), rows["pack"]) - margin_s
         spare = int(FREED_SHARE * self.limit_bytes)
         choice = choose(held, rows["end"] - rows["begin"], expected, ranges.length, excess=excess, spare=spare)
         self._until = time.monotonic() + choice.until_s
