@@ -61,6 +61,12 @@ def test_nothing_goes_for_what_is_needed_later() -> None:
     assert (choice.dropped.tolist(), choice.kept.tolist()) == ([], [])
 
 
+def test_with_room_enough_nothing_goes() -> None:
+    held, size = np.array([3.0, 1.0]), np.full(2, 10)
+    choice = choose(held, size, np.array([0.5, 9.0]), np.full(2, 10), excess=-30, spare=10)
+    assert (choice.dropped.tolist(), choice.kept.tolist(), choice.until_s) == ([], [0, 1], np.inf)
+
+
 def test_an_empty_cache_has_nothing_to_drop() -> None:
     none = np.empty(0)
     choice = choose(none, none.astype(np.int64), np.array([1.0]), np.array([10]), excess=5, spare=0)

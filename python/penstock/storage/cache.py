@@ -87,6 +87,7 @@ class RangeCache:
         """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
         self._after_fork()
         wanted = wanted.take(np.flatnonzero(wanted.length))
+        self._read_bytes += int(wanted.length.sum())
         for _ in range(_ATTEMPTS):
             found = self._index.look_up(wanted)
             if not len(found.number):
@@ -97,7 +98,6 @@ class RangeCache:
                 self._forget_lost(found)
                 continue
             if is_whole and self._index.still(found.number, found.generation):
-                self._read_bytes += int(wanted.length.sum())
                 return found.missing
         return wanted
 
@@ -225,7 +225,7 @@ class RangeCache:
             return 0
         with self._writing:
             try:
-                return self._store(self._worthy(_pieces(ranges)), out)
+                return self._store(self._worthy(ranges.pieces(_PIECE_BYTES)), out)
             except OSError:  # the disk is full, or the folder was removed: the data is there all the same
                 self._index.packs.close()
                 self._paused_until = time.monotonic() + _PAUSE_S
@@ -253,17 +253,17 @@ class RangeCache:
 
     def _worthy(self, ranges: Ranges) -> Ranges:
         """Those ranges that shall be kept; room for them is made."""
-        size = int(ranges.length.sum())
-        if not size or shutil.disk_usage(self.folder).free < size + RESERVE_BYTES:
+        if shutil.disk_usage(self.folder).free < int(ranges.length.sum()) + RESERVE_BYTES:
             return ranges.take(np.empty(0, dtype=np.int64))
+        is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else what is worth a place has changed
+        if self._until is not None and is_settled:
+            ranges = ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
+        size = int(ranges.length.sum())
         room = self.limit_bytes - self._held(size)
-        if size <= room and self._until is None:
+        if not size or (size <= room and (self._until is None or is_settled)):
             return ranges
-        expected = self._expected(ranges.begin)
-        if size > room or self._read_bytes > FREED_SHARE * self.limit_bytes:
-            self._read_bytes = 0
-            return ranges.take(self._evict(ranges, expected, size - room).kept)
-        return ranges.take(np.flatnonzero(expected < (self._until or 0.0) - time.monotonic()))
+        self._read_bytes = 0
+        return ranges.take(self._evict(ranges, self._expected(ranges.begin), size - room).kept)
 
     def _held(self, coming: int) -> int:
         """Bytes on the disk, counted anew now and then, since pieces share pages."""
@@ -313,17 +313,3 @@ class RangeCache:
             self._process, self._writing = os.getpid(), threading.Lock()
             self._index.packs.close()
             self._index.begin_anew()
-
-
-def _pieces(ranges: Ranges) -> Ranges:
-    """What may be kept of ranges: each byte once, in pieces that are not too long."""
-    ranges = ranges.take(np.flatnonzero((ranges.begin >= 0) & (ranges.length > 0)))
-    ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
-    reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
-    again = np.clip(reached - ranges.begin, 0, ranges.length)
-    some = np.flatnonzero(again < ranges.length)
-    ranges = ranges.parts(some, again[some], ranges.length[some])
-    count = -(-ranges.length // _PIECE_BYTES)
-    which = np.repeat(np.arange(len(ranges)), count)
-    first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * _PIECE_BYTES
-    return ranges.parts(which, first, np.minimum(first + _PIECE_BYTES, ranges.length[which]))

@@ -41,6 +41,19 @@ class Ranges:
         whole = self.take(which)
         return Ranges(whole.shard, whole.offset + first, last - first, whole.at + first, whole.begin + first)
 
+    def pieces(self, longest_bytes: int) -> Ranges:
+        """What may be kept of them: each byte once, in pieces that are not too long."""
+        ranges = self.take(np.flatnonzero((self.begin >= 0) & (self.length > 0)))
+        ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
+        reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
+        again = np.clip(reached - ranges.begin, 0, ranges.length)
+        some = np.flatnonzero(again < ranges.length)
+        ranges = ranges.parts(some, again[some], ranges.length[some])
+        count = -(-ranges.length // longest_bytes)
+        which = np.repeat(np.arange(len(ranges)), count)
+        first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * longest_bytes
+        return ranges.parts(which, first, np.minimum(first + longest_bytes, ranges.length[which]))
+
 
 def file_key(path: str, version: str, size: int) -> tuple[int, int]:
     """128 bits for a remote file as it is now."""

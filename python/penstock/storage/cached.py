@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -12,18 +11,15 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import PlanError
-from penstock.folders import cache_folder, limit_bytes, make_private
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.cache import RangeCache
 from penstock.storage.cache_choice import Expected
 from penstock.storage.cache_files import Bases, Ranges
+from penstock.storage.cache_folder import default_cache
 from penstock.storage.cache_locks import Claims
 from penstock.traffic import Traffic
 
-#: The name of the folder of this user's cache, and the most that it holds if nobody says a limit.
-FOLDER, _MOST_BYTES = "remote", 100 << 30
 #: Bytes that are fetched ahead at once.
 _AHEAD_BYTES = 8 << 20
 
@@ -147,15 +143,14 @@ class CachedStorage:
         finally:
             self._count_readers(-1)
 
-    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:
-        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`; the bytes that were fetched."""
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> None:
+        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`."""
         cache = self.cache
         if cache is None:
-            return 0
+            return
         ahead = cache.lacks(self._ranges(cache, shards, shard, offset, length, np.zeros_like(offset)))
         ahead = cache.worth_fetching(ahead.take(np.flatnonzero(ahead.begin >= 0)))
         group = (np.cumsum(ahead.length) - ahead.length) // _AHEAD_BYTES
-        fetched = 0
         for number in np.unique(group).tolist():
             if not go_on():
                 break
@@ -163,8 +158,6 @@ class CachedStorage:
             at = np.cumsum(some.length) - some.length
             out = np.empty(int(some.length.sum()), dtype=np.uint8)
             self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
-            fetched += len(out)
-        return fetched
 
     def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
         """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
@@ -267,45 +260,3 @@ class _Forecast:
             mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
             found[mine] = self._next_use(shard[place[mine]], offset[mine])
         return found
-
-
-_open: dict[str, RangeCache] = {}
-_opening = threading.Lock()
-
-
-def open_cache(folder: str, limit: int) -> RangeCache:
-    """The cache in a folder; one for all storages of this process."""
-    with _opening:
-        cache = _open.setdefault(os.path.realpath(folder), RangeCache(folder, limit))
-        cache.limit_bytes = limit
-    cache.trim()
-    return cache
-
-
-def default_limit(folder: str) -> int:
-    """The most that the user's own cache holds, in bytes."""
-    return min(_MOST_BYTES, limit_bytes(folder))
-
-
-def default_cache() -> RangeCache | None:
-    """The cache that remote data has by itself; None, with a warning, where there is no folder for it, or with a limit of 0."""
-    folder = cache_folder(FOLDER)
-    limit = 0 if folder is None else default_limit(folder)
-    return None if folder is None or limit == 0 else open_cache(folder, limit)
-
-
-def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
-    """The cache that a user asks for; PlanError if others could write into the folder."""
-    if limit == 0:
-        return None
-    if folder is None:
-        made = cache_folder(FOLDER)
-        return None if made is None else open_cache(made, limit)
-    path = os.path.abspath(os.path.expanduser(folder))
-    try:
-        make_private(path)
-    except OSError as error:
-        raise PlanError(
-            f"cache_local: {path}: {error.strerror or error}; name a folder that is yours alone, or one that is yet to be made"
-        ) from None
-    return open_cache(path, limit)
