@@ -29,7 +29,8 @@ from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
-from penstock.storage.cached import CachedStorage, chosen_cache
+from penstock.storage.cache_folder import chosen_cache
+from penstock.storage.cached import CachedStorage
 from penstock.storage.copies import WithCopies
 
 #: Requests for single files at once: stores answer many.

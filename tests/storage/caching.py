@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,18 @@ class Remote:
             shard, length = rng.integers(0, len(self.content), 20), rng.integers(0, most, 20)
             offset = rng.integers(0, len(self.content[0]) - most, 20)
             self.read(storage, shard, offset, length, shards)
+
+
+class NextUses:
+    """A forecast out of a function of (shard, offset)."""
+
+    epoch_s = 0.0
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, shard: Any, offset: Any) -> Any:
+        return self._function(shard, offset).astype(float)
 
 
 def disk_bytes(folder: Path) -> int:

@@ -22,6 +22,7 @@ from penstock.folders import size_of
 from penstock.shards import Shards
 from penstock.storage import adopt_storage
 from penstock.storage.cached import CachedStorage, CacheTraffic
+from penstock.storage.local import LocalStorage
 from servers.s3 import CREDENTIALS, Server, s3_server
 
 
@@ -153,6 +154,32 @@ def test_a_users_file_system_is_cached_when_asked_for(photos: Path, tmp_path: Pa
         for _ in loader:
             pass
     assert traffic(dataset).hits >= 40
+
+
+class Own:
+    """A storage of a user's own, without ETags."""
+
+    def __init__(self) -> None:
+        self._local, self.reads = LocalStorage(), 0
+
+    def list(self, where: str) -> Shards:
+        return self._local.list(where)
+
+    def read(self, shards: Shards, *ranges: Any) -> None:
+        self.reads += 1
+        self._local.read(shards, *ranges)
+
+
+def test_a_storage_of_ones_own_is_cached_when_asked_for(photos: Path, tmp_path: Path) -> None:
+    own = Own()
+    dataset = ps.read(str(photos), storage=own).cache_local("1GB", tmp_path / "mine")
+    for seed in (1, 2):
+        before = own.reads
+        with ps.Loader(dataset.shuffle(seed=seed).batch(8)) as loader:
+            assert len(list(loader)) == 5
+    assert before > 0
+    assert own.reads == before
+    assert traffic(dataset).fetched_bytes == dataset.source.manifest.size_bytes
 
 
 def test_rows_in_columns_come_from_the_cache(bucket: tuple[Server, Faults], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from penstock.cli.opening import Json
 from penstock.errors import SourceError
 from penstock.folders import cache_folder
 from penstock.storage.cache import RangeCache
-from penstock.storage.cached import FOLDER, default_limit
+from penstock.storage.cache_folder import FOLDER, default_limit
 
 Folder = Annotated[
     str | None, typer.Option("--path", help="The folder given to cache_local, if it is not the user's own cache.")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock.engine.read import Cursor, OpenBlocks, Places
 from penstock.engine.upcoming import Upcoming
+from penstock.errors import PenstockError
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Order
 from penstock.order.lanes import lanes_of_rank
 from penstock.shards import Shards
 from penstock.spec import Ids
 
-#: Bytes that are fetched before they are asked for, at most.
+#: So far is looked ahead of what is being read.
 _MOST_BYTES = 1 << 30
 #: Reading has paused when nobody read for so long.
 _QUIET_S = 0.1
@@ -38,10 +35,10 @@ class AheadStorage(Protocol):
     def is_idle(self) -> bool:
         """Whether nobody reads right now."""
 
-    def expect(self, shards: Shards, next_use: Callable[[Ids, Ids], npt.NDArray[np.float64]]) -> Callable[[], None]:
+    def expect(self, shards: Shards, next_use: Upcoming) -> Callable[[], None]:
         """Tells the cache when bytes are needed next, until the returned function is called."""
 
-    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> None:
         """Fetches ranges to the cache."""
 
 
@@ -90,25 +87,24 @@ class Ahead:
         self._stop = self._thread = self._forget = None
 
     def _serve(self, stop: threading.Event) -> None:
-        fetched: deque[tuple[Position, int]] = deque()
         coming: Iterator[Work] = iter(())
         reached = Position(-1)
+        done: deque[tuple[Position, int]] = deque()  # ends of works ahead of the reader, and their bytes
         while not stop.wait(_QUIET_S):
-            while fetched and fetched[0][0] <= self._here:
-                fetched.popleft()
+            while done and done[0][0] <= self._here:
+                done.popleft()
             if not self._is_quiet(stop):
                 continue
             if reached < self._here:  # reading was faster
                 reached = self._here
                 coming = self._from(reached)
-            if sum(size for _, size in fetched) >= _MOST_BYTES:
-                continue
-            for work in itertools.islice(coming, 64):
-                size = self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)
+            while not stop.is_set() and self._storage.is_idle and sum(size for _, size in done) < _MOST_BYTES:
+                work = next(coming)
                 reached = Position(work.epoch, work.step + work.steps)
-                fetched.append((reached, size))
-                if stop.is_set() or not self._storage.is_idle or sum(size for _, size in fetched) >= _MOST_BYTES:
-                    break
+                try:
+                    done.append((reached, self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)))
+                except (PenstockError, OSError):
+                    return  # whoever reads it meets the same, and tells
 
     @property
     def _here(self) -> Position:
@@ -129,6 +125,7 @@ class Ahead:
         return works(position, steps_per_epoch=order.steps_per_epoch, full_steps=order.full_steps, steps_per_work=1)
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
+        """Fetches what a work needs and the cache lacks; the bytes that it needs."""
         item = self._cursor(work)
         places = Places(self._manifest)
         if self._order.block_rows == 1 or self._manifest.scattered:
@@ -136,4 +133,5 @@ class Ahead:
         else:
             first, _ = self._blocks.needed(item)
             _, shard, offset, length = places.ranges(first, self._blocks.ends(item, first))
-        return self._storage.read_ahead(self._manifest.stored, shard, offset, length, go_on)
+        self._storage.read_ahead(self._manifest.stored, shard, offset, length, go_on)
+        return int(length.sum())

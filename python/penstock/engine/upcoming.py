@@ -14,7 +14,7 @@ from penstock.order.epoch import Last, Order
 from penstock.spec import Ids
 
 #: Epochs that are looked at: this one and those after it. With lanes on several machines, a block may come here in a later one only.
-_EPOCHS = 4
+_EPOCHS = 8
 
 
 class Upcoming:
@@ -38,6 +38,11 @@ class Upcoming:
             self._steps += work.steps
             self.position = work
             yield work
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds that an epoch takes, by what was read so far."""
+        return self._order.steps_per_epoch * self.step_s
 
     def __call__(self, shard: Ids, offset: Ids) -> npt.NDArray[np.float64]:
         """Seconds until byte `offset` of a shard is read next after what is being read now; infinite for not within some epochs."""

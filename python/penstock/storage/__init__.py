@@ -113,7 +113,9 @@ def adopt_storage(given: Any) -> Storage:
             f"storage={type(given).__name__}: pass an obstore store, a pyarrow.fs or fsspec file system, or an object with "
             f"list(where) and read(…) (penstock.storage.Storage)"
         )
-    return given
+    if isinstance(given, (CachedStorage, LocalStorage)):
+        return given
+    return CachedStorage(given, by_default=False, identity=f"{type(given).__module__}.{type(given).__qualname__} ")
 
 
 def _adopted(store: Store, given: Any) -> Storage:

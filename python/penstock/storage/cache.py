@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,8 +42,16 @@ _ATTEMPTS = 8
 _TOGETHER = 256
 _THREADS = 4
 
-#: Says in how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of.
-Forecast = Callable[[Ids], Expected]
+
+class Forecast(Protocol):
+    """What somebody knows of the future."""
+
+    @property
+    def margin_s(self) -> float:
+        """By so much sooner must something be needed to take the place of something else."""
+
+    def __call__(self, begin: Ids) -> Expected:
+        """In how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class RangeCache:
         """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
         self._after_fork()
         wanted = wanted.take(np.flatnonzero(wanted.length))
+        self._read_bytes += int(wanted.length.sum())
         for _ in range(_ATTEMPTS):
             found = self._index.look_up(wanted)
             if not len(found.number):
@@ -89,7 +98,6 @@ class RangeCache:
                 self._forget_lost(found)
                 continue
             if is_whole and self._index.still(found.number, found.generation):
-                self._read_bytes += int(wanted.length.sum())
                 return found.missing
         return wanted
 
@@ -194,9 +202,21 @@ class RangeCache:
 
     def expect(self, forecast: Forecast) -> Callable[[], None]:
         """Asks a forecast from now on; until the returned function is called."""
-        self._forecasts.append(forecast)
+        self._forecasts = [*self._forecasts, forecast]
         self._until = None
-        return lambda: self._forecasts.remove(forecast)
+
+        def forget() -> None:
+            self._forecasts = [one for one in self._forecasts if one is not forecast]
+
+        return forget
+
+    def worth_fetching(self, ranges: Ranges) -> Ranges:
+        """Those ranges that would be kept now, without dropping anything."""
+        if int(ranges.length.sum()) > self.limit_bytes - self._held(0) or time.monotonic() < self._paused_until:
+            return ranges.take(np.empty(0, dtype=np.int64))
+        if self._until is None:
+            return ranges
+        return ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
 
     def keep(self, ranges: Ranges, out: Bytes) -> int:
         """Keeps what lies at the ranges' places in `out`, as far as it is worth it; the bytes kept."""
@@ -205,7 +225,7 @@ class RangeCache:
             return 0
         with self._writing:
             try:
-                return self._store(self._worthy(_pieces(ranges)), out)
+                return self._store(self._worthy(ranges.pieces(_PIECE_BYTES)), out)
             except OSError:  # the disk is full, or the folder was removed: the data is there all the same
                 self._index.packs.close()
                 self._paused_until = time.monotonic() + _PAUSE_S
@@ -233,17 +253,17 @@ class RangeCache:
 
     def _worthy(self, ranges: Ranges) -> Ranges:
         """Those ranges that shall be kept; room for them is made."""
-        size = int(ranges.length.sum())
-        if not size or shutil.disk_usage(self.folder).free < size + RESERVE_BYTES:
+        if shutil.disk_usage(self.folder).free < int(ranges.length.sum()) + RESERVE_BYTES:
             return ranges.take(np.empty(0, dtype=np.int64))
+        is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else what is worth a place has changed
+        if self._until is not None and is_settled:
+            ranges = ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
+        size = int(ranges.length.sum())
         room = self.limit_bytes - self._held(size)
-        if size <= room and self._until is None:
+        if not size or (size <= room and (self._until is None or is_settled)):
             return ranges
-        expected = self._expected(ranges.begin)
-        if size > room or self._read_bytes > FREED_SHARE * self.limit_bytes:
-            self._read_bytes = 0
-            return ranges.take(self._evict(ranges, expected, size - room).kept)
-        return ranges.take(np.flatnonzero(expected < (self._until or 0.0) - time.monotonic()))
+        self._read_bytes = 0
+        return ranges.take(self._evict(ranges, self._expected(ranges.begin), size - room).kept)
 
     def _held(self, coming: int) -> int:
         """Bytes on the disk, counted anew now and then, since pieces share pages."""
@@ -255,7 +275,8 @@ class RangeCache:
 
     def _evict(self, ranges: Ranges, expected: Expected, excess: int) -> Choice:
         number, generation, rows = self._index.live()
-        held = self._expected(rows["begin"].copy(), rows["pack"])
+        margin_s = max((forecast.margin_s for forecast in self._forecasts), default=0.0)
+        held = self._expected(rows["begin"].copy(), rows["pack"]) - margin_s
         spare = int(FREED_SHARE * self.limit_bytes)
         choice = choose(held, rows["end"] - rows["begin"], expected, ranges.length, excess=excess, spare=spare)
         self._until = time.monotonic() + choice.until_s
@@ -292,17 +313,3 @@ class RangeCache:
             self._process, self._writing = os.getpid(), threading.Lock()
             self._index.packs.close()
             self._index.begin_anew()
-
-
-def _pieces(ranges: Ranges) -> Ranges:
-    """What may be kept of ranges: each byte once, in pieces that are not too long."""
-    ranges = ranges.take(np.flatnonzero((ranges.begin >= 0) & (ranges.length > 0)))
-    ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
-    reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
-    again = np.clip(reached - ranges.begin, 0, ranges.length)
-    some = np.flatnonzero(again < ranges.length)
-    ranges = ranges.parts(some, again[some], ranges.length[some])
-    count = -(-ranges.length // _PIECE_BYTES)
-    which = np.repeat(np.arange(len(ranges)), count)
-    first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * _PIECE_BYTES
-    return ranges.parts(which, first, np.minimum(first + _PIECE_BYTES, ranges.length[which]))

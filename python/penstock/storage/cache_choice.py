@@ -33,6 +33,8 @@ def choose(held: Expected, held_bytes: Ids, new: Expected, new_bytes: Ids, *, ex
 
     choose([9.0, 1.0, 5.0], [10, 10, 10], [2.0], [10], excess=10, spare=0): row 0 goes, and until_s == 9.0
     """
+    if excess + spare <= 0:
+        return Choice(np.empty(0, dtype=np.int64), np.arange(len(new)), np.inf)
     turn = np.argsort(-held, kind="stable")
     later = int(np.searchsorted(-held[turn], -new.min() if len(new) else np.inf, side="left"))
     freed = np.cumsum(held_bytes[turn])

@@ -41,6 +41,19 @@ class Ranges:
         whole = self.take(which)
         return Ranges(whole.shard, whole.offset + first, last - first, whole.at + first, whole.begin + first)
 
+    def pieces(self, longest_bytes: int) -> Ranges:
+        """What may be kept of them: each byte once, in pieces that are not too long."""
+        ranges = self.take(np.flatnonzero((self.begin >= 0) & (self.length > 0)))
+        ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
+        reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
+        again = np.clip(reached - ranges.begin, 0, ranges.length)
+        some = np.flatnonzero(again < ranges.length)
+        ranges = ranges.parts(some, again[some], ranges.length[some])
+        count = -(-ranges.length // longest_bytes)
+        which = np.repeat(np.arange(len(ranges)), count)
+        first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * longest_bytes
+        return ranges.parts(which, first, np.minimum(first + longest_bytes, ranges.length[which]))
+
 
 def file_key(path: str, version: str, size: int) -> tuple[int, int]:
     """128 bits for a remote file as it is now."""
@@ -103,15 +116,17 @@ class Bases:
 
     def of(self, shard: Ids) -> Ids:
         """One a shard; NEVER for a file whose content has no version."""
-        found = self._base[shard]
-        for number in np.unique(shard[found == _UNKNOWN]).tolist():
-            self._base[number] = self._look_up(number)
+        missing = np.unique(shard[self._base[shard] == _UNKNOWN])
+        if len(missing):
+            self._base[missing] = self._look_up(self._shards.take(missing))
         return self._base[shard]
 
-    def _look_up(self, number: int) -> int:
-        shards = self._shards
-        version, size = int(shards.versions[number]), int(shards.sizes[number])
-        etag = "" if shards.etags is None else str(shards.etags[number])
+    def _look_up(self, shards: Shards) -> list[int]:
+        etags = [""] * len(shards) if shards.etags is None else shards.etags.to_pylist()
+        columns = shards.paths.to_pylist(), etags, shards.versions.tolist(), shards.sizes.tolist()
+        return [self._base_of(*one) for one in zip(*columns, strict=True)]
+
+    def _base_of(self, path: str, etag: str, version: int, size: int) -> int:
         if not etag and version in (0, _NO_VERSION):
             return NEVER
-        return self._files.base(*file_key(self._identity + shards.path(number), etag or str(version), size), size)
+        return self._files.base(*file_key(self._identity + path, etag or str(version), size), size)

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import PlanError
-from penstock.folders import cache_folder, limit_bytes, make_private
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
 from penstock.storage.cache import RangeCache
 from penstock.storage.cache_choice import Expected
 from penstock.storage.cache_files import Bases, Ranges
+from penstock.storage.cache_folder import default_cache
 from penstock.storage.cache_locks import Claims
-from penstock.storage.remote import RemoteStorage
 from penstock.traffic import Traffic
 
-#: The name of the folder of this user's cache, and the most that it holds if nobody says a limit.
-FOLDER, _MOST_BYTES = "remote", 100 << 30
 #: Bytes that are fetched ahead at once.
 _AHEAD_BYTES = 8 << 20
 
-#: Says in how many seconds byte offsets of shards are needed next: (shard, offset) -> float64, infinite for never.
-NextUse = Callable[[Ids, Ids], npt.NDArray[np.float64]]
+
+class NextUse(Protocol):
+    """When bytes are needed next."""
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds that an epoch takes."""
+
+    def __call__(self, shard: Ids, offset: Ids) -> npt.NDArray[np.float64]:
+        """In how many seconds byte offsets of shards are needed next; infinite for never."""
 
 
 @dataclass(frozen=True)
 class CacheTraffic:
     """What a storage's cache did so far in this process.
 
-    hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes, fetched_bytes: what came from the cache and
-    what was fetched. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
+    hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes: of the former; fetched_bytes: what was asked
+    of the remote storage, also ahead. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
     """
 
     hits: int = 0
@@ -47,14 +51,24 @@ class CacheTraffic:
     evicted: int = 0
 
 
+class Uncached(Protocol):
+    """What a cache stands before: a remote storage, or a user's own."""
+
+    def list(self, where: str) -> Shards:
+        """The files that a path, folder or glob names."""
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """See `format.protocol.ReadRanges`."""
+
+
 class CachedStorage:
     """Ranges come from the cache; what it lacks is fetched once for all processes that share it, and kept.
 
-    cache: None for the user's own, or none at all if `by_default` is False. The user's own is opened with the first read.
+    identity tells files apart that other storages have under the same names. cache: None for the user's own, or none at all if `by_default` is False. The user's own is opened with the first read.
     """
 
     def __init__(
-        self, remote: RemoteStorage, cache: RangeCache | None = None, *, by_default: bool = True, identity: str = ""
+        self, remote: Uncached, cache: RangeCache | None = None, *, by_default: bool = True, identity: str = ""
     ) -> None:
         self.remote, self._identity = remote, identity
         self._cache, self._undecided = cache, cache is None and by_default
@@ -66,14 +80,17 @@ class CachedStorage:
     @property
     def root(self) -> str:
         """What the name of every file begins with."""
-        return self.remote.root
+        return str(getattr(self.remote, "root", ""))
 
     @property
-    def traffic(self) -> Traffic:
-        """Requests and bytes so far, and what the cache spared."""
-        spared = self._traffic
-        hits, misses, bytes_spared = spared.hits, spared.misses, spared.hit_bytes
-        return replace(self.remote.traffic, cache_hits=hits, cache_misses=misses, cache_bytes=bytes_spared)
+    def traffic(self) -> Traffic | None:
+        """Requests and bytes so far, and what the cache spared; None if that is not known of the storage behind it."""
+        asked, spared = getattr(self.remote, "traffic", None), self._traffic
+        if not isinstance(asked, Traffic):
+            return None
+        return replace(
+            asked, cache_hits=spared.hits, cache_misses=spared.misses, cache_bytes=spared.hit_bytes
+        )
 
     @property
     def cache(self) -> RangeCache | None:
@@ -108,7 +125,7 @@ class CachedStorage:
         return self._reading == 0
 
     def list(self, where: str) -> Shards:
-        """See `RemoteStorage.list`; listings are never cached."""
+        """See `remote.RemoteStorage.list`; listings are never cached."""
         return self.remote.list(where)
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
@@ -121,21 +138,19 @@ class CachedStorage:
         try:
             wanted = self._ranges(cache, shards, shard, offset, length, at)
             missing = cache.read(wanted, out)
-            self._count(wanted, missing)
-            if len(missing):
-                self._fetch(cache, shards, missing, out)
+            fetched = self._fetch(cache, shards, missing, out) if len(missing) else missing.at
+            self._count(wanted, fetched)
         finally:
             self._count_readers(-1)
 
-    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> int:
-        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`; the bytes that were fetched."""
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> None:
+        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`."""
         cache = self.cache
         if cache is None:
-            return 0
+            return
         ahead = cache.lacks(self._ranges(cache, shards, shard, offset, length, np.zeros_like(offset)))
-        ahead = ahead.take(np.flatnonzero(ahead.begin >= 0))
+        ahead = cache.worth_fetching(ahead.take(np.flatnonzero(ahead.begin >= 0)))
         group = (np.cumsum(ahead.length) - ahead.length) // _AHEAD_BYTES
-        fetched = 0
         for number in np.unique(group).tolist():
             if not go_on():
                 break
@@ -143,8 +158,6 @@ class CachedStorage:
             at = np.cumsum(some.length) - some.length
             out = np.empty(int(some.length.sum()), dtype=np.uint8)
             self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
-            fetched += len(out)
-        return fetched
 
     def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
         """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
@@ -153,8 +166,9 @@ class CachedStorage:
             return lambda: None
         return cache.expect(_Forecast(self._bases_of(cache, shards), shards, next_use))
 
-    def _fetch(self, cache: RangeCache, shards: Shards, missing: Ranges, out: Bytes) -> None:
-        """Fetches what nobody else fetches meanwhile, and waits for the rest."""
+    def _fetch(self, cache: RangeCache, shards: Shards, missing: Ranges, out: Bytes) -> Ids:
+        """Fetches what nobody else fetches meanwhile, and waits for the rest; the places of what was fetched."""
+        places = [np.empty(0, dtype=np.int64)]
         while len(missing):
             claims = cache.claims()
             try:
@@ -163,10 +177,12 @@ class CachedStorage:
                 if len(fresh):
                     self.remote.read(shards, fresh.shard, fresh.offset, fresh.length, out, fresh.at)
                     self._traffic_of(fetched_bytes=int(fresh.length.sum()))
+                    places.append(fresh.at)
                     cache.keep(fresh, out)
             finally:
                 claims.release()
             missing = missing.take(np.setdiff1d(np.arange(len(missing)), mine))
+        return np.concatenate(places)
 
     @staticmethod
     def _claim(cache: RangeCache, claims: Claims, missing: Ranges) -> Ids:
@@ -193,11 +209,14 @@ class CachedStorage:
                 found = self._bases[shards] = Bases(cache.files, shards, self._identity)
             return found
 
-    def _count(self, wanted: Ranges, missing: Ranges) -> None:
-        places = np.sort(wanted.at[wanted.length > 0])
-        missed = len(np.unique(np.searchsorted(places, missing.at, side="right")))
-        absent = int(missing.length.sum())
-        self._traffic_of(hits=len(places) - missed, misses=missed, hit_bytes=int(wanted.length.sum()) - absent)
+    def _count(self, wanted: Ranges, fetched: Ids) -> None:
+        """Counts ranges: those that hold a place that was fetched are misses."""
+        some = wanted.length > 0
+        turn = np.argsort(wanted.at[some], kind="stable")
+        missed = np.unique(np.searchsorted(wanted.at[some][turn], fetched, side="right") - 1)
+        missed_bytes = int(wanted.length[some][turn][missed].sum())
+        hits, hit_bytes = int(some.sum()) - len(missed), int(wanted.length.sum()) - missed_bytes
+        self._traffic_of(hits=hits, misses=len(missed), hit_bytes=hit_bytes)
 
     def _traffic_of(self, **more: int) -> None:
         with self._lock:
@@ -217,6 +236,15 @@ class _Forecast:
         self._bases, self._shards, self._next_use = bases, shards, next_use
         self._sorted: tuple[Ids, Ids] | None = None
 
+    @property
+    def margin_s(self) -> float:
+        """See `cache.Forecast`: an epoch.
+
+        All of an epoch is needed once. To drop one piece of it for another makes no request less, but one write more, and heaps the
+        requests of an epoch up at its end.
+        """
+        return self._next_use.epoch_s
+
     def __call__(self, begin: Ids) -> Expected:
         """See `cache.Forecast`."""
         if self._sorted is None:
@@ -232,45 +260,3 @@ class _Forecast:
             mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
             found[mine] = self._next_use(shard[place[mine]], offset[mine])
         return found
-
-
-_open: dict[str, RangeCache] = {}
-_opening = threading.Lock()
-
-
-def open_cache(folder: str, limit: int) -> RangeCache:
-    """The cache in a folder; one for all storages of this process."""
-    with _opening:
-        cache = _open.setdefault(os.path.realpath(folder), RangeCache(folder, limit))
-        cache.limit_bytes = limit
-    cache.trim()
-    return cache
-
-
-def default_limit(folder: str) -> int:
-    """The most that the user's own cache holds, in bytes."""
-    return min(_MOST_BYTES, limit_bytes(folder))
-
-
-def default_cache() -> RangeCache | None:
-    """The cache that remote data has by itself; None, with a warning, where there is no folder for it, or with a limit of 0."""
-    folder = cache_folder(FOLDER)
-    limit = 0 if folder is None else default_limit(folder)
-    return None if folder is None or limit == 0 else open_cache(folder, limit)
-
-
-def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
-    """The cache that a user asks for; PlanError if others could write into the folder."""
-    if limit == 0:
-        return None
-    if folder is None:
-        made = cache_folder(FOLDER)
-        return None if made is None else open_cache(made, limit)
-    path = os.path.abspath(os.path.expanduser(folder))
-    try:
-        make_private(path)
-    except OSError as error:
-        raise PlanError(
-            f"cache_local: {path}: {error.strerror or error}; name a folder that is yours alone, or one that is yet to be made"
-        ) from None
-    return open_cache(path, limit)
