@@ -16,6 +16,7 @@ import pytest
 import zarr
 
 import penstock as ps
+from cases import MemoryStorage
 from format import tars
 from format.files import rows_of
 from penstock.format import checksum_build
@@ -217,6 +218,17 @@ def test_many_threads_check_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_files_of_a_store(tmp_path: Path) -> None:
+    """By name and version, as a store says them; what comes from it is compared all the same."""
+    storage = MemoryStorage({f"memory://box/{name}.jpg": b"\xff\xd8\xff" + name.encode() * 90 for name in "ab"})
+    assert build(ps.read("memory://box/", storage=storage)).read_files == 2
+    assert rows_of(ps.read("memory://box/", storage=storage))["path"] == list(storage.files)
+    storage.files["memory://box/b.jpg"] = b"\xff\xd8\xff" + b"c" * 90
+    with pytest.raises(ps.DataError, match=r"memory://box/b\.jpg, bytes 0 to 92: their checksum is 0x"):
+        rows_of(ps.read("memory://box/", storage=storage))
+    assert rows_of(ps.read("memory://box/", storage=storage, verify=False))["image"][1][3:] == b"c" * 90
 
 
 def big_npy(folder: Path) -> Path:

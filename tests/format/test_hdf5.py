@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,18 @@ from penstock.format.regular import PlacedColumns
 ROWS = 43
 RNG = np.random.default_rng(6)
 NAMES = ["", "a", "Größe", "雪" * 20]
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "arrays"
+
+
+@pytest.mark.parametrize("name", ["earliest.h5", "latest.h5"])
+def test_golden_files(name: str) -> None:
+    wanted = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
+    found = through(ps.read(GOLDEN / name))
+    assert found == {column: wanted[column] for column in ("id", "big", "train.image", "name", "list")}
+    assert isinstance(ps.read(GOLDEN / name, columns=["id", "big"]).source, PlacedColumns)
+    assert through(ps.read(GOLDEN / name, columns=["big"]))["big"] == wanted["big"]
 
 
 def write(path: Path, first: int = 0, rows: int = ROWS, **options: Any) -> dict[str, list[Any]]:

@@ -37,7 +37,10 @@ def test_it_reads_as_a_file_does(storage: MemoryStorage) -> None:
             continue
         assert mine.seek(offset, whence) == wanted
         size = int(rng.choice([0, 1, 8, 5_000, 200_000]))
-        assert mine.read(size) == theirs.read(size)
+        if rng.integers(0, 2):
+            assert mine.read_buffer(size).to_pybytes() == theirs.read(size)
+        else:
+            assert mine.read(size) == theirs.read(size)
         assert mine.tell() == theirs.tell()
     assert (mine.size(), mine.name) == (len(CONTENT), "memory://b")
     assert mine.readable()

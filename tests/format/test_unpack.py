@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import bz2
 import errno
-import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import penstock as ps
 from format.damage import load_all
+from format.packers import PACKERS
 from penstock import kernels
 from penstock.errors import DataError
 from penstock.format import unpack
 
 LINES = b"".join(b"line %d\n" % number for number in range(1_000))
-
-
-def arrow(codec: str) -> Callable[[bytes], bytes]:
-    return lambda data: (
-        bytes(pa.compress(data, codec=codec, asbytes=True)) if codec == "brotli" else _streamed(data, codec)
-    )
-
-
-def _streamed(data: bytes, codec: str) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, codec) as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zst": arrow("zstd"),
-    "lz4": arrow("lz4"),
-}
 
 each = pytest.mark.parametrize("kind", PACKERS)
 

@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from format import damage
+from format.packers import PACKERS
 from format.tars import GOLDEN, archive, member, npy, with_sum, write
 from format.tfrecords import listed
 from penstock.errors import DataError, PlanError, RowError, SourceError
@@ -308,6 +309,17 @@ def test_a_packed_archive_is_unpacked_within_limits(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(archive(PAIRS)))
     assert read(path)["txt"][11] == "11" * 11
     path.write_bytes(gzip.compress(archive([("0.bin", bytes(8 << 20))])))
+    with pytest.raises(DataError, match=r"packed bytes become more than \d+; raise Limits"):
+        ps.read(str(path), limits=Limits(ratio=50))
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst", "bz2", "xz", "lz4"])
+def test_archives_packed_in_other_ways(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.tar.{kind}"
+    path.write_bytes(PACKERS[kind](archive(PAIRS)))
+    assert read(path)["txt"][11] == "11" * 11
+    assert ps.read(str(path)).source.manifest.format == "webdataset"
+    path.write_bytes(PACKERS[kind](archive([("0.bin", bytes(8 << 20))])))
     with pytest.raises(DataError, match=r"packed bytes become more than \d+; raise Limits"):
         ps.read(str(path), limits=Limits(ratio=50))
 

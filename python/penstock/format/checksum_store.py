@@ -90,6 +90,11 @@ def names_of(paths: pa.LargeStringArray) -> pa.LargeStringArray:
     return pc.replace_substring_regex(paths, "^.*/", "")
 
 
+def has_any() -> bool:
+    """Whether this user has checksums of any file."""
+    return found_folder(_FOLDER) is not None
+
+
 def load_folder(folder: str) -> FolderChecksums | None:
     """The checksums of a folder's files; None if there are none that are whole."""
     cache = found_folder(_FOLDER)

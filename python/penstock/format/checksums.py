@@ -27,6 +27,7 @@ from penstock.format.checksum_store import (
     FolderChecksums,
     by_folder,
     chunks_of,
+    has_any,
     load_folder,
     names_of,
 )
@@ -146,7 +147,7 @@ class Checks:
         start = np.full(len(shards), -1, dtype=np.int64)
         sums: list[Checksums] = [np.empty(0, dtype=np.uint32)]
         before = 0
-        for folder, numbers in by_folder(shards.paths):
+        for folder, numbers in by_folder(shards.paths) if has_any() else ():
             entry = self.folder(folder)
             if entry is None:
                 continue

@@ -70,6 +70,13 @@ class RangedFile(io.RawIOBase):
             self._at += length
         return length
 
+    def read_buffer(self, size: int) -> pa.Buffer:
+        """The next bytes, fewer at the end of the file, without a copy; what pyarrow asks for."""
+        length = max(0, min(size, self._size - self._at))
+        data = self._bytes(self._at, length) if length else b""
+        self._at += length
+        return pa.py_buffer(data)
+
     def _bytes(self, offset: int, length: int) -> Any:
         within = offset - self._kept_from
         if not 0 <= within <= len(self._kept) - length:

@@ -15,6 +15,7 @@ from penstock.format.native_columns import parse_records, read_first_records
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
 from penstock.format.tar_columns import MemberColumn, Members, choose_columns
+from penstock.format.unpack import with_packed
 from penstock.shards import Shards
 from penstock.spec import Columns, Ids, Spans, Spec
 
@@ -68,7 +69,7 @@ def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
 
 FORMAT = Format(
     name="webdataset",
-    suffixes=(".tar", ".tar.gz", ".tgz"),
+    suffixes=(*with_packed(".tar"), ".tgz"),
     matches=kernels.is_tar,
     access="by its own bytes",
     detects="flipped bits in headers (a sum each), truncation; not in the files' contents",

@@ -31,6 +31,7 @@ _MARKS = ("zarr.json", ".zgroup", ".zarray")
 _ARRAY = "array"
 #: Words in a codec's name that stand for code that would run, or objects that only pickle can hold.
 _REFUSED = ("pickle",)
+_PICKLED = "its codec is pickle, which can run any code and is never opened; save numbers or text instead"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,6 +117,8 @@ def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> di
     except PenstockError:
         raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata
+        if any(word in str(error).lower() for word in _REFUSED):
+            raise DataError(f"{root}: {_PICKLED} ({error})") from None
         raise DataError(
             f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
         ) from error
@@ -140,9 +143,7 @@ def _refuse_code(array: Any, where: str) -> None:
     """DataError for arrays whose codecs would unpickle."""
     named = json.dumps(_codecs(array.metadata.to_dict()), default=str).lower()
     if any(word in named for word in _REFUSED):
-        raise DataError(
-            f"{where}: its codec is pickle, which can run any code and is never opened; save numbers or text instead"
-        )
+        raise DataError(f"{where}: {_PICKLED}")
 
 
 def _codecs(metadata: Mapping[str, Any]) -> list[Any]:

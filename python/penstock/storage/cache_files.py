@@ -7,6 +7,7 @@ interval of that line, and a range is looked up by bisection.
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,19 +73,21 @@ class Files:
         self._base: list[int] = []
         self._end = 0
         self._columns: tuple[Ids, Ids, Ids, Ids] | None = None
+        self._lock = threading.Lock()
 
     def base(self, high: int, low: int, size: int) -> int:
         """Where a file's stretch begins; NEVER for one of two files that half a key does not tell apart."""
-        number = self._number.get(high)
-        if number is None:
-            number = self._number[high] = len(self._base)
-            self._high.append(high)
-            self._low.append(low)
-            self._size.append(size)
-            self._base.append(self._end)
-            self._end += size + 1
-            self._columns = None
-        return self._base[number] if (self._low[number], self._size[number]) == (low, size) else NEVER
+        with self._lock:
+            number = self._number.get(high)
+            if number is None:
+                number = self._number[high] = len(self._base)
+                self._high.append(high)
+                self._low.append(low)
+                self._size.append(size)
+                self._base.append(self._end)
+                self._end += size + 1
+                self._columns = None
+            return self._base[number] if (self._low[number], self._size[number]) == (low, size) else NEVER
 
     def bases(self, high: Ids, low: Ids, size: Ids) -> Ids:
         """The same for many files, each of which may come often."""
@@ -95,15 +98,17 @@ class Files:
 
     def owners(self, begin: Ids) -> tuple[Ids, Ids, Ids, Ids]:
         """For each place, all of known files, the file in whose stretch it lies: high, low (uint64), size, base (int64)."""
-        if self._columns is None:
-            self._columns = (
-                np.array(self._high, dtype=np.uint64),
-                np.array(self._low, dtype=np.uint64),
-                np.array(self._size, dtype=np.int64),
-                np.array(self._base, dtype=np.int64),
-            )
-        number = np.searchsorted(self._columns[3], begin, side="right") - 1
-        high, low, size, base = (column[number] for column in self._columns)
+        with self._lock:
+            if self._columns is None:
+                self._columns = (
+                    np.array(self._high, dtype=np.uint64),
+                    np.array(self._low, dtype=np.uint64),
+                    np.array(self._size, dtype=np.int64),
+                    np.array(self._base, dtype=np.int64),
+                )
+            columns = self._columns
+        number = np.searchsorted(columns[3], begin, side="right") - 1
+        high, low, size, base = (column[number] for column in columns)
         return high, low, size, base
 
 

@@ -13,7 +13,7 @@ use super::{Bytes, Ids, Out, misuse};
 use crate::columns::{Records, RowFailure};
 use crate::example::element::Dtype;
 use crate::framing::FileTrouble;
-use crate::framing::unpack::{Packing, recognise_files};
+use crate::framing::unpack::recognise_files;
 use crate::tar::parse::{Column, Parser, Target};
 use crate::tar::{index, is_header, npy, parse, recognise};
 
@@ -25,13 +25,13 @@ fn is_tar(head: &[u8]) -> bool {
     is_header(head)
 }
 
-/// How each file is packed: 0 not at all, 1 gzip.
+/// How each file is packed, as for files of any other format.
 #[pyfunction]
 fn recognise_tar_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
     let packing = py
         .detach(|| recognise_files(&paths, threads, recognise))
         .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
-    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| i64::from(packing != Packing::Plain))))
+    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| packing as i64)))
 }
 
 /// Where the first sample of each file begins, samples of each file, and the bytes of each sample, file after file.

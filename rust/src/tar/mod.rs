@@ -10,12 +10,12 @@ mod pax;
 pub mod sample;
 pub mod walk;
 
-use crate::framing::unpack::Packing;
+use crate::framing::unpack::{Packing, recognise_magic};
 
 pub use header::{BLOCK_BYTES, is_header};
 
 /// How a tar archive is packed, from its first block.
 #[must_use]
 pub fn recognise(start: &[u8]) -> Packing {
-    if !is_header(start) && start.starts_with(&[0x1F, 0x8B, 8]) { Packing::Gzip } else { Packing::Plain }
+    if is_header(start) { Packing::Plain } else { recognise_magic(start) }
 }
