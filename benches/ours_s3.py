@@ -1,4 +1,4 @@
-"""Our side of benches/s3.py: the first pass over a data set in S3; the public API, nothing tuned."""
+"""Our side of benches/s3.py: passes over a data set in S3, with an empty cache or none; the public API, nothing tuned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -29,18 +30,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--requests", type=int, help="requests in flight, fixed")
     parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--second", action="store_true", help="with the cache, and measured from the second epoch on")
+    parser.add_argument("--local", type=Path, help="the same files from this folder")
     parser.add_argument("--natural", action="store_true", help="not shuffled")
     parser.add_argument("--report", action="store_true", help="print the loader's report too")
     arguments = parser.parse_args()
     if arguments.requests:
         fix(arguments.requests)
     began_at = time.perf_counter()
-    where = "s3://bench/small/" if arguments.workload == "small" else f"s3://bench/{arguments.workload}-mds/"
-    dataset = ps.read(where)
+    name = "small" if arguments.workload == "small" else f"{arguments.workload}-mds"
+    dataset = ps.read(str(arguments.local / name) if arguments.local else f"s3://bench/{name}/")
+    if not arguments.second:
+        dataset = dataset.cache_local(0)
     if not arguments.natural:
         dataset = dataset.shuffle(seed=0)
     opened_s = time.perf_counter() - began_at
     loader = ps.Loader(dataset.batch(BATCH[arguments.workload]))
+    if arguments.second:
+        for _ in loader:
+            pass
 
     def feed() -> Iterator[int]:
         for batch in chain.from_iterable(repeat(loader, arguments.passes)):
@@ -68,5 +76,6 @@ def fix(requests: int) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    main()
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+        main()

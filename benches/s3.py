@@ -128,6 +128,8 @@ def measure(arguments: argparse.Namespace, workload: str, console: Console) -> l
                 )
         if workload == "large":
             lines += connections(store, arguments.seconds)
+        if workload == "packed":
+            lines += second_epoch(store, arguments.seconds)
     return lines
 
 
@@ -138,6 +140,17 @@ def connections(store: s3_store.Store, seconds: float) -> list[Line]:
         line = run(store, ours("large", seconds, "--natural", "--requests", str(requests)), seconds)
         share = line["mb_per_s"] / (requests * MB_PER_S)
         found.append(line | {"workload": "connections", "requests": requests, "share": share})
+    return found
+
+
+def second_epoch(store: s3_store.Store, seconds: float) -> list[Line]:
+    """Ours from its cache on the local disk, in turn with the same files on that disk."""
+    found = []
+    for how in (["--second"], ["--local", str(work_folder() / "s3" / s3_store.BUCKET)]):
+        line = run(store, ours("packed", seconds, *how), seconds)
+        found.append(
+            line | {"workload": "second epoch", "requests": "from " + ("cache" if how[0] == "--second" else "files")}
+        )
     return found
 
 

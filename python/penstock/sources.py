@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.dataset import Dataset, of_source
+from penstock.format import format_named
 from penstock.format.items import Asked
 from penstock.format.iterable import Making
 from penstock.format.iterable import from_iterable as open_iterable
-from penstock.format import format_named
 from penstock.format.objects import from_dataset as open_objects
 from penstock.format.pipe import open_pipe
 from penstock.format.protocol import Column, Options, Progress

@@ -43,12 +43,16 @@ def tokens() -> ps.Dataset:
 
 @pytest.mark.parametrize("kind", ["natural", "blocks", "global", "files"])
 def test_requests_and_bytes_are_those_of_a_run(counted: Faults, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = {
-        "natural": tokens,
-        "blocks": lambda: tokens().shuffle(seed=1, block_rows=400),
-        "global": lambda: tokens().shuffle(seed=1, mode="global"),
-        "files": lambda: ps.read("s3://data/small/").shuffle(seed=1),
-    }[kind]().batch(32)
+    plan = (
+        {
+            "natural": tokens,
+            "blocks": lambda: tokens().shuffle(seed=1, block_rows=400),
+            "global": lambda: tokens().shuffle(seed=1, mode="global"),
+            "files": lambda: ps.read("s3://data/small/").shuffle(seed=1),
+        }[kind]()
+        .cache_local(0)
+        .batch(32)
+    )
     works = lowering.works  # nothing is read ahead of the next epoch
     monkeypatch.setattr(lowering, "works", lambda *a, **b: takewhile(lambda work: work.epoch == 0, works(*a, **b)))
     requests = size = 0

@@ -55,13 +55,13 @@ def through(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 def tokens() -> ps.Dataset:
-    return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=100)
+    return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=100).cache_local(0)
 
 
 def test_what_the_store_did_is_counted_as_the_proxy_counts(through: Callable[[Faults], None]) -> None:
     faults = Faults(latency_s=0.01)
     through(faults)
-    dataset = ps.read("s3://data/small/").shuffle(seed=0).batch(50)
+    dataset = ps.read("s3://data/small/").cache_local(0).shuffle(seed=0).batch(50)
     before = sum(faults.counts.values())
     with ps.Loader(dataset, prefetch=1) as loader:
         for _ in loader:
@@ -105,7 +105,7 @@ def test_requests_that_hang_hold_nobody(through: Callable[[Faults], None], kind:
         "blocks": tokens,
         "columns": lambda: ps.read("s3://data/table/"),
     }[kind]()
-    loader = ps.Loader(opened.shuffle(seed=0).batch(8))
+    loader = ps.Loader(opened.cache_local(0).shuffle(seed=0).batch(8))
     faults.share = 1.0
     threading.Timer(0.5, loader.close).start()
     began_at = time.monotonic()
@@ -118,7 +118,7 @@ def test_requests_that_hang_hold_nobody(through: Callable[[Faults], None], kind:
 
 SCRIPT = """
 import sys, time, penstock as ps
-loader = ps.Loader(ps.read("s3://data/small/").batch(8))
+loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).batch(8))
 passing = iter(loader)
 print("reading", flush=True)
 try:
@@ -152,7 +152,7 @@ def test_the_end_of_the_process_waits_for_no_store(through: Callable[[Faults], N
     through(Faults(latency_s=0.2))
     script = """
 import penstock as ps
-loader = ps.Loader(ps.read("s3://data/small/").batch(8))
+loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).batch(8))
 next(iter(loader))
 print("done", flush=True)
 """

@@ -10,10 +10,10 @@ import contextlib
 import fcntl
 import os
 import select
-import sys
 import tempfile
 import threading
 import time
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,6 +47,7 @@ class Pieces:
     def __init__(self, path: str, kind: str, record_bytes: int) -> None:
         self._path, self._kind, self._limit = path, kind, record_bytes
         self._handle = _opened(path)
+        self.close = weakref.finalize(self, os.close, self._handle)
         self._held = np.empty(0, dtype=np.uint8)  # bytes of the records in `_lengths`, then of one that is not whole
         self._lengths = np.empty(0, dtype=np.int64)
         self._ended = False
@@ -75,11 +76,6 @@ class Pieces:
         """Whether another byte is there already; the writer is not waited for."""
         return bool(self._held.size) or (not self._ended and _is_ready(self._handle, 0.0) and bool(self._read()))
 
-    def close(self) -> None:
-        """Lets go of the pipe."""
-        if self._handle != sys.stdin.fileno():
-            os.close(self._handle)
-
     def _more(self) -> None:
         new = self._read()
         whole = int(self._lengths.sum())
@@ -101,19 +97,21 @@ class Pieces:
 
     def _read(self) -> bytes:
         """The next bytes, b"" at the end; StoppedError if nobody wants them any more."""
-        while not _is_ready(self._handle, LOOK_S):
-            if is_stopped():
-                raise StoppedError
-        return os.read(self._handle, _PIECE_BYTES)
+        while not is_stopped():
+            if _is_ready(self._handle, LOOK_S):
+                return os.read(self._handle, _PIECE_BYTES)
+        raise StoppedError
 
 
 def _opened(path: str) -> int:
     if path == "-":
-        return sys.stdin.fileno()
+        return os.dup(0)
     try:  # without waiting for the writer: that is done where a run's end is seen
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}; the writer makes the pipe (os.mkfifo) before it is read") from None
+        raise SourceError(
+            f"{path}: {error.strerror}; the writer makes the pipe (os.mkfifo) before it is read"
+        ) from None
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         with contextlib.suppress(OSError):  # no pipe, or more than the system allows
             fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIECE_BYTES)
@@ -127,7 +125,9 @@ def wait_until_made(path: str) -> None:
         if is_stopped():
             raise StoppedError
         if time.monotonic() > end:
-            raise SourceError(f"{path}: no such pipe within {_MADE_WITHIN_S:.0f} s; does the writer send another epoch?")
+            raise SourceError(
+                f"{path}: no such pipe within {_MADE_WITHIN_S:.0f} s; does the writer send another epoch?"
+            )
         time.sleep(LOOK_S)
 
 
@@ -157,7 +157,9 @@ class Passes:
 
     def _begin_next(self) -> None:
         if self._path == "-":
-            raise PlanError("standard input comes once: train one epoch from it, or have the data sent through named pipes")
+            raise PlanError(
+                "standard input comes once: train one epoch from it, or have the data sent through named pipes"
+            )
         self._pieces.close()
         self._number += 1
         path = self._path.replace(EPOCH, str(self._number))
@@ -184,6 +186,7 @@ class PipeSource:
     where: str
     block_rows: int = STREAM_ROWS
     forward_only: bool = True
+    rows_together: int = 1  # steps that are made together are made again after an error, and a pipe does not come back
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -239,13 +242,13 @@ def _learnt(format: Format, records: Spans, options: Options) -> Source:
     begin, end = int(records.offset[0]), int(records.offset[-1] + records.length[-1])
     content = records.buffers[0][begin:end]
     with tempfile.NamedTemporaryFile(prefix="penstock-", suffix=format.suffixes[0]) as file:
-        file.write(content)
+        file.write(content.tobytes())
         file.flush()
         status = os.stat(file.name)
         sizes, versions = np.array([status.st_size]), np.array([status.st_mtime_ns])
         shards = Shards(pa.array([file.name], pa.large_string()), sizes, versions, os.path.dirname(file.name) + "/")
 
-        def read(_: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        def read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
             for start, size, place in zip(offset.tolist(), length.tolist(), at.tolist(), strict=True):
                 out[place : place + size] = content[start : start + size]
 
