@@ -30,7 +30,7 @@ def under_faults(console: Console) -> list[dict[str, Any]]:
         for share in SHARES:
             faults = Faults(share=share, latency_s=0.03, bytes_per_s=30e6, seed=1)
             with proxy(store.port, faults) as port:
-                os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+                os.environ.update(dict.fromkeys(s3_store.ENDPOINTS, f"http://127.0.0.1:{port}"))
                 line = {"share": share, **one_pass(), "faults": dict(faults.counts)}
             line["requests"] = sum(faults.counts.values())
             first = found[0] if found else line

@@ -27,6 +27,8 @@ from work import REPOSITORY, work_folder
 VERSION = "0.14.1"
 BUCKET = "bench"
 SIGNED_FOR = timedelta(hours=12)
+#: What clients look for a store's address under.
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL")
 KEYS = {"AWS_ACCESS_KEY_ID": "penstock-bench", "AWS_SECRET_ACCESS_KEY": "penstock-bench", "AWS_REGION": "us-east-1"}
 
 
@@ -59,9 +61,8 @@ class Store:
     def environment(self) -> dict[str, str]:
         """How any client finds it."""
         endpoint = f"http://127.0.0.1:{self.port}"
-        names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL")
         more = {"AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_ALLOW_HTTP": "true"}
-        return KEYS | dict.fromkeys(names, endpoint) | more
+        return KEYS | dict.fromkeys(ENDPOINTS, endpoint) | more
 
     def shape(self, latency_ms: float, megabytes_per_s: float) -> None:
         """Each request waits, each connection has this rate; 0 is none."""
