@@ -39,6 +39,7 @@ lint: build
 
 bench: build
 	$(BIN)/python benches/run.py $(BENCH)
+	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
 
 docs: build
 	$(BIN)/python -m pip install --quiet zensical

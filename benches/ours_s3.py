@@ -1,4 +1,4 @@
-"""Our side of benches/s3.py: the first pass over a data set in S3; the public API, nothing tuned."""
+"""Our side of benches/s3.py: passes over a data set in S3, with an empty cache or none; the public API, nothing tuned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 from common import cpu_seconds
-from feed_s3 import BATCH
+from feed_s3 import BATCH, measure
 
 import penstock as ps
 
 COLUMNS = {"packed": "data", "large": "data", "small": "image"}
-
-
-def size_of(column: Any) -> int:
-    """Bytes of an Arrow column of bytes, without its offsets."""
-    ends = column.offsets if hasattr(column, "offsets") else column.buffers()[1]
-    return int(ends[-1].as_py() - ends[0].as_py()) if hasattr(ends, "type") else column.nbytes
 
 
 def main() -> None:
@@ -34,37 +30,40 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--requests", type=int, help="requests in flight, fixed")
     parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--second", action="store_true", help="with the cache, and measured from the second epoch on")
+    parser.add_argument("--local", type=Path, help="the same files from this folder")
+    parser.add_argument("--natural", action="store_true", help="not shuffled")
+    parser.add_argument("--report", action="store_true", help="print the loader's report too")
     arguments = parser.parse_args()
     if arguments.requests:
         fix(arguments.requests)
     began_at = time.perf_counter()
-    where = "s3://bench/small/" if arguments.workload == "small" else f"s3://bench/{arguments.workload}-mds/"
-    dataset = ps.read(where).shuffle(seed=0).batch(BATCH[arguments.workload])
+    name = "small" if arguments.workload == "small" else f"{arguments.workload}-mds"
+    dataset = ps.read(str(arguments.local / name) if arguments.local else f"s3://bench/{name}/")
+    if not arguments.second:
+        dataset = dataset.cache_local(0)
+    if not arguments.natural:
+        dataset = dataset.shuffle(seed=0)
     opened_s = time.perf_counter() - began_at
-    loader = ps.Loader(dataset)
-    size = batches = 0
-    first_s = now = middle_s = middle_bytes = 0.0
-    for batch in chain.from_iterable(repeat(loader, arguments.passes)):
-        now = time.perf_counter() - began_at
-        first_s = first_s or now
-        size, batches = size + batch[COLUMNS[arguments.workload]].nbytes, batches + 1
-        if not middle_s and now - first_s > 2.0:
-            middle_s, middle_bytes = now, size
-        if now > arguments.seconds:
-            break
-    line = {
+    loader = ps.Loader(dataset.batch(BATCH[arguments.workload]))
+    if arguments.second:
+        for _ in loader:
+            pass
+
+    def feed() -> Iterator[int]:
+        for batch in chain.from_iterable(repeat(loader, arguments.passes)):
+            yield batch[COLUMNS[arguments.workload]].nbytes
+
+    line: dict[str, Any] = {
         "peer": "penstock",
         "opened_s": opened_s,
-        "first_batch_s": first_s,
-        "seconds": now,
-        "bytes": size,
-        "batches": batches,
-        "mb_per_s": size / now / 1e6,
-        "steady_mb_per_s": (size - middle_bytes) / max(1e-9, now - middle_s) / 1e6,
+        **measure(feed, arguments.seconds),
         "cpu_s": cpu_seconds(),
-        "report": loader.report(),
-        "storage": loader.stats().get("storage"),
     }
+    line["first_batch_s"] += opened_s
+    line["verdict"], line["storage"] = loader.stats()["verdict"], loader.stats()["storage"]
+    if arguments.report:
+        print(loader.report())
     print(json.dumps(line), flush=True)
     loader.close()
 
@@ -77,5 +76,6 @@ def fix(requests: int) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    main()
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        os.environ["XDG_CACHE_HOME"] = scratch
+        main()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from work import REPOSITORY, work_folder
 
 VERSION = "0.14.1"
 BUCKET = "bench"
+SIGNED_FOR = timedelta(hours=12)
+#: What clients look for a store's address under.
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL")
 KEYS = {"AWS_ACCESS_KEY_ID": "penstock-bench", "AWS_SECRET_ACCESS_KEY": "penstock-bench", "AWS_REGION": "us-east-1"}
 
 
@@ -58,9 +61,8 @@ class Store:
     def environment(self) -> dict[str, str]:
         """How any client finds it."""
         endpoint = f"http://127.0.0.1:{self.port}"
-        names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL")
         more = {"AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_ALLOW_HTTP": "true"}
-        return KEYS | dict.fromkeys(names, endpoint) | more
+        return KEYS | dict.fromkeys(ENDPOINTS, endpoint) | more
 
     def shape(self, latency_ms: float, megabytes_per_s: float) -> None:
         """Each request waits, each connection has this rate; 0 is none."""
@@ -71,12 +73,16 @@ class Store:
         found: dict[str, int] = json.loads(self._say("counts"))
         return found
 
+    def open(self) -> S3Store:
+        """The bucket, for this process."""
+        config: Any = {"endpoint": self.environment["AWS_ENDPOINT_URL"], "allow_http": "true"}
+        named = {key.lower(): value for key, value in KEYS.items()}
+        return S3Store(BUCKET, config=named | config)
+
     def keep(self, prefix: str) -> int:
         """Has the line keep all objects below a prefix; gives their bytes."""
         self.shape(0, 0)
-        config: Any = {"endpoint": f"http://127.0.0.1:{self.port}", "allow_http": "true"}
-        store = S3Store(BUCKET, **config, access_key_id=KEYS["AWS_ACCESS_KEY_ID"], region=KEYS["AWS_REGION"],
-                        secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])  # fmt: skip
+        store = self.open()
         found = [one for page in obstore.list(store, prefix=prefix) for one in page]
         with ThreadPoolExecutor(8) as threads:
             return sum(threads.map(lambda one: len(obstore.get(store, one["path"]).bytes()), found))
@@ -123,8 +129,3 @@ def _wait_for(port: int) -> None:
             return
         time.sleep(0.05)
     raise RuntimeError(f"no server came up at port {port}")
-
-
-def free_space(folder: Path) -> int:
-    """Bytes that are free on a folder's disk."""
-    return shutil.disk_usage(folder).free

@@ -18,7 +18,7 @@ import penstock as ps
 
 NAMES = {
     "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "SourceError",
-    "StateError", "StorageError", "__version__", "from_arrays", "from_dataset", "from_iterable", "image", "read", "read_sql", "register_format",
+    "StateError", "StorageError", "__version__", "from_arrays", "from_dataset", "from_iterable", "image", "read", "read_sql", "read_stream", "register_format",
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from penstock.format.protocol import Column
 from penstock.kernels import native_version as __version__
 from penstock.limits import Limits
 from penstock.loader import Loader
-from penstock.sources import from_dataset, from_iterable, read_sql
+from penstock.sources import from_dataset, from_iterable, read_sql, read_stream
 from penstock.transform import image
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "image",
     "read",
     "read_sql",
+    "read_stream",
     "register_format",
 ]

@@ -44,6 +44,7 @@ __all__ = [
     "recordio_payloads",
     "split_fields",
     "stat_files",
+    "stream_records",
     "tar_sample_members",
     "unpack_files_once",
     "unpack_rows",
@@ -120,6 +121,7 @@ def is_recordio(head: bytes) -> bool: ...
 def index_recordio(
     paths: Sequence[str], sizes: _Ids, *, record_bytes: int, threads: int, progress: WorkProgress
 ) -> tuple[_Ids, _Ids]: ...
+def stream_records(kind: str, data: _Bytes, *, first: int, record_bytes: int, name: str) -> _Ids: ...
 def recordio_payloads(
     buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Ids
 ) -> tuple[_Ids, _Ids, _Ids, _Bytes]: ...

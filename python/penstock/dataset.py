@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Where, check_shuffle, lower, order_of
+from penstock.engine.simulate import Simulation, simulate
 from penstock.errors import PlanError, SourceError
 from penstock.folders import size_of
 from penstock.format import open_source
@@ -141,6 +142,14 @@ class Dataset:
         if any(isinstance(node, Batch) for node in self.nodes):
             parts.append(self._explain_order())
         return "\n\n".join(parts)
+
+    def simulate(self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1) -> Simulation:
+        """What training would ask of the files: requests and bytes of each node and epoch, and the memory that records take.
+
+        world_size: ranks, spread evenly over the nodes. By arithmetic alone: nothing is read.
+        Not counted: what is read ahead of the next epoch, requests made again or twice, and what a local cache spares.
+        """
+        return simulate(self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs)
 
     def _explain_order(self) -> str:
         order = order_of(self.source, self.nodes)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.spec import Bytes, Columns, Ids, Spec
+from penstock.spec import Bytes, Columns, Ids, Spans, Spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +80,14 @@ def bytes_of(array: Any) -> Bytes:
     """The bytes of a contiguous array, without a copy."""
     flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return flat
+
+
+def spans_to_arrow(spans: Spans) -> pa.LargeBinaryArray:
+    """The bytes of all spans joined into one large_binary array (one copy)."""
+    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(spans.length, out=offsets[1:])
+    joined = np.empty(int(offsets[-1]), dtype=np.uint8)
+    kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
+    )

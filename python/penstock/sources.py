@@ -1,4 +1,4 @@
-"""Where samples come from besides files: map-style Python objects, iterables and generator functions, SQL queries."""
+"""Where samples come from besides files: map-style Python objects, iterables and generator functions, pipes, SQL queries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.dataset import Dataset, of_source
+from penstock.format import format_named
 from penstock.format.items import Asked
 from penstock.format.iterable import Making
 from penstock.format.iterable import from_iterable as open_iterable
 from penstock.format.objects import from_dataset as open_objects
+from penstock.format.pipe import open_pipe
 from penstock.format.protocol import Column, Options, Progress
 from penstock.format.sql import read_sql as open_sql
 from penstock.format.sql_dialect import Place
@@ -62,6 +64,30 @@ def from_iterable(
     )  # fmt: skip
     source = open_iterable(making, spool=spool, limits=limits, progress=progress)
     return of_source(source, "iterable", columns)
+
+
+def read_stream(
+    path: str,
+    *,
+    format: str,
+    samples: int,
+    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    verify: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    **own: Any,
+) -> Dataset:
+    """Records out of a named pipe (FIFO), as SageMaker's Pipe mode gives them, or of standard input ("-").
+
+    `{epoch}` in the path stands for the number of the pass, from 0: read_stream("/opt/ml/input/data/train_{epoch}",
+    format="recordio", samples=1_281_167). Without it, the same pipe is opened anew for every epoch. format: "tfrecord",
+    "recordio", "text" or "jsonl"; its own options as for `read`. samples: records of an epoch; fewer or more are an error.
+
+    A pipe comes once and in one order: it cannot be shuffled, every rank draws all records and keeps its own, and a resumed
+    epoch draws the records before again, from the pipe of the first pass. Waits for the first records. Raises SourceError for a pipe that
+    is not there or empty, DataError for damaged records and for a stream that ends inside of one.
+    """
+    options = Options(columns=columns, verify=verify, limits=limits, own=own)
+    return of_source(open_pipe(path, format_named(format, options), samples, options), path, columns)
 
 
 def read_sql(

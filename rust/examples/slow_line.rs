@@ -1,8 +1,8 @@
 //! A proxy for the benches: what a distant object store feels like, before a real one on the same machine.
 //!
-//! Every request waits, every connection has a limited rate. Objects that were once asked for whole are kept in memory and answered
-//! from there, by ranges too, so that the store's own work, which would be done elsewhere, takes no CPU from what is measured.
-//! Everything else (listings, heads, the first answer) is the store's.
+//! Every request waits, every connection has a limited rate. Objects that were once asked for whole, and pages of listings, are kept in
+//! memory and answered from there, by ranges too, so that the store's own work, which would be done elsewhere, takes no CPU from what
+//! is measured. Everything else (heads, the first answer) is the store's.
 //!
 //!     cargo run --release --no-default-features --example slow_line -- PORT_OF_THE_STORE
 //!
@@ -88,7 +88,7 @@ fn serve(mut client: TcpStream, upstream: u16, line: &Line) -> io::Result<()> {
             let whole = path.filter(|_| field(&head, "range").is_none());
             let (answer_head, body) = ask(&head, upstream)?;
             paced(&mut client, &[answer_head.as_bytes(), &body], line)?;
-            if let (Some(path), true) = (whole, answer_head.starts_with("HTTP/1.1 200")) {
+            if let (Some(path), true) = (whole, is_kept(&answer_head)) {
                 keep(line, path, &answer_head, body);
             }
         }
@@ -96,10 +96,15 @@ fn serve(mut client: TcpStream, upstream: u16, line: &Line) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of a request for an object; not of a listing, which has a query.
+/// What a request for an object, or for a page of a listing, asks for; without a signature in the query.
 fn kept_path(head: &str) -> Option<&str> {
     let path = head.strip_prefix("GET ")?.split(' ').next()?;
-    (!path.contains('?')).then_some(path)
+    let signed = path.split_once('?').filter(|(_, query)| query.contains("X-Amz-Signature"));
+    Some(signed.map_or(path, |(object, _)| object))
+}
+
+fn is_kept(answer_head: &str) -> bool {
+    answer_head.starts_with("HTTP/1.1 200") && field(answer_head, "content-length").is_some()
 }
 
 fn keep(line: &Line, path: &str, head: &str, body: Vec<u8>) {

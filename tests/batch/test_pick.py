@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch.pick import pick
-from penstock.batch.stack import spans_to_arrow
-from penstock.rows import Rows, as_rows, join_rows, pack_rows
+from penstock.rows import Rows, as_rows, join_rows, pack_rows, spans_to_arrow
 from penstock.spec import Field, Spans
 
 SPEC = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.batch.stack import spans_to_arrow
+from penstock.rows import spans_to_arrow
 from penstock.spec import Spans
 
 

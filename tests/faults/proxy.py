@@ -59,8 +59,11 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
         started.set()
         await stop.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.05)  # the connections that the tasks closed are gone with the loop's next turns
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="fault-proxy", daemon=True)
     thread.start()

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.batch.stack import spans_to_arrow
-from penstock.rows import Rows, unpack_rows
+from penstock.rows import Rows, spans_to_arrow, unpack_rows
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).

@@ -8,20 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock import kernels
 from penstock.errors import PlanError
+from penstock.rows import spans_to_arrow
 from penstock.spec import Column, Columns, Field, Spans, field_of_type
-
-
-def spans_to_arrow(spans: Spans) -> pa.LargeBinaryArray:
-    """The bytes of all spans joined into one large_binary array (one copy)."""
-    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
-    np.cumsum(spans.length, out=offsets[1:])
-    joined = np.empty(int(offsets[-1]), dtype=np.uint8)
-    kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
-    )
 
 
 def materialize(columns: Mapping[str, Column]) -> Columns:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.batch.stack import spans_to_arrow
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
 from penstock.engine.parse import GatherSteps, Parse
@@ -28,6 +27,7 @@ from penstock.order.lanes import default_lanes, lanes_of_rank
 from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
 from penstock.plan.optimize import optimize
+from penstock.rows import spans_to_arrow
 from penstock.spec import EntryPoints, Field, Spans
 from penstock.storage import traffic_of
 from penstock.transform.function import BatchFunction, RowFunction

@@ -86,10 +86,21 @@ def open_source(
         format, chosen = _choose(where, shards, read)
     else:
         format, chosen = (forced if isinstance(forced, Format) else _by_name(forced)), shards
+    _check_options(format, options)
+    return format.open(chosen, read, options)
+
+
+def format_named(name: str, options: Options) -> Format:
+    """The format of that name; PlanError for options that it does not have."""
+    format = _by_name(name)
+    _check_options(format, options)
+    return format
+
+
+def _check_options(format: Format, options: Options) -> None:
     if unknown := set(options.own) - set(format.options):
         known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
-    return format.open(chosen, read, options)
 
 
 def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shards]:

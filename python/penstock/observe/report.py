@@ -32,14 +32,9 @@ def _store(stats: Mapping[str, Any]) -> list[str]:
         return []
     again = f"{told['retries']:,} made again after an error, {told['hedges']:,} made twice because they were late"
     times = ", ".join(f"{1000 * told[f'latency_p{share}_s']:,.0f} ms (p{share})" for share in (50, 95, 99))
-    lines = [
-        "",
-        (
-            f"storage: {told['requests']:,} requests, {told['bytes'] / 1e6:,.1f} MB at {told['bytes_per_s'] / 1e6:,.1f} MB/s, "
-            f"{told['in_flight']:.1f} in flight of {told['in_flight_limit']}"
-        ),
-        f"  {again}; answers took up to {times}",
-    ]
+    asked = f"{told['requests']:,} requests, {told['bytes'] / 1e6:,.1f} MB at {told['bytes_per_s'] / 1e6:,.1f} MB/s"
+    flight = f"{told['in_flight']:.1f} in flight of {told['in_flight_limit']}"
+    lines = ["", f"storage: {asked}, {flight}", f"  {again}; answers took up to {times}"]
     if told["cache_hits"] + told["cache_misses"]:
         lines.append(
             f"  cache: {told['cache_hits']:,} hits, {told['cache_misses']:,} misses ({told['cache_hit_rate']:.1%}), "

@@ -1,4 +1,4 @@
-//! Bindings of `framing::recordio` and `framing::parts`.
+//! Bindings of `framing::recordio`, `framing::parts` and `framing::pieces`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use super::progress::WorkProgress;
 use super::trouble::{file_error, row_error};
 use super::{Bytes, Ids, check_spans, misuse, slices};
+use crate::framing::pieces::{Framed, whole_records};
 use crate::framing::recordio::{Job, index_files, part, positions_of};
 use crate::framing::{FileTrouble, parts};
 
@@ -17,6 +18,31 @@ type Array<'py, T> = Bound<'py, PyArray1<T>>;
 #[pyfunction]
 fn is_recordio(head: &[u8]) -> bool {
     head.first_chunk().and_then(|header| part(*header)).is_some_and(|(kind, _)| kind.fits(false))
+}
+
+/// The length of every whole record at the beginning of a piece of a stream.
+#[pyfunction]
+#[pyo3(signature = (kind, data, *, first, record_bytes, name))]
+#[allow(clippy::needless_pass_by_value)]
+fn stream_records<'py>(
+    py: Python<'py>,
+    kind: &str,
+    data: Bytes<'py>,
+    first: u64,
+    record_bytes: u64,
+    name: &str,
+) -> PyResult<Array<'py, i64>> {
+    let framed = match kind {
+        "tfrecord" => Framed::TfRecord,
+        "recordio" => Framed::RecordIo,
+        "lines" => Framed::Lines,
+        _ => return Err(misuse("a stream's records are tfrecord, recordio or lines")),
+    };
+    let data = data.as_slice()?;
+    let lengths = py
+        .detach(|| whole_records(framed, data, first, record_bytes))
+        .map_err(|trouble| file_error(py, name, trouble))?;
+    Ok(lengths.into_pyarray(py))
 }
 
 /// Records of each file, and the length of each record with headers and padding, file after file.
@@ -70,5 +96,6 @@ fn recordio_payloads<'py>(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_recordio, module)?)?;
     module.add_function(wrap_pyfunction!(index_recordio, module)?)?;
-    module.add_function(wrap_pyfunction!(recordio_payloads, module)?)
+    module.add_function(wrap_pyfunction!(recordio_payloads, module)?)?;
+    module.add_function(wrap_pyfunction!(stream_records, module)?)
 }

@@ -3,6 +3,7 @@
 pub mod lines;
 pub mod lmdb;
 pub mod parts;
+pub mod pieces;
 mod positions;
 pub mod recordio;
 pub mod tfrecord;

@@ -1,0 +1,221 @@
+"""Ours and the peers from one S3 server, over a line where each request waits 30 ms and each connection carries 30 MB/s.
+
+python benches/s3.py [--workload packed,large,small] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
+
+packed: 640 MB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
+whole). Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import obstore
+from rich.console import Console
+from rich.table import Table
+
+import environments
+import s3_store
+from run import cpu_model
+from s3_faults import under_faults
+from side import Failed, Line, call
+from work import HERE, interpreter, work_folder
+
+LATENCY_MS, MB_PER_S = 30, 30
+#: By workload: the peers that can read it, and what each of them reads.
+PEERS = {
+    "packed": {"mosaicml": "packed-mds", "litdata": "packed-litdata", "webdataset": "packed-tar", "s3fs": "packed-tar"},
+    "large": {"mosaicml": "large-mds", "webdataset": "large-tar", "s3fs": "large-tar"},
+    "small": {"s3fs": "small"},
+}
+OURS = {"packed": "packed-mds", "large": "large-mds", "small": "small"}
+#: By data set: its format, samples and bytes of a shard.
+DATA = {
+    "packed-mds": ("mds", 6_400, 5_000_000),
+    "packed-litdata": ("litdata", 6_400, 5_000_000),
+    "packed-tar": ("tar", 6_400, 5_000_000),
+    "large-mds": ("mds", 20_000, 1_000_000_000),
+    "large-tar": ("tar", 20_000, 1_000_000_000),
+    "small": ("small", 20_000, 5_000),
+}
+WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "small": "s3fs"}
+NOT_RUN = {
+    "tf.data": "TensorFlow's wheels have no S3 file system; tensorflow-io, which had, is built for 2.16 and older"
+}
+
+
+def write(name: str, root: Path, objects: int) -> None:
+    """Makes a data set unless it is there."""
+    kind, samples, shard_bytes = DATA[name]
+    samples = objects if name == "small" else samples
+    place, mark = root / s3_store.BUCKET / name, root / f"{name}.{samples}"
+    if mark.exists():
+        return
+    environments.ensure(WRITERS[kind])
+    print(f"{name}: writing …", flush=True)
+    command = [str(interpreter(WRITERS[kind])), str(HERE / "peers" / "write_s3.py"), kind, str(place)]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*command, str(samples), str(shard_bytes)], check=True, capture_output=True)
+    mark.touch()
+
+
+def ours(workload: str, seconds: float, *more: str) -> list[str]:
+    """The command line of our side."""
+    command = [sys.executable, str(HERE / "ours_s3.py"), "--workload", workload, "--seconds", str(seconds)]
+    return [*command, "--passes", "100", *more]
+
+
+def theirs(peer: str, workload: str, seconds: float) -> list[str]:
+    """The command line of a peer's side."""
+    command = [str(interpreter(peer)), str(HERE / "peers" / "feed_s3.py"), "--peer", peer]
+    return [*command, "--workload", workload, "--seconds", str(seconds)]
+
+
+def run(store: s3_store.Store, command: list[str], seconds: float) -> Line:
+    """One side over the shaped line; its figures and the line's."""
+    store.shape(LATENCY_MS, MB_PER_S)
+    store.counts()
+    line = call(command, timeout_s=60 + 4 * seconds)
+    return line | {"line": store.counts()}
+
+
+def signed_urls(store: s3_store.Store, prefix: str, to: Path) -> None:
+    """Signed URLs of all objects, one a line, for what reads plain HTTP."""
+    opened = store.open()
+    names = [one["path"] for page in obstore.list(opened, prefix=prefix) for one in page]
+    to.write_text("\n".join(obstore.sign(opened, "GET", names, expires_in=s3_store.SIGNED_FOR)))
+
+
+def measure(arguments: argparse.Namespace, workload: str, console: Console) -> list[Line]:
+    """All sides of one workload, in turn."""
+    peers = {peer: name for peer, name in PEERS[workload].items() if peer in arguments.peers}
+    root = work_folder() / "s3"
+    for name in {OURS[workload], *peers.values()}:
+        write(name, root, arguments.objects)
+    lines: list[Line] = []
+    with s3_store.store(root) as store, tempfile.TemporaryDirectory() as scratch:
+        os.environ.update(store.environment, PENSTOCK_BENCH_URLS=f"{scratch}/urls.txt")
+        for name in {OURS[workload], *peers.values()}:
+            store.keep(f"{name}/")
+        if "webdataset" in peers:
+            signed_urls(store, f"{workload}-tar/", Path(scratch) / "urls.txt")
+        for _ in range(arguments.rounds):
+            for peer in peers or [""]:
+                mine = run(store, ours(workload, arguments.seconds), arguments.seconds)
+                lines.append(mine | {"workload": workload})
+                if not peer:
+                    continue
+                if reason := environments.ensure(peer):
+                    console.print(f"{workload} {peer}: {reason}")
+                    continue
+                try:
+                    line = run(store, theirs(peer, workload, arguments.seconds), arguments.seconds)
+                except Failed as failure:
+                    console.print(f"{workload} {peer}: {failure}")
+                    continue
+                ratio = mine["mb_per_s"] / line["mb_per_s"]
+                lines.append(line | {"workload": workload, "ratio": ratio})
+                console.print(
+                    f"{workload} {peer}: {line['mb_per_s']:,.1f} MB/s, ours {mine['mb_per_s']:,.1f}: {ratio:.1f}"
+                )
+        if workload == "large":
+            lines += connections(store, arguments.seconds)
+        if workload == "packed":
+            lines += second_epoch(store, arguments.seconds)
+    return lines
+
+
+def connections(store: s3_store.Store, seconds: float) -> list[Line]:
+    """Ours with so many requests in flight and no more, in the data's order: what of the line's rate arrives."""
+    found = []
+    for requests in (4, 8, 16):
+        line = run(store, ours("large", seconds, "--natural", "--requests", str(requests)), seconds)
+        share = line["mb_per_s"] / (requests * MB_PER_S)
+        found.append(line | {"workload": "connections", "requests": requests, "share": share})
+    return found
+
+
+def second_epoch(store: s3_store.Store, seconds: float) -> list[Line]:
+    """Ours from its cache on the local disk, in turn with the same files on that disk."""
+    found = []
+    for how in (["--second"], ["--local", str(work_folder() / "s3" / s3_store.BUCKET)]):
+        line = run(store, ours("packed", seconds, *how), seconds)
+        found.append(
+            line | {"workload": "second epoch", "requests": "from " + ("cache" if how[0] == "--second" else "files")}
+        )
+    return found
+
+
+def row(workload: str, peer: str, lines: list[Line]) -> dict[str, Any]:
+    """One side's medians."""
+    ratios = [line["ratio"] for line in lines if "ratio" in line]
+    return {
+        "workload": workload,
+        "peer": peer,
+        "mb_per_s": median(line["mb_per_s"] for line in lines),
+        "first_batch_s": median(line["first_batch_s"] for line in lines),
+        "connections": median(line["line"]["connections"] for line in lines),
+        "ours_to_this": median(ratios) if ratios else None,
+        "share": median(line["share"] for line in lines) if "share" in lines[0] else None,
+        "verdict": lines[-1].get("verdict"),
+    }
+
+
+def show(rows: list[dict[str, Any]], console: Console) -> None:
+    """A table for people."""
+    table = Table("workload", "", "MB/s", "first batch, s", "connections", "ours / this", "of the line")
+    for one in rows:
+        ratio = f"{one['ours_to_this']:.1f}" if one["ours_to_this"] else ""
+        share = f"{one['share']:.0%}" if one["share"] else ""
+        figures = (f"{one['mb_per_s']:,.1f}", f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
+        table.add_row(one["workload"], one["peer"], *figures, ratio, share)
+    console.print(table)
+    for peer, reason in NOT_RUN.items():
+        console.print(f"not run: {peer}: {reason}")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Reading from S3 over a slow line: ours and the peers.")
+    listed: Any = {"type": lambda text: [name for name in text.split(",") if name]}
+    parser.add_argument("--workload", default=list(PEERS), help=",".join(PEERS), **listed)
+    parser.add_argument("--peers", default=["s3fs", "litdata", "mosaicml", "webdataset"], **listed)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=8.0, help="how long a side runs after its first batch")
+    parser.add_argument("--objects", type=int, default=20_000, help="objects of the workload small")
+    parser.add_argument("--faults", action="store_true", help="ours alone, while the line goes wrong")
+    parser.add_argument("--json", type=Path, default=work_folder() / "s3.json", help="where the figures go")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measures, shows and writes the figures."""
+    arguments, console = parse(), Console()
+    if arguments.faults:
+        result: dict[str, Any] = {"faults": under_faults(console)}
+    else:
+        lines = [line for workload in arguments.workload for line in measure(arguments, workload, console)]
+        groups: dict[tuple[str, str], list[Line]] = {}
+        for line in lines:
+            named = f"{line['peer']} {line.get('requests', '')}".strip()
+            groups.setdefault((line["workload"], named), []).append(line)
+        rows = [row(*names, found) for names, found in groups.items()]
+        show(rows, console)
+        result = {"rows": rows, "lines": lines, "not_run": NOT_RUN}
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(
+        json.dumps(result | {"cpu": cpu_model(), "cpus": len(os.sched_getaffinity(0)), "command": sys.argv}, indent=1)
+    )
+    console.print(f"Figures: {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""penstock simulate: what a training would read, without reading it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from penstock.cli.console import out, print_json, size_text, table
+from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, usual_plan
+
+WorldSize = Annotated[int, typer.Option(min=1, help="Ranks, over all nodes.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines that the ranks are spread over.")]
+Epochs = Annotated[int, typer.Option(min=1, help="Epochs to go through.")]
+
+
+def simulate(
+    paths: Paths,
+    world_size: WorldSize = 1,
+    nodes: Nodes = 1,
+    epochs: Epochs = 1,
+    batch: BatchSize = 256,
+    as_json: Json = False,
+) -> None:
+    """Print how many requests and bytes each node would ask a store for, epoch by epoch.
+
+    Nothing is read but the index: a batch is a function of its step, so that what a training will ask for is known before.
+    The plan is shuffle and batch; in Python, every dataset has this as [bold]dataset.simulate(world_size=…)[/].
+
+    Examples:
+        penstock simulate s3://bucket/train --world-size 8 --nodes 2 --epochs 3
+        penstock simulate data/train --batch 1024 --json
+    """
+    plan = usual_plan(open_dataset(paths), Ops.none, batch)
+    found = plan.simulate(world_size=world_size, nodes=nodes, epochs=epochs)
+    if as_json:
+        print_json(asdict(found))
+        return
+    what = f"{found.steps_per_epoch:,} steps an epoch on {world_size:,} ranks"
+    out.print(f"{what}; up to {size_text(found.rank_bytes_in_memory)} of records in a rank's memory", soft_wrap=True)
+    shown = table(">epoch", ">node", ">requests" if found.exact else ">blocks", ">bytes")
+    for each in found.nodes:
+        shown.add_row(str(each.epoch), str(each.node), f"{each.requests:,}", size_text(each.bytes))
+    out.print(shown)
+    if not found.exact:
+        out.print("A library reads these files in its own way: blocks are counted, and bytes are those of the rows.")

@@ -1,0 +1,116 @@
+"""What a plan would ask for is what it asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from cli_runner import invoke
+from faults.proxy import Faults, proxy
+from penstock.engine import lower as lowering
+from servers.s3 import CREDENTIALS, s3_server
+
+
+@pytest.fixture(scope="module")
+def counted() -> Iterator[Faults]:
+    """A store with tokens and small files behind a proxy that counts."""
+    faults = Faults()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with s3_server() as server, proxy(server.port, faults) as port:
+            rng = np.random.default_rng(0)
+            server.put({f"tokens/{number}.bin": rng.bytes(900_000) for number in range(4)})
+            server.put(
+                {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(60)}
+            )
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+            yield faults
+
+
+def tokens() -> ps.Dataset:
+    return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=50)
+
+
+@pytest.mark.parametrize("kind", ["natural", "blocks", "global", "files"])
+def test_requests_and_bytes_are_those_of_a_run(counted: Faults, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = (
+        {
+            "natural": tokens,
+            "blocks": lambda: tokens().shuffle(seed=1, block_rows=400),
+            "global": lambda: tokens().shuffle(seed=1, mode="global"),
+            "files": lambda: ps.read("s3://data/small/").shuffle(seed=1),
+        }[kind]()
+        .cache_local(0)
+        .batch(32)
+    )
+    works = lowering.works  # nothing is read ahead of the next epoch
+    monkeypatch.setattr(lowering, "works", lambda *a, **b: takewhile(lambda work: work.epoch == 0, works(*a, **b)))
+    requests = size = 0
+    for rank in range(2):
+        with ps.Loader(plan, rank=rank, world_size=2) as loader:
+            before = sum(counted.counts.values())
+            for _ in loader:
+                pass
+            told = loader.stats()["storage"]
+            assert sum(counted.counts.values()) - before == told["requests"]
+            requests += told["requests"] - told["hedges"]
+            size += told["bytes"]
+    foretold = plan.simulate(world_size=2).nodes
+    assert len(foretold) == 1
+    assert foretold[0].requests == requests
+    assert foretold[0].bytes <= size <= foretold[0].bytes * 1.05  # hedges
+    assert requests > 1
+
+
+def test_nodes_and_epochs_share_the_whole() -> None:
+    dataset = ps.read(str(Path(__file__).parent.parent / "golden" / "mds" / "numbers")).shuffle(seed=0).batch(4)
+    whole = dataset.simulate(epochs=2)
+    shared = dataset.simulate(world_size=4, nodes=2, epochs=2)
+    assert [(each.epoch, each.node) for each in shared.nodes] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert sum(each.bytes for each in shared.nodes) >= sum(each.bytes for each in whole.nodes) > 0
+    assert shared.steps_per_epoch == whole.steps_per_epoch
+    assert whole.rank_bytes_in_memory > 0
+
+
+def test_what_lies_in_memory_asks_for_nothing() -> None:
+    found = ps.from_arrays({"x": np.arange(100)}).batch(10).simulate()
+    assert (found.nodes[0].requests, found.nodes[0].bytes, found.exact) == (0, 0, True)
+
+
+def test_tables_are_counted_in_blocks(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": np.arange(1000.0)}), tmp_path / "a.parquet", row_group_size=100)
+    found = ps.read(str(tmp_path)).shuffle(seed=0).batch(50, drop_last=True).simulate(epochs=3)
+    assert not found.exact
+    assert [each.requests for each in found.nodes] == [50, 50, 50]  # blocks of 20 rows
+    assert found.nodes[0].bytes == 8000
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"world_size": 3, "nodes": 2}, "cannot be spread evenly"),
+        ({"epochs": 0}, "at least one"),
+        ({"world_size": 7}, "divide"),
+    ],
+)
+def test_what_cannot_be_is_told(asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(ps.PlanError, match=told):
+        ps.from_arrays({"x": np.arange(100)}).batch(10).simulate(**asked)
+
+
+def test_the_command_prints_the_same(photos: Path) -> None:
+    found = json.loads(invoke("simulate", str(photos), "--batch", "8", "--epochs", "2", "--json").stdout)
+    assert [node["requests"] for node in found["nodes"]] == [40, 40]
+    text = invoke("simulate", str(photos), "--batch", "8", "--world-size", "2", "--nodes", "2").stdout
+    assert "5 steps an epoch on 2 ranks" in text
+    assert "requests" in text

@@ -1,0 +1,160 @@
+"""Training from a store that is far away: what it tells, and how it ends while requests hang."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from faults.proxy import Faults, proxy
+from servers.s3 import CREDENTIALS, Server, s3_server
+
+ROWS = 4_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with s3_server() as found:
+            rng = np.random.default_rng(0)
+            found.put({f"tokens/{number}.bin": rng.bytes(2 * ROWS * 100) for number in range(4)})
+            found.put(
+                {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(200)}
+            )
+            table = pa.BufferOutputStream()
+            pq.write_table(pa.table({"x": np.arange(10_000)}), table, row_group_size=100)
+            found.put({"table/a.parquet": table.getvalue().to_pybytes()})
+            yield found
+
+
+@pytest.fixture
+def through(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Faults], None]]:
+    """Sends what follows through a proxy."""
+    with pytest.MonkeyPatch.context() as patch:
+        proxies = []
+
+        def begin(faults: Faults) -> None:
+            proxies.append(proxy(server.port, faults))
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxies[-1].__enter__()}")
+
+        yield begin
+        for each in proxies:
+            each.__exit__(None, None, None)
+
+
+def tokens() -> ps.Dataset:
+    return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=100).cache_local(0)
+
+
+def test_what_the_store_did_is_counted_as_the_proxy_counts(through: Callable[[Faults], None]) -> None:
+    faults = Faults(latency_s=0.01)
+    through(faults)
+    dataset = ps.read("s3://data/small/").cache_local(0).shuffle(seed=0).batch(50)
+    before = sum(faults.counts.values())
+    with ps.Loader(dataset, prefetch=1) as loader:
+        for _ in loader:
+            pass
+        told = loader.stats()["storage"]
+        made = sum(faults.counts.values()) - before
+    assert 200 <= told["requests"] <= made
+    assert told["bytes"] == 503 * (told["requests"] - told["retries"])
+    assert 0.01 <= told["latency_p50_s"] <= told["latency_p95_s"] <= told["latency_p99_s"]
+    assert told["file_bytes"] == 503
+    assert "storage: " in loader.report()
+
+
+def test_local_files_have_no_store_to_tell_of(tmp_path: Path) -> None:
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "a.bin")
+    loader = ps.Loader(ps.read(str(tmp_path), format="tokens", dtype="uint16", window=10).batch(10))
+    for _ in loader:
+        pass
+    assert loader.stats()["storage"] is None
+    assert "storage: " not in loader.report()
+
+
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_the_order_is_the_same_from_afar(through: Callable[[Faults], None], tmp_path: Path, shuffled: bool) -> None:
+    through(Faults(latency_s=0.005))
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        (tmp_path / f"{number}.bin").write_bytes(rng.bytes(2 * ROWS * 100))
+    near = ps.read(str(tmp_path), format="tokens", dtype="uint16", window=100)
+    plans = [each.shuffle(seed=1, block_rows=50) if shuffled else each for each in (near, tokens())]
+    for a, b in zip(ps.Loader(plans[0].batch(64)), ps.Loader(plans[1].batch(64)), strict=True):
+        assert (a["tokens"] == b["tokens"]).all()
+
+
+@pytest.mark.parametrize("kind", ["files", "blocks", "columns"])
+def test_requests_that_hang_hold_nobody(through: Callable[[Faults], None], kind: str) -> None:
+    faults = Faults(stall_s=60.0, kinds=("stall",))
+    through(faults)
+    opened = {
+        "files": lambda: ps.read("s3://data/small/"),
+        "blocks": tokens,
+        "columns": lambda: ps.read("s3://data/table/"),
+    }[kind]()
+    loader = ps.Loader(opened.cache_local(0).shuffle(seed=0).batch(8))
+    faults.share = 1.0
+    threading.Timer(0.5, loader.close).start()
+    began_at = time.monotonic()
+    with pytest.raises(ps.ProcessError, match="closed while a batch was awaited"):
+        next(iter(loader))
+    loader.close()
+    assert time.monotonic() - began_at < 4
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("penstock-read")]
+
+
+SCRIPT = """
+import sys, time, penstock as ps
+loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).batch(8))
+passing = iter(loader)
+print("reading", flush=True)
+try:
+    for _ in passing:
+        pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "script", [SCRIPT, "print('reading', flush=True); import penstock as ps; ps.read('s3://data/small/')"]
+)
+def test_ctrl_c_while_requests_hang_ends_the_process(through: Callable[[Faults], None], script: str) -> None:
+    through(Faults(share=0.0 if script == SCRIPT else 1.0, kinds=("stall",), stall_s=60.0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reading\n"
+    time.sleep(1.5)
+    began_at = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began_at < 5
+    assert process.returncode in (0, 1, -signal.SIGINT)
+    assert "Fatal" not in errors
+
+
+def test_the_end_of_the_process_waits_for_no_store(through: Callable[[Faults], None]) -> None:
+    through(Faults(latency_s=0.2))
+    script = """
+import penstock as ps
+loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).batch(8))
+next(iter(loader))
+print("done", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
