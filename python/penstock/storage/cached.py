@@ -88,9 +88,7 @@ class CachedStorage:
         asked, spared = getattr(self.remote, "traffic", None), self._traffic
         if not isinstance(asked, Traffic):
             return None
-        return replace(
-            asked, cache_hits=spared.hits, cache_misses=spared.misses, cache_bytes=spared.hit_bytes
-        )
+        return replace(asked, cache_hits=spared.hits, cache_misses=spared.misses, cache_bytes=spared.hit_bytes)
 
     @property
     def cache(self) -> RangeCache | None:
