@@ -16,6 +16,7 @@ from penstock.order.epoch import Order
 from penstock.order.lanes import lanes_of_rank
 from penstock.shards import Shards
 from penstock.spec import Ids
+from penstock.stopping import StoppedError, work_for
 
 #: So far is looked ahead of what is being read.
 _MOST_BYTES = 1 << 30
@@ -87,6 +88,7 @@ class Ahead:
         self._stop = self._thread = self._forget = None
 
     def _serve(self, stop: threading.Event) -> None:
+        work_for(stop)
         coming: Iterator[Work] = iter(())
         reached = Position(-1)
         done: deque[tuple[Position, int]] = deque()  # ends of works ahead of the reader, and their bytes
@@ -103,7 +105,7 @@ class Ahead:
                 reached = Position(work.epoch, work.step + work.steps)
                 try:
                     done.append((reached, self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)))
-                except (PenstockError, OSError):
+                except (PenstockError, StoppedError, OSError):
                     return  # whoever reads it meets the same, and tells
 
     @property

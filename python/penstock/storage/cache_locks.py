@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from penstock.spec import Ids
+from penstock.stopping import StoppedError, is_stopped
 
 #: A writer holds the lock for milliseconds; one that holds it longer has stopped.
 _LOCK_PATIENCE_S = 10.0
@@ -70,10 +71,12 @@ class Claims:
         return np.array([row for row, (start, size) in enumerate(pairs) if self._try(start, size)], dtype=np.int64)
 
     def wait(self, first: int, length: int) -> bool:
-        """Waits until an interval is free and claims it; False if that takes too long."""
+        """Waits until an interval is free and claims it; False if that takes too long. StoppedError if nobody waits for it any more."""
         end = time.monotonic() + _CLAIM_PATIENCE_S
         pause_s = 0.001
         while not self._try(first % _SPACE, length):
+            if is_stopped():
+                raise StoppedError
             if time.monotonic() > end:
                 return False
             time.sleep(pause_s)
