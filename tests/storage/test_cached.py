@@ -182,6 +182,23 @@ def test_a_storage_of_ones_own_is_cached_when_asked_for(photos: Path, tmp_path: 
     assert traffic(dataset).fetched_bytes == dataset.source.manifest.size_bytes
 
 
+def test_a_loader_keeps_what_fits_of_data_twice_as_large(tmp_path: Path) -> None:
+    """As much of every epoch comes from the cache as fits into it, though each epoch has another order."""
+    (tmp_path / "data").mkdir()
+    for number in range(96):
+        (tmp_path / "data" / f"{number:02}.jpg").write_bytes(b"\xff\xd8\xff" + bytes(16381))
+    dataset = ps.read(str(tmp_path / "data"), storage=fs.LocalFileSystem())
+    dataset = dataset.cache_local(48 * 16384, tmp_path / "mine")
+    with ps.Loader(dataset.shuffle(seed=1).batch(8)) as loader:
+        for _ in range(4):
+            for _ in loader:
+                pass
+    told = traffic(dataset)
+    assert told.hits >= 3 * 44
+    assert told.stored_bytes <= 60 * 16384
+    assert sum(path.stat().st_blocks * 512 for path in (tmp_path / "mine").glob("*.pack")) <= 48 * 16384
+
+
 def test_rows_in_columns_come_from_the_cache(bucket: tuple[Server, Faults], tmp_path: Path) -> None:
     server, _ = bucket
     pq.write_table(pa.table({"x": np.arange(5000)}), tmp_path / "a.parquet", row_group_size=500)
