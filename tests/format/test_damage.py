@@ -16,7 +16,7 @@ from penstock.format.checksum_build import build_checksums
 from penstock.format.checksums import CheckedRanges
 
 #: Flipped bits that are tried under checksums: one way to check serves all formats.
-CHECKED = 200
+CHECKED = 100
 
 SMALL = [*damage.SMALL, *damage_arrays.SMALL]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,3 +89,23 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(ps.DataError, match=r"[Nn]o such file.*open the dataset again"):
         open_shard(listed, 0, local.read)
+
+
+def test_a_read_that_fails_leaves_nothing_behind(storage: MemoryStorage) -> None:
+    """The next one gives the bytes of its place, not those that were read ahead before."""
+    whole, fails = storage.files["memory://b"], [False]
+
+    def read(*ranges: Any) -> None:
+        if fails[0]:
+            raise ps.DataError("damaged")
+        storage.read(*ranges)
+
+    file = RangedFile(storage.list("memory://"), 1, read)
+    assert file.read(9) == whole[:9]
+    fails[0] = True
+    for _ in range(2):
+        file.seek(-9, os.SEEK_END)
+        with pytest.raises(ps.DataError, match="damaged"):
+            file.read(9)
+    fails[0] = False
+    assert file.read(9) == whole[-9:]

@@ -82,9 +82,10 @@ class RangedFile(io.RawIOBase):
         if not 0 <= within <= len(self._kept) - length:
             if length >= _AHEAD_BYTES:
                 return self._fetch(offset, length)
-            self._kept_from = max(0, min(offset, self._size - _AHEAD_BYTES))
-            self._kept = self._fetch(self._kept_from, min(_AHEAD_BYTES, self._size - self._kept_from))
-            within = offset - self._kept_from
+            start = max(0, min(offset, self._size - _AHEAD_BYTES))
+            self._kept = self._fetch(start, min(_AHEAD_BYTES, self._size - start))
+            self._kept_from = start  # only now, since reading may fail
+            within = offset - start
         return self._kept[within : within + length]
 
     def _fetch(self, offset: int, length: int) -> Any:
