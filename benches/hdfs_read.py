@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +23,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import penstock as ps
-from penstock.storage import open_storage
+from penstock.storage.hdfs import HdfsStore
+from penstock.storage.remote import RemoteStorage
 from servers.hdfs import Hdfs, hdfs_cluster, why_not
 
 STEP_BYTES = 8 << 20
@@ -29,14 +32,15 @@ STEP_BYTES = 8 << 20
 
 def penstock(url: str) -> int:
     """A loader over all files: windows of tokens, 1 MB in a batch."""
-    dataset = ps.read(url, format="tokens", dtype="uint16", window=8_000)
+    dataset = ps.read(url, format="tokens", dtype="uint16", window=8_000).cache_local(None)
     with ps.Loader(dataset.batch(64)) as loader:
         return sum(batch["tokens"].nbytes for batch in loader)
 
 
 def penstock_storage(url: str) -> int:
-    """Our storage alone: a call for each file, which it splits and reads in parallel; two calls at once."""
-    storage, path = open_storage(url)
+    """Our storage alone, without its cache: a call for each file, which it splits and reads in parallel; two calls at once."""
+    store, path = HdfsStore.open(url)
+    storage = RemoteStorage(store)
     shards = storage.list(path)
 
     def read(shard: int) -> int:
@@ -107,17 +111,24 @@ def fill(cluster: Hdfs, files: int, file_bytes: int) -> None:
         cluster.put({f"bench/{number}.bin": rng.bytes(file_bytes)})
 
 
-def measure(url: str, total: int, rounds: int) -> dict[str, float]:
-    rates: dict[str, list[float]] = {name: [] for name in SIDES}
+def measure(url: str, total: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Of each side: MB/s, and seconds of this process's CPU for 1 GB."""
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in SIDES}
     names = list(SIDES)
     for number in range(rounds + 1):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            began_at = time.perf_counter()
+            began_at, cpu = time.perf_counter(), time.process_time()
             assert SIDES[name](url) == total, name
             if number:  # the first round warms the servers up
-                rates[name].append(total / (time.perf_counter() - began_at) / 1e6)
-    return {name: round(statistics.median(found), 1) for name, found in rates.items()}
+                seconds[name].append((time.perf_counter() - began_at, time.process_time() - cpu))
+    return {
+        name: {
+            "rate": round(total / statistics.median(wall for wall, _ in found) / 1e6, 1),
+            "cpu_s_per_gb": round(statistics.median(cpu for _, cpu in found) / total * 1e9, 2),
+        }
+        for name, found in seconds.items()
+    }
 
 
 def main() -> None:
@@ -130,14 +141,18 @@ def main() -> None:
     if reason := why_not():
         sys.exit(reason)
     total = arguments.files * arguments.megabytes * 1_000_000
-    with hdfs_cluster() as cluster:
+    with hdfs_cluster() as cluster, tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
         fill(cluster, arguments.files, arguments.megabytes * 1_000_000)
         found = measure(f"{cluster.url}/bench", total, arguments.rounds)
     if arguments.json:
-        print(json.dumps({"unit": "MB/s", "bytes": total, "rates": found}))
+        print(json.dumps({"unit": "MB/s", "bytes": total, "sides": found}))
         return
-    for name, rate in found.items():
-        print(f"{name:40} {rate:8.1f} MB/s   {rate / found['hdfs-native fsspec, sequential']:5.2f} ×")
+    base = found["hdfs-native fsspec, sequential"]["rate"]
+    for name, figures in found.items():
+        print(
+            f"{name:40} {figures['rate']:8.1f} MB/s {figures['rate'] / base:6.2f} × {figures['cpu_s_per_gb']:6.2f} CPU s/GB"
+        )
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hdfs_native import Client
+from hdfs_native import Client, WriteOptions
 
 HERE = Path(__file__).parent / "hadoop"
 #: Where scripts/test_servers.sh puts what the cluster needs.
@@ -62,12 +63,17 @@ class Hdfs:
 
     def put(self, files: dict[str, bytes]) -> None:
         """Writes files, over those that are there."""
-        from hdfs_native import WriteOptions
-
         client = self.client()
         for name, content in files.items():
-            with client.create(f"/{name}", WriteOptions(overwrite=True, create_parent=True)) as file:
-                file.write(content)
+            for attempt in range(10):  # a busy cluster confirms blocks late, and the client does not wait for it
+                try:
+                    with client.create(f"/{name}", WriteOptions(overwrite=True, create_parent=True)) as file:
+                        file.write(content)
+                    break
+                except RuntimeError:
+                    if attempt == 9:
+                        raise
+                    time.sleep(0.2)
 
     def stop(self, data_node: int) -> None:
         """Ends a data node."""

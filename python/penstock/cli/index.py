@@ -44,6 +44,7 @@ def index(
 
     Examples:
         penstock index 'data/train-*.tfrecord'
+        penstock index 's3://bucket/train-*.tar'
         penstock index data/train --checksums
         penstock index photos --jpeg
         penstock index 'data/train-*.tfrecord' --jpeg --column image/encoded
