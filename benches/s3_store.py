@@ -77,7 +77,7 @@ class Store:
         """The bucket, for this process."""
         config: Any = {"endpoint": self.environment["AWS_ENDPOINT_URL"], "allow_http": "true"}
         named = {key.lower(): value for key, value in KEYS.items()}
-        return S3Store(BUCKET, config=named | config)
+        return S3Store(BUCKET, config=named | config, client_options={"timeout": timedelta(minutes=10)})
 
     def keep(self, prefix: str) -> int:
         """Has the line keep all objects below a prefix; gives their bytes."""

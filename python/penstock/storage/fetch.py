@@ -129,7 +129,7 @@ class _Threads:
         finally:
             with self._changed:
                 self._running -= 1
-                self._changed.notify()
+                self._changed.notify(2)  # there may be room for one more than before
         return True
 
     def _take(self) -> tuple[_Call, int] | None:
