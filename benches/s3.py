@@ -67,10 +67,10 @@ def write(name: str, root: Path, objects: int) -> None:
     mark.touch()
 
 
-def ours(workload: str, seconds: float, *more: str) -> list[str]:
+def ours(workload: str, seconds: float, *more: str, passes: int = 1) -> list[str]:
     """The command line of our side."""
     command = [sys.executable, str(HERE / "ours_s3.py"), "--workload", workload, "--seconds", str(seconds)]
-    return [*command, "--passes", "100", *more]
+    return [*command, "--passes", str(passes), *more]
 
 
 def theirs(peer: str, workload: str, seconds: float) -> list[str]:
@@ -147,7 +147,7 @@ def second_epoch(store: s3_store.Store, seconds: float) -> list[Line]:
     """Ours from its cache on the local disk, in turn with the same files on that disk."""
     found = []
     for how in (["--second"], ["--local", str(work_folder() / "s3" / s3_store.BUCKET)]):
-        line = run(store, ours("packed", seconds, *how), seconds)
+        line = run(store, ours("packed", seconds, *how, passes=100), seconds)
         found.append(
             line | {"workload": "second epoch", "requests": "from " + ("cache" if how[0] == "--second" else "files")}
         )
@@ -189,7 +189,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workload", default=list(PEERS), help=",".join(PEERS), **listed)
     parser.add_argument("--peers", default=["s3fs", "litdata", "mosaicml", "webdataset"], **listed)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=8.0, help="how long a side runs after its first batch")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long a side runs at most")
     parser.add_argument("--objects", type=int, default=20_000, help="objects of the workload small")
     parser.add_argument("--faults", action="store_true", help="ours alone, while the line goes wrong")
     parser.add_argument("--json", type=Path, default=work_folder() / "s3.json", help="where the figures go")
