@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
@@ -28,6 +27,7 @@ from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transf
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
+from penstock.stopping import in_threads
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.cache_folder import chosen_cache
@@ -197,8 +197,8 @@ def read(
     if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
-    with ThreadPoolExecutor(min(len(opened), _LOCATE_THREADS), thread_name_prefix="penstock-list") as threads:
-        shards = _join(list(threads.map(lambda one: one[0].list(one[1]), opened)))
+    listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
+    shards = _join(listed)
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
     if isinstance(columns, str):
@@ -232,8 +232,9 @@ def _locate(storage: Storage | None, checks: Checks | None, names: Sequence[str]
     for name in names:
         if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
             raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
-    with ThreadPoolExecutor(_LOCATE_THREADS, thread_name_prefix="penstock-locate") as threads:
-        found = list(threads.map(lambda name: store.list(name.removeprefix(base)), names))
+    found = in_threads(
+        lambda name: store.list(name.removeprefix(base)), names, most=_LOCATE_THREADS, name="penstock-locate"
+    )
     for name, shards in zip(names, found, strict=True):
         if len(shards) != 1:
             raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")

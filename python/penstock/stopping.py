@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 #: How often a flag is looked at while something else is waited for.
 LOOK_S = 0.1
@@ -29,6 +31,22 @@ def is_stopped() -> bool:
     """Whether whoever this thread works for wants nothing any more."""
     flag = _flag.get()
     return flag is not None and flag.is_set()
+
+
+def in_threads(function: Callable[[_T], _R], given: Sequence[_T], *, most: int, name: str) -> list[_R]:
+    """The function of everything given, in its order, from at most so many threads; after Ctrl-C they wait for no store."""
+    flag = threading.Event()
+
+    def call(one: _T) -> _R:
+        work_for(flag)
+        return function(one)
+
+    with ThreadPoolExecutor(max(1, min(len(given), most)), thread_name_prefix=name) as threads:
+        try:
+            return list(threads.map(call, given))
+        except BaseException:
+            flag.set()
+            raise
 
 
 def carried(function: Callable[_P, _T]) -> Callable[_P, _T]:
