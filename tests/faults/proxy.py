@@ -83,9 +83,11 @@ async def _connection(
         back = await asyncio.open_connection("127.0.0.1", upstream)
         while await _exchange(reader, writer, *back, faults):
             pass
+    ending = asyncio.current_task()
     for each in (writer, *([back[1]] if back else [])):
         with contextlib.suppress(Exception):
-            each.close()
+            # At the proxy's end nobody waits until what was written is read.
+            each.transport.abort() if ending is not None and ending.cancelling() else each.close()
 
 
 async def _exchange(
