@@ -67,13 +67,18 @@ class Pace:
             self.traffic.hedges += 1
 
     def late_after_s(self, size: int) -> float | None:
-        """The time that 95 of 100 answers of about this size took less than, with some room; None while too few are known."""
+        """The time that 95 of 100 answers of about this size took less than, with some room; None while too few are known.
+
+        Where few of this size are known, those of all sizes tell, with more room.
+        """
         with self._lock:
-            known = self._durations.get(size.bit_length(), ())
-            if len(known) < _KNOWN:
-                return None
-            ordered = sorted(known)
-        return max(0.05, 1.5 * ordered[int(0.95 * len(ordered))])
+            known, room = list(self._durations.get(size.bit_length(), ())), 1.5
+            if len(known) < _KNOWN and self._durations:
+                known = [duration for one in self._durations.values() for duration in one]
+                room = 3.0 * 2 ** max(0, size.bit_length() - max(self._durations))
+        if len(known) < _KNOWN:
+            return None
+        return max(0.05, room * sorted(known)[int(0.95 * len(known))])
 
     def told(self) -> Traffic:
         """A copy of what was counted."""
