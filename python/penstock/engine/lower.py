@@ -34,7 +34,7 @@ from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
-_ITEM_BYTES = 4 << 20
+_ITEM_BYTES = 8 << 20
 _ITEM_STEPS = 256
 
 #: From afar, this much is asked for at once, in so many items at most: a second of a fast line.
