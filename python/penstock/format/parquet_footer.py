@@ -127,11 +127,10 @@ class _Struct:
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self._number()
             kind = head & 15
-            inner = wanted.get(number) if wanted is not None else None
-            keep = wanted is not None and number in wanted
-            value = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, inner, depth + 1)
-            if keep:
-                found[number] = value
+            if wanted is not None and number in wanted:
+                found[number] = kind == _TRUE if kind <= _FALSE else self._value(kind, wanted[number], depth + 1)
+            elif kind > _FALSE:
+                self._value(kind, None, depth + 1)
         return found
 
     def _value(self, kind: int, wanted: _Wanted | None, depth: int) -> Any:
@@ -184,13 +183,15 @@ class _Struct:
         return self._data[self._at - length : self._at]
 
     def _varint(self) -> int:
-        value = shift = 0
-        while shift < 70:
+        value = self._byte()
+        if value < 128:
+            return value
+        value &= 127
+        for shift in range(7, 70, 7):
             byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
-            shift += 7
         raise pa.ArrowInvalid(f"byte {self._at:,} of the footer: a number without an end")
 
     def _number(self) -> int:
