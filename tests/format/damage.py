@@ -303,6 +303,13 @@ SMALL = [
     Small(name="litdata rows", make=make_litdata_rows, where=folder_of),
     Small(name="webdataset", make=make_webdataset, hostile=hostile_archives),
     Small(name="parquet", make=tables.make_parquet, hostile=tables.hostile_parquet),
+    Small(
+        name="parquet filtered",
+        tries=300,
+        make=tables.make_parquet,
+        options={"filters": [("id", ">=", 1), ("text", "!=", "none")]},
+        hostile=tables.hostile_parquet,
+    ),
     Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),
     Small(name="arrow stream", make=tables.make_stream, cut="prefix", hostile=tables.hostile_arrow),
     Small(name="arrow packed", make=tables.make_packed, cut="prefix"),

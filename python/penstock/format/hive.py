@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import DataError
 from penstock.shards import Shards
@@ -34,6 +35,15 @@ class Folders:
             value = pa.scalar(self.values[column.name][shard], column.type)
             table = table.append_column(column, pa.repeat(value, table.num_rows))
         return table
+
+    def known(self, shard: int) -> pc.Expression:
+        """What is true of all rows of a file."""
+        known = pc.scalar(True)
+        for column in self.schema:
+            value = pa.scalar(self.values[column.name][shard], column.type)
+            field = pc.field(column.name)
+            known &= field == value if value.is_valid else field.is_null()
+        return known
 
     def select(self, names: Sequence[str]) -> Folders:
         """Only those of these columns."""

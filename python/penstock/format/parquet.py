@@ -19,7 +19,9 @@ from penstock.format.decoded import DecodedParts
 from penstock.format.hive import Folders, folder_columns
 from penstock.format.index_cache import entry_key
 from penstock.format.manifest import TableManifest
-from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows, part_about
+from penstock.format.parquet_filter import choice, expression, filter_columns, kept_rows
+from penstock.format.parquet_footer import read_row_groups
+from penstock.format.parquet_pruning import Pruning, pruning_of
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
@@ -44,6 +46,7 @@ _TOGETHER = 8
 _VERSION = 1
 #: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
 CACHE_BYTES = 32 << 30
+_NO_PARQUET = "it is damaged, encrypted, or no Parquet file"
 _DAMAGED = "the file is damaged, write it again"
 
 
@@ -81,13 +84,16 @@ class Files:
         table.validate(full=True)
         return given.add_to(table, shard)
 
-    def open(self, shard: int) -> pq.ParquetFile:
-        """A file's reader; DataError if it is none."""
-        place = self.shards.path(shard)
+    def bytes_of(self, shard: int) -> pa.NativeFile:
+        """A file as bytes; DataError if there are none."""
         if self.shards.sizes[shard] == 0:
-            raise DataError(f"{place}: the file is empty; remove it or write it again")
-        with arrow_errors(place, "it is damaged, encrypted, or no Parquet file"):
-            opened = open_shard(self.shards, shard, self.read)
+            raise DataError(f"{self.shards.path(shard)}: the file is empty; remove it or write it again")
+        return open_shard(self.shards, shard, self.read)
+
+    def open(self, shard: int, opened: pa.NativeFile | None = None) -> pq.ParquetFile:
+        """A file's reader; DataError if it is none."""
+        opened = opened or self.bytes_of(shard)
+        with arrow_errors(self.shards.path(shard), _NO_PARQUET):
             file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
             dict(named_leaves(file.schema_arrow))  # names that are no text are told here
             return file
@@ -172,8 +178,8 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
     spec = {column.name: column.field for column in columns}
     fixed_bytes = sum(field.row_bytes for field in spec.values())
     filtered = [] if keep is None else filter_columns(keep, schema)
-    of_folders = expression(part_about(options.own.get("filters"), files.folders.schema.names), schema)
-    opened = _Opened(files, columns, schema, fixed_bytes, keep, filtered, of_folders)
+    pruning = pruning_of(options.own.get("filters"), schema, files.folders.schema)
+    opened = _Opened(files, columns, schema, fixed_bytes, keep, filtered, pruning)
     looked = _for_each(range(len(shards)), opened.look, options.progress)
     groups = _joined(looked, filtered=keep is not None)
     rows = groups.rows if groups.kept is None else np.array([len(kept) for kept in groups.kept], dtype=np.int64)
@@ -199,12 +205,15 @@ class _Opened:
     fixed_bytes: int
     keep: pc.Expression | None
     filtered: list[str]
-    of_folders: pc.Expression | None
+    pruning: Pruning | None
 
     def look(self, shard: int) -> RowGroups:
         """A file's row groups."""
-        shards, file = self.files.shards, self.files.open(shard)
-        place = shards.path(shard)
+        shards, place, opened = self.files.shards, self.files.shards.path(shard), self.files.bytes_of(shard)
+        with arrow_errors(place, _NO_PARQUET):  # before pyarrow does, so that what is read ahead of a store serves both
+            names = self.pruning.names if self.pruning else ()
+            said = read_row_groups(opened, names) if names else None
+        file = self.files.open(shard, opened)
         check_same_columns(self.files.schema(file), self.schema, self.columns, place, shards.path(0))
         with arrow_errors(place, _DAMAGED):
             found = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -217,19 +226,20 @@ class _Opened:
             size = max(self.fixed_bytes * count, found[group].total_byte_size)
             check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
         number = np.flatnonzero(rows)
-        kept = (
-            None
-            if self.keep is None
-            else [self._kept(shard, file, group, int(rows[group])) for group in number.tolist()]
-        )
+        if self.keep is None:
+            return RowGroups(np.full(len(number), shard), number, rows[number])
+        possible = [True] * len(rows)
+        if self.pruning is not None:
+            known = self.files.folders.known(shard)
+            possible = self.pruning.possible(file.schema_arrow, rows.tolist(), said, known)
+        none = np.empty(0, dtype=np.int32)
+        kept = [
+            self._kept(shard, file, group, int(rows[group])) if possible[group] else none for group in number.tolist()
+        ]
         return RowGroups(np.full(len(number), shard), number, rows[number], kept)
 
     def _kept(self, shard: int, file: pq.ParquetFile, group: int, rows: int) -> npt.NDArray[np.int32]:
         assert self.keep is not None
-        if self.of_folders is not None:
-            row = self.files.folders.add_to(pa.table({"": [0]}), shard)
-            if not len(kept_rows(row, self.of_folders)):
-                return np.empty(0, dtype=np.int32)
         place = f"{self.files.shards.path(shard)}, row group {group}"
         with arrow_errors(f"{place}: filters={self.keep}", _DAMAGED):
             table = self.files.table(shard, file, group, self.filtered)
@@ -239,17 +249,18 @@ class _Opened:
 
 
 def _varying_bytes(files: Files, columns: tuple[TableColumn, ...], groups: RowGroups) -> float:
-    """Bytes of a row in columns of no fixed size, as the first row group has them.
+    """Bytes of a row in columns of no fixed size, as the first row group with rows that are kept has them.
 
     The footer says how large columns are as well, but pyarrow ends the process when that part of a footer is damaged.
     """
     varying = [column.feature for column in columns if not column.field.is_fixed]
-    if not varying or not len(groups.rows):
+    first = next((group for group in range(len(groups.rows)) if groups.kept is None or len(groups.kept[group])), None)
+    if not varying or first is None:
         return 0.0
-    shard, number = int(groups.shard[0]), int(groups.number[0])
+    shard, number = int(groups.shard[first]), int(groups.number[first])
     file = files.open(shard)
     with arrow_errors(f"{files.shards.path(shard)}, row group {number}", _DAMAGED):
-        return float(files.table(shard, file, number, varying).nbytes / groups.rows[0])
+        return float(files.table(shard, file, number, varying).nbytes / groups.rows[first])
 
 
 def _joined(parts: list[RowGroups], *, filtered: bool) -> RowGroups:
@@ -283,6 +294,6 @@ FORMAT = Format(
     matches=lambda head: head.startswith((b"PAR1", b"PARE")),
     options={"filters": "which rows to read: [('year', '>=', 2020)] or a pyarrow.compute expression"},
     access="by its row group, decoded once and kept",
-    detects="any flipped bit in pages with checksums, otherwise what cannot be decoded",
+    detects="any flipped bit in pages with checksums, otherwise what cannot be decoded; not a footer's bounds, which filters trust",
     open=open_parquet,
 )

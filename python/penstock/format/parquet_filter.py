@@ -1,12 +1,9 @@
-"""Which rows of Parquet files a filter keeps: its own columns are read of every row group, and decide.
-
-Statistics could spare some of that, but pyarrow ends the process where it meets a damaged footer on that way.
-"""
+"""Which rows of Parquet files a filter keeps: its own columns are read of every row group that could hold one, and decide."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,15 +33,6 @@ def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
     if not pa.types.is_boolean(made):
         raise PlanError(f"filters={filters!r} gives {made} for a row; it must give true or false")
     return keep
-
-
-def part_about(filters: Any, names: Collection[str]) -> Any:
-    """What a filter of lists says of these columns alone: where that leaves nothing, neither does the whole. None if it says nothing."""
-    if not isinstance(filters, list) or not filters:
-        return None
-    alternatives = [filters] if isinstance(filters[0], tuple) else filters
-    parts = [[part for part in parts if part[0] in names] for parts in alternatives]
-    return parts if all(parts) else None
 
 
 def _with_paths(filters: Any, schema: pa.Schema) -> Any:
