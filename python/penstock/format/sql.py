@@ -62,14 +62,16 @@ class SqlSource:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) in the key's order; DataError where the database does not have them any more."""
+        start, count = self.ranges.around(first, rows) if self.server.dialect.changes else (first, rows)
         table = self.server.fetch(
-            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, first, rows)
+            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, start, count)
         )
-        if table.num_rows != rows:
+        if table.num_rows != count:
             raise DataError(
-                f"{self.manifest.place(first)}: {table.num_rows:,} rows came where there were {rows:,} when the query was "
+                f"{self.manifest.place(start)}: {table.num_rows:,} rows came where there were {count:,} when the query was "
                 f"opened; the data was changed meanwhile"
             )
+        table = table.slice(first - start, rows)
         return columns_of(as_opened(table, self.schema, self.manifest.place(first)), self.columns)
 
 
