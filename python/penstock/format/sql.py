@@ -30,6 +30,8 @@ from penstock.spec import Columns, Spec
 _BLOCK_BYTES, _BLOCK_ROWS, _LOOK_AT = 1 << 20, 1 << 16, 1000
 #: Keys that are known in every block: a query skips less than an eighth of one.
 _KEYS_PER_BLOCK = 8
+#: Rows from one known key to the next at most, where whole ranges between them are read (`Dialect.changes`).
+_ROWS_PER_KEY = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ def _partitioned(
     kind = start.schema.field(partition).type
     _check_key(kind, partition, place)
     query = Query(text, partition, tuple(start.schema.names), ties, collated=_is_text(kind))
-    step = max(1, block_rows // _KEYS_PER_BLOCK)
+    step = min(max(1, block_rows // _KEYS_PER_BLOCK), _ROWS_PER_KEY if server.dialect.changes else _BLOCK_ROWS)
     ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
     server.recheck = _Unchanged(query, step, place, ranges.digest)
