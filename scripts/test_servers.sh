@@ -41,5 +41,27 @@ hadoop() {
     cp "$list" target/hadoop/pom.xml
 }
 
+# Apache Arrow's example server of Flight SQL (SQLite in memory), into target/flightsql; built again when the version changes.
+flight_sql() {
+    version=v18.8.0
+    if [ -x target/flightsql/sqlite_flightsql_server ] && [ "$(cat target/flightsql/version 2>/dev/null)" = "$version" ]; then
+        return
+    fi
+    if ! command -v go >/dev/null; then
+        echo "Go is missing: the tests of Flight SQL will be skipped (Debian: apt-get install golang-go)" >&2
+        return
+    fi
+    echo "Building Apache Arrow's example server of Flight SQL (about two minutes), which the tests of read_sql talk to"
+    mkdir -p target/flightsql
+    package=github.com/apache/arrow-go/v18/arrow/flight/flightsql/example/cmd/sqlite_flightsql_server
+    if ! GOBIN="$PWD/target/flightsql" go install "$package@$version" >target/flightsql.log 2>&1; then
+        rm -rf target/flightsql
+        echo "Flight SQL's server could not be built: its tests will be skipped (target/flightsql.log says why)" >&2
+        return
+    fi
+    echo "$version" > target/flightsql/version
+}
+
 postgresql
 hadoop
+flight_sql

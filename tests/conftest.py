@@ -55,3 +55,15 @@ def hdfs() -> Iterator[Any]:
         pytest.skip(reason)
     with hdfs_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def flight_sql() -> Iterator[Any]:
+    """A server of Flight SQL, one for all tests."""
+    from servers.flight_sql import PROGRAM, FlightSql
+
+    if not PROGRAM.exists():
+        pytest.skip("the server of Flight SQL is not built; scripts/test_servers.sh does it where Go is")
+    server = FlightSql()
+    yield server
+    server.stop()

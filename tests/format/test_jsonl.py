@@ -188,11 +188,11 @@ def test_what_is_no_file_of_lines(tmp_path: Path) -> None:
 def test_columns_that_cannot_be(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"n": None, "mixed": [1, "a"], "deep": [[1], [1, 2]], "x": 1, "o": [{"a": 1}]})
     for name, message in {
-        "n": "holds null in the first lines, which is no column by itself",
-        "mixed": "holds lists of mixed in the first lines.*takes its JSON",
+        "n": "holds null in the first records, which is no column by itself",
+        "mixed": "holds lists of mixed in the first records.*takes its JSON",
         "deep": "holds lists of lists of integer",
         "o": "holds lists of object",
-        "y": "no key 'y' in the first lines.*they have n, mixed, deep, x, o",
+        "y": "no key 'y' in the first records.*they have n, mixed, deep, x, o",
     }.items():
         with pytest.raises(PlanError, match=message):
             ps.read(str(path), columns=[name])

@@ -41,6 +41,17 @@ def sample(number):
     }
 
 
+def captioned(number):
+    """Metadata as captioned pictures have them; the numbers are in every second sample's only."""
+    size = {"width": 40 + number, "height": 30, "crop": [number / 2, 1]}
+    meta = {"size": size} | ({"score": number / 4, "seen": number > 2} if number % 2 else {})
+    return {
+        "__key__": f"{number:04d}",
+        "jpg": jpeg(number),
+        "json": {"id": number, "caption": f'a "pictüre" of {number}', "meta": meta},
+    }
+
+
 def expect(name):
     """What webdataset reads of an archive."""
     rows = [
@@ -60,6 +71,10 @@ def with_webdataset():
             for number in range(5):
                 writer.write(sample(number))
     expect("plain.tar")
+    with wds.TarWriter(str(FOLDER / "captions.tar"), mtime=0) as writer:
+        for number in range(6):
+            writer.write(captioned(number))
+    expect("captions.tar")
 
 
 def with_gnu_tar():

@@ -1,4 +1,4 @@
-"""What the first lines of a JSON file say of its keys, and the columns that are made of them."""
+"""What the first objects of JSON say of their keys, and the columns that are made of them."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def choose_columns(kinds: Mapping[tuple[str, ...], Kind], options: Options, wher
     else:
         wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
     if not wanted:
-        raise PlanError(f"{where}: no column; the first lines hold no values, or columns names none")
+        raise PlanError(f"{where}: no column; the first records hold no values, or columns names none")
     return tuple(
         _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), kinds, offered, where)
         for name, wish in wanted.items()
@@ -161,7 +161,7 @@ def _choose(
         meant = f"; did you mean {close[0]!r}?" if close else ""
         listed = ", ".join(list(offered)[:40]) or "none"
         raise PlanError(
-            f"{where}: no key {column.feature!r} in the first lines{meant}; they have {listed}; a key that only later lines "
+            f"{where}: no key {column.feature!r} in the first records{meant}; they have {listed}; a key that only later records "
             "have needs dtype, shape and default"
         )
     if path is None:
@@ -193,7 +193,7 @@ def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
     shape = _shape(kind) if column.shape is None else tuple(column.shape)
     if dtype is None or shape is None:
         raise PlanError(
-            f"{where}: the key {column.feature!r} holds {kind} in the first lines, which is no column by itself; leave it out "
+            f"{where}: the key {column.feature!r} holds {kind} in the first records, which is no column by itself; leave it out "
             f'with columns=[…], or say what it is: penstock.Column(feature={column.feature!r}, dtype="string") takes its JSON'
             + (" where it holds objects or lists" if kind.leaf == "null" else "")
         )

@@ -7,20 +7,17 @@ are the same: the column's default, an empty list where the column is ragged, an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from penstock import kernels
 from penstock.errors import DataError, RowError
 from penstock.format.json_features import JsonColumn, Kind, choose_columns, learn
+from penstock.format.json_values import parse_values
 from penstock.format.lines import LineStyle, first_records, open_lines
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.unpack import with_packed
 from penstock.shards import Shards
-from penstock.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.spec import Columns, Ids, Spans, Spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,36 +32,7 @@ class JsonLines:
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first line that is no JSON or lacks what the columns need."""
-        arrays: dict[str, Any] = {
-            column.name: allocate(column.name, column.field, len(records))
-            for column in self.columns
-            if column.form == "fixed"
-        }
-        outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in self.columns]
-        filled = self.parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
-        return {
-            column.name: arrays[column.name] if column.name in arrays else _finish(column, part)
-            for column, part in zip(self.columns, filled, strict=True)
-        }
-
-
-def _bytes_of(array: Any) -> Bytes:
-    flat: Bytes = array.reshape(-1).view(np.uint8)
-    return flat
-
-
-def _finish(column: JsonColumn, part: Any) -> pa.Array:
-    """What native code gave for the column, as an Arrow array."""
-    if column.form == "ragged":
-        data, offsets = part
-        values = pa.array(data.view(column.field.numpy_dtype))
-        for axis in reversed(column.field.shape[1:]):
-            values = pa.FixedSizeListArray.from_arrays(values, axis)
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    data, ends, offsets = part
-    kind = pa.large_binary() if column.field.dtype == "bytes" else pa.large_string()
-    texts = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
-    return pa.LargeListArray.from_arrays(pa.array(offsets), texts) if column.field.shape else texts
+        return parse_values(self.parser, self.columns, records, allocate, threads)
 
 
 def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:

@@ -61,7 +61,7 @@ def parse_records(
         for column in columns
         if form_of(column.field) == "fixed"
     }
-    outs = [_bytes_of(arrays[column.name]) if column.name in arrays else None for column in columns]
+    outs = [bytes_of(arrays[column.name]) if column.name in arrays else None for column in columns]
     filled = parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
     return {
         column.name: arrays[column.name] if column.name in arrays else _finish(column, part, records)
@@ -69,7 +69,7 @@ def parse_records(
     }
 
 
-def _bytes_of(array: Any) -> Bytes:
+def bytes_of(array: Any) -> Bytes:
     """The bytes of a contiguous array, without a copy."""
     if not array.flags.c_contiguous:
         raise ValueError("allocate must give contiguous arrays")

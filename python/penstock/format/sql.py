@@ -30,6 +30,8 @@ from penstock.spec import Columns, Spec
 _BLOCK_BYTES, _BLOCK_ROWS, _LOOK_AT = 1 << 20, 1 << 16, 1000
 #: Keys that are known in every block: a query skips less than an eighth of one.
 _KEYS_PER_BLOCK = 8
+#: Rows from one known key to the next at most, where whole ranges between them are read (`Dialect.changes`).
+_ROWS_PER_KEY = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +64,16 @@ class SqlSource:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) in the key's order; DataError where the database does not have them any more."""
+        start, count = self.ranges.around(first, rows) if self.server.dialect.changes else (first, rows)
         table = self.server.fetch(
-            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, first, rows)
+            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, start, count)
         )
-        if table.num_rows != rows:
+        if table.num_rows != count:
             raise DataError(
-                f"{self.manifest.place(first)}: {table.num_rows:,} rows came where there were {rows:,} when the query was "
+                f"{self.manifest.place(start)}: {table.num_rows:,} rows came where there were {count:,} when the query was "
                 f"opened; the data was changed meanwhile"
             )
+        table = table.slice(first - start, rows)
         return columns_of(as_opened(table, self.schema, self.manifest.place(first)), self.columns)
 
 
@@ -118,7 +122,7 @@ def _partitioned(
     kind = start.schema.field(partition).type
     _check_key(kind, partition, place)
     query = Query(text, partition, tuple(start.schema.names), ties, collated=_is_text(kind))
-    step = max(1, block_rows // _KEYS_PER_BLOCK)
+    step = min(max(1, block_rows // _KEYS_PER_BLOCK), _ROWS_PER_KEY if server.dialect.changes else _BLOCK_ROWS)
     ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
     server.recheck = _Unchanged(query, step, place, ranges.digest)

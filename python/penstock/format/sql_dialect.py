@@ -44,7 +44,8 @@ class Dialect:
     """One kind of database.
 
     begin: statements that begin a snapshot on the first connection. export: the query whose first value names that snapshot;
-    adopt: a statement with which another connection takes it on. escape: whether text is written as E'…'. file: the path that
+    adopt: a statement with which another connection takes it on. changes: whether there is neither a snapshot nor a file that tells
+    of being written to, so that rows must be counted between known keys. escape: whether text is written as E'…'. file: the path that
     a URI means, for databases that are one file.
     """
 
@@ -53,6 +54,7 @@ class Dialect:
     begin: tuple[str, ...] = ()
     export: str | None = None
     adopt: str | None = None
+    changes: bool = False
     escape: bool = False
     file: Callable[[Place], str] | None = None
 
@@ -184,7 +186,8 @@ def _told(place: Place) -> Iterator[None]:
         if "DatabaseError" not in kinds and "InterfaceError" not in kinds:
             raise
         state = str(getattr(error, "sqlstate", None) or "")
-        lost = "OperationalError" in kinds or state.startswith(("08", "57P", "53", "40"))
+        answered = getattr(getattr(error, "status_code", None), "name", "") == "UNKNOWN"  # a Flight server's own words
+        lost = ("OperationalError" in kinds and not answered) or state.startswith(("08", "57P", "53", "40"))
         raise (Lost if lost else Refused)(place.scrubbed(str(error))) from None
 
 
@@ -217,6 +220,8 @@ def _connect_duckdb(place: Place) -> Connection:
 def _connect_flight(place: Place) -> Connection:
     driver = _driver("adbc_driver_flightsql.dbapi", "adbc-driver-flightsql")
     parts = urlsplit(place.uri)
+    if parts.path.strip("/") or parts.query:
+        raise PlanError(f"{place}: what follows host and port is not understood for Flight SQL; leave it away")
     login = {"username": unquote(parts.username or ""), "password": unquote(parts.password or "")}
     uri = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     with _told(place):
@@ -231,7 +236,7 @@ _POSTGRESQL = Dialect(
     adopt="SET TRANSACTION SNAPSHOT '{}'",
     escape=True,
 )
-_FLIGHT = Dialect(name="Flight SQL", connect=_connect_flight)
+_FLIGHT = Dialect(name="Flight SQL", connect=_connect_flight, changes=True)
 
 DIALECTS = {
     "postgresql": _POSTGRESQL,

@@ -51,7 +51,7 @@ class Server:
             self._keeper, self._snapshot = self._keep()
         except (Lost, Refused) as error:
             self.close()
-            raise SourceError(f"{place}: {error}; check address, name and password, and that the server runs") from None
+            raise self._unreachable(error) from None
 
     def close(self) -> None:
         """Ends all connections, and with them the snapshot."""
@@ -60,11 +60,13 @@ class Server:
             _close(self._all)
 
     def ask(self, sql: str) -> pa.Table:
-        """The result of a query on the keeper; PlanError with the server's words if it cannot be answered."""
+        """The result of a query on the keeper; PlanError with the server's words if it refuses, SourceError if it is gone."""
         try:
             with self._lock:
                 return self._keeper.fetch(sql)
-        except (Lost, Refused) as error:
+        except Lost as error:  # some drivers connect only now
+            raise self._unreachable(error) from None
+        except Refused as error:
             raise PlanError(f"{self.place}: {error}") from None
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
@@ -93,6 +95,9 @@ class Server:
             f"{self.place}: {words}; {len(_PAUSES_S)} tries in {sum(_PAUSES_S):.0f} s; start the server again, then resume from "
             f"the last state"
         )
+
+    def _unreachable(self, error: Exception) -> SourceError:
+        return SourceError(f"{self.place}: {error}; check address, name and password, and that the server runs")
 
     def _answer(self, sql: str) -> pa.Table:
         with self._free, self._borrowed() as connection:
@@ -141,6 +146,9 @@ class Server:
             self.recheck(Asked(self._keeper.fetch, self._keeper.batches))
         except (PenstockError, Refused) as error:
             raise DataError(f"{self.place}: the connection was lost, and since then {error}") from None
+        except Lost:  # not looked at yet: another try must do it
+            self._drop(self._keeper)
+            raise
 
     def _keep(self) -> tuple[Connection, str]:
         keeper = self._connect()

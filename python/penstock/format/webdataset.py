@@ -6,6 +6,7 @@ an index of their samples, made once by a walk over the members' headers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock import kernels
@@ -15,6 +16,7 @@ from penstock.format.native_columns import parse_records, read_first_records
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
 from penstock.format.tar_columns import MemberColumn, Members, choose_columns
+from penstock.format.tar_json import JsonMember, open_members
 from penstock.format.unpack import with_packed
 from penstock.shards import Shards
 from penstock.spec import Columns, Ids, Spans, Spec
@@ -24,23 +26,32 @@ _FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples
 
 @dataclass(frozen=True, eq=False)
 class WebDatasetSource:
-    """Samples of tar archives; a record is a sample's members with their headers."""
+    """Samples of tar archives; a record is a sample's members with their headers.
+
+    columns: members. json_members: those of which keys are columns.
+    """
 
     manifest: Manifest
     spec: Spec
     columns: tuple[MemberColumn, ...]
     parser: kernels.TarParser = field(repr=False)
+    json_members: Sequence[JsonMember] = ()
     random_access: bool = False
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""
-        return parse_records(self.parser, self.columns, records, allocate, threads)
+        found = parse_records(self.parser, self.columns, records, allocate, threads)
+        for member in self.json_members:
+            contents = found[member.name]
+            assert isinstance(contents, Spans)
+            found |= member.parse(contents, allocate, threads)
+        return {name: found[name] for name in self.spec}
 
 
 def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDatasetSource:
     """Indexes the archives and learns the columns from the first samples.
 
-    Raises SourceError if there is no sample at all, DataError for damaged files, PlanError for columns that cannot be.
+    Raises SourceError if there is no sample at all, DataError for damaged files and JSON, PlanError for columns that cannot be.
     """
     index = index_shards(shards, read, options, _FRAMING)
     manifest = Manifest("webdataset", shards, index.first_sample, index.offset, index.length, index.unpacked)
@@ -48,9 +59,14 @@ def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDa
         raise SourceError(
             f"{shards.path(0)}: no samples in {len(shards):,} archive(s); a sample's files are named like 000.jpg and 000.cls"
         )
-    columns = choose_columns(_first_samples(manifest, read), options, shards.path(0))
+    samples = _first_samples(manifest, read)
+    wanted, json_members = open_members(samples, options, manifest)
+    columns = choose_columns(samples, wanted, shards.path(0))
     parser = kernels.TarParser([column.description() for column in columns], values_limit=options.limits.values)
-    return WebDatasetSource(manifest, {column.name: column.field for column in columns}, columns, parser)
+    fields = {column.name: column.field for column in columns}
+    fields |= {column.name: column.field for member in json_members for column in member.columns}
+    names = fields if options.columns is None else options.columns
+    return WebDatasetSource(manifest, {name: fields[name] for name in names}, columns, parser, json_members)
 
 
 def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
