@@ -35,7 +35,7 @@ from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
 _ITEM_BYTES = 8 << 20
-_ITEM_STEPS = 256
+_ITEM_STEPS = 1024
 
 #: From afar, this much is asked for at once, in so many items at most: a second of a fast line.
 _FAR_BYTES, _FAR_ITEMS = 128 << 20, 16
