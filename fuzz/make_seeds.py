@@ -122,6 +122,11 @@ def main() -> None:
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
     write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
     write("field_records", FIELD_RECORDS)
+    frame = b"".join(frames(GOLDEN / "tfrecord" / "docs.tfrecord", 2_000))
+    record = (GOLDEN / "recordio" / "plain.rec").read_bytes()
+    write(
+        "stream_records", {"tfrecord": b"\xff" + frame, "recordio": b"\xfd" + record, "lines": b"\xfeone\n\ntwo\nthree"}
+    )
 
 
 if __name__ == "__main__":
