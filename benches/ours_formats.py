@@ -83,19 +83,23 @@ def tokens(data: Data) -> Feed:
     return shuffled(windows, "tokens", "tokens", mode="global")
 
 
-def copies(data: Data) -> Feed:
-    """No loader at all: NumPy copies the same bytes, in order, into buffers that it uses again; what memory allows."""
+def copies(data: Data, *, cached: bool) -> Feed:
+    """No loader at all: NumPy copies the same bytes, in order; to as much memory, or into a few buffers that stay in the caches."""
     stored = np.fromfile(token_file(data), dtype=np.uint16)
     rows = BATCH["tokens"]
     windows = stored[: len(stored) // (rows * WINDOW) * rows * WINDOW].reshape(-1, rows, WINDOW)
-    buffers = np.empty((8, rows, WINDOW), dtype=np.uint16)
+    buffers = np.zeros((8 if cached else len(windows), rows, WINDOW), dtype=np.uint16)
 
     def batches() -> Iterator[np.ndarray]:
         for number, part in enumerate(windows):
             np.copyto(buffers[number % len(buffers)], part)
             yield buffers[number % len(buffers)]
 
-    return Feed(batches=endless(batches), column=lambda batch: batch, note="no loader: NumPy copies, in order")
+    return Feed(
+        batches=endless(batches),
+        column=lambda batch: batch,
+        note="no loader: NumPy copies, in order" + (", into the caches" if cached else ""),
+    )
 
 
 def names(data: Data, workload: str, folder: str) -> list[str]:
@@ -127,5 +131,9 @@ FEEDS = {
     "recordio": {"exact": recordio},
     "sql": {"sqlite": sqlite, "sqlite, shuffled": sqlite_shuffled, **({"postgresql": postgresql} if POSTGRES else {})},
     "tar": {"exact": tar},
-    "tokens": {"exact": tokens, "memcpy": copies},
+    "tokens": {
+        "exact": tokens,
+        "memcpy": partial(copies, cached=False),
+        "memcpy, cached": partial(copies, cached=True),
+    },
 }
