@@ -59,11 +59,12 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
         started.set()
         await stop.wait()
         server.close()
+        await _turns()  # a connection accepted just now belongs to no task that would close it
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.05)  # the connections that the tasks closed are gone with the loop's next turns
+        await _turns()  # and those that the tasks closed are gone
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="fault-proxy", daemon=True)
     thread.start()
@@ -73,6 +74,11 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
     finally:
         state["loop"].call_soon_threadsafe(state["stop"].set)  # type: ignore[attr-defined]
         thread.join(10)
+
+
+async def _turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def _connection(
