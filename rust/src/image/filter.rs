@@ -61,16 +61,16 @@ pub struct Axis {
     pub fine_bits: u32,
     /// A sum of products is shifted by this; one is `1 << precision`.
     pub precision: u32,
-    lengths: Vec<u32>,
+    pub(super) lengths: Vec<u32>,
     raw: Vec<f64>,
-    gathered: Vec<f64>,
+    pub(super) gathered: Vec<f64>,
 }
 
-fn triangle(x: f64) -> f64 {
+pub(super) fn triangle(x: f64) -> f64 {
     (1.0 - x.abs()).max(0.0)
 }
 
-fn cubic(x: f64, a: f64) -> f64 {
+pub(super) fn cubic(x: f64, a: f64) -> f64 {
     let x = x.abs();
     if x < 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -156,7 +156,7 @@ impl Axis {
         }
     }
 
-    fn clear(&mut self, taps: usize) {
+    pub(super) fn clear(&mut self, taps: usize) {
         self.taps = taps;
         self.first.clear();
         self.lengths.clear();
@@ -184,6 +184,22 @@ impl Axis {
 
     #[inline(always)]
     fn weigh(
+        &mut self,
+        task: &AxisTask,
+        placed: (u32, Samples),
+        widening: f64,
+        half: f64,
+        cut: bool,
+        filter: impl Fn(f64) -> f64,
+    ) {
+        let is_few = cut && !task.mirrored && self.weigh_few(task, placed, half * widening, 1.0 / widening, &filter);
+        if !is_few {
+            self.weigh_any(task, placed, widening, half, cut, filter);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn weigh_any(
         &mut self,
         task: &AxisTask,
         (start, samples): (u32, Samples),
@@ -255,7 +271,7 @@ impl Axis {
 
 /// [`f64::floor`] for what fits, without a call.
 #[inline(always)]
-fn floor(value: f64) -> i64 {
+pub(super) fn floor(value: f64) -> i64 {
     let whole = value as i64;
     whole - i64::from(whole as f64 > value)
 }
@@ -266,7 +282,8 @@ fn nearest_integer(value: f64) -> i32 {
 }
 
 /// Rounds to weights whose sum is `one`, so that a flat picture stays flat (one that stands alone may lack the last bit).
-fn round(raw: &[f64], one: i32, weights: &mut [i16]) {
+#[inline(always)]
+pub(super) fn round(raw: &[f64], one: i32, weights: &mut [i16]) {
     let (mut left, mut largest) = (one, 0);
     for (tap, &raw) in raw.iter().enumerate() {
         let value = nearest_integer(raw).min(i32::from(i16::MAX));
@@ -280,7 +297,8 @@ fn round(raw: &[f64], one: i32, weights: &mut [i16]) {
 }
 
 /// Splits Pillow's integer weights into an upper part and a signed lower part of `bits` bits.
-fn split(raw: &[f64], bits: u32, upper: &mut [i16], lower: &mut [i16]) {
+#[inline(always)]
+pub(super) fn split(raw: &[f64], bits: u32, upper: &mut [i16], lower: &mut [i16]) {
     for (tap, &raw) in raw.iter().enumerate() {
         let value = nearest_integer(raw);
         let high = (value + (1 << (bits - 1))) >> bits;
@@ -290,7 +308,7 @@ fn split(raw: &[f64], bits: u32, upper: &mut [i16], lower: &mut [i16]) {
 }
 
 /// The wanted output pixels, counted in the picture as it is before the mirroring that follows.
-fn indices(task: &AxisTask) -> impl Iterator<Item = u32> + use<> {
+pub(super) fn indices(task: &AxisTask) -> impl Iterator<Item = u32> + use<> {
     let (first, last, reversed) = (task.first, task.first + task.count, task.reversed);
     (0..task.count).map(move |place| if reversed { last - 1 - place } else { first + place })
 }

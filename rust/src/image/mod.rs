@@ -7,6 +7,7 @@ pub mod emit;
 mod emit_avx2;
 pub mod exif;
 pub mod fault;
+mod few_taps;
 pub mod filter;
 pub mod header;
 pub mod ops;

@@ -72,37 +72,111 @@ pub(super) fn decode_block(
     prediction: &mut i32,
     block: &mut Block,
 ) -> Result<bool, BadCode> {
+    start_block(bits, dc, prediction, block)?;
+    finish_block(bits, ac, 0, block)
+}
+
+/// Decodes the DC coefficient of a block.
+#[inline(always)]
+fn start_block(bits: &mut Bits, dc: &HuffmanTable, prediction: &mut i32, block: &mut Block) -> Result<(), BadCode> {
     block.0 = [0; 64];
     bits.refill();
     *prediction = prediction.wrapping_add(difference(bits, dc)?);
     block.0[0] = *prediction as i16;
-    let mut k = 0;
     bits.refill();
+    Ok(())
+}
+
+/// Decodes the AC coefficients behind position `k`; returns whether the block has a DC coefficient only. A refill came before.
+#[inline(always)]
+fn finish_block(bits: &mut Bits, ac: &HuffmanTable, mut k: u32, block: &mut Block) -> Result<bool, BadCode> {
     'refilled: loop {
         for _ in 0..LOOKUPS_PER_REFILL {
             let pair = ac.pairs[(bits.buffer >> (64 - PAIR_BITS)) as usize];
-            let next = k + (pair >> 48) as u32;
-            if pair & NOT_SHOWN != 0 || next >= 63 {
-                if pair & (NOT_SHOWN | BLOCK_ENDS) == NOT_SHOWN | BLOCK_ENDS {
-                    bits.consume(pair as u32);
-                    return Ok(k == 0);
-                }
-                if !one(bits, ac, &mut k, Some(block))? {
+            if is_unusual(pair, k) {
+                if !unusual(bits, ac, pair, &mut k, block)? {
                     return Ok(k == 0);
                 }
                 bits.refill();
                 continue 'refilled;
             }
-            store(block, k + (pair >> 8 & 255) as u32, (pair >> 16) as i16);
-            store(block, next, value(bits.buffer, (pair >> 32) as u32, (pair >> 40) as u32) as i16);
-            bits.consume(pair as u32);
-            k = next;
+            usual(bits, pair, &mut k, block);
             if pair & BLOCK_ENDS != 0 {
                 return Ok(false);
             }
         }
         bits.refill();
     }
+}
+
+/// Decodes a block from each of two places at once, so that neither waits for the other's table; as [`decode_block`] does.
+#[inline(always)]
+pub(super) fn decode_two(
+    [one, two]: [&mut Bits; 2],
+    dc: &HuffmanTable,
+    ac: &HuffmanTable,
+    predictions: [&mut i32; 2],
+    [first, second]: [&mut Block; 2],
+) -> Result<[bool; 2], BadCode> {
+    start_block(one, dc, predictions[0], first)?;
+    start_block(two, dc, predictions[1], second)?;
+    let mut k = [0; 2];
+    'refilled: loop {
+        for _ in 0..LOOKUPS_PER_REFILL {
+            let pairs = [one.buffer, two.buffer].map(|buffer| ac.pairs[(buffer >> (64 - PAIR_BITS)) as usize]);
+            if is_unusual(pairs[0], k[0]) || is_unusual(pairs[1], k[1]) {
+                if is_unusual(pairs[0], k[0]) && !unusual(one, ac, pairs[0], &mut k[0], first)? {
+                    two.refill();
+                    return Ok([k[0] == 0, finish_block(two, ac, k[1], second)?]);
+                }
+                if is_unusual(pairs[1], k[1]) && !unusual(two, ac, pairs[1], &mut k[1], second)? {
+                    one.refill();
+                    return Ok([finish_block(one, ac, k[0], first)?, k[1] == 0]);
+                }
+                one.refill();
+                two.refill();
+                continue 'refilled;
+            }
+            usual(one, pairs[0], &mut k[0], first);
+            usual(two, pairs[1], &mut k[1], second);
+            if (pairs[0] | pairs[1]) & BLOCK_ENDS != 0 {
+                one.refill();
+                two.refill();
+                return Ok([
+                    pairs[0] & BLOCK_ENDS == 0 && finish_block(one, ac, k[0], first)?,
+                    pairs[1] & BLOCK_ENDS == 0 && finish_block(two, ac, k[1], second)?,
+                ]);
+            }
+        }
+        one.refill();
+        two.refill();
+    }
+}
+
+/// Whether an entry of `pairs` does not give two coefficients that lie before the last.
+#[inline(always)]
+fn is_unusual(pair: u64, k: u32) -> bool {
+    pair & NOT_SHOWN != 0 || k + (pair >> 48) as u32 >= 63
+}
+
+/// Stores the coefficients of an entry of `pairs`.
+#[inline(always)]
+fn usual(bits: &mut Bits, pair: u64, k: &mut u32, block: &mut Block) {
+    let next = *k + (pair >> 48) as u32;
+    store(block, *k + (pair >> 8 & 255) as u32, (pair >> 16) as i16);
+    store(block, next, value(bits.buffer, (pair >> 32) as u32, (pair >> 40) as u32) as i16);
+    bits.consume(pair as u32);
+    *k = next;
+}
+
+/// Reads an end of block, or one symbol; whether the block goes on.
+#[inline(always)]
+fn unusual(bits: &mut Bits, ac: &HuffmanTable, pair: u64, k: &mut u32, block: &mut Block) -> Result<bool, BadCode> {
+    if pair & (NOT_SHOWN | BLOCK_ENDS) == NOT_SHOWN | BLOCK_ENDS {
+        bits.consume(pair as u32);
+        return Ok(false);
+    }
+    one(bits, ac, k, Some(block))
 }
 
 /// Passes over a block, keeping its DC prediction only; `skips` are those of `ac`.

@@ -112,10 +112,23 @@ impl Decoder {
             ScanPlan::new(&header.scan, &header.tables, &self.tables, layout, &quantisation, options.allow_truncated)
                 .ok_or_else(|| missing_table(header.scan.start))?;
         let mut cursor = plan.cursor(data);
-        for row in plan.rows.clone() {
-            decode_row::<K>(&plan, &mut cursor, row, options, &mut self.queue, &mut self.planes)
-                .map_err(|fault| fault_error(fault, &cursor))?;
-            self.emitter.emit::<K>(layout, &mut self.planes, row + 1, output);
+        let entries = options.entry_points.filter(|_| plan.takes_two());
+        let mut row = plan.rows.start;
+        while row < plan.rows.end {
+            let (queue, planes) = (&mut *self.queue, &mut self.planes);
+            // No closure: it would be compiled without the CPU's features.
+            let two = match entries {
+                Some(entries) if row + 1 < plan.rows.end => {
+                    plan.decode_two_rows::<K>(&mut cursor, row, entries, queue, planes).is_ok()
+                }
+                _ => false,
+            };
+            if !two {
+                decode_row::<K>(&plan, &mut cursor, row, options, queue, planes)
+                    .map_err(|fault| fault_error(fault, &cursor))?;
+            }
+            row += 1 + usize::from(two);
+            self.emitter.emit::<K>(layout, &mut self.planes, row, output);
         }
         Ok(())
     }

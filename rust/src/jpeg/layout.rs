@@ -104,7 +104,7 @@ impl Layout {
             bytes: 0,
         };
         layout.place_planes(header, options);
-        layout.allot(header);
+        layout.allot(header, options.entry_points.is_some());
         Ok(layout)
     }
 
@@ -169,10 +169,11 @@ impl Layout {
         }
     }
 
-    /// Gives every plane its place: two MCU rows when the components come together, all needed rows otherwise.
-    fn allot(&mut self, header: &Header) {
+    /// Gives every plane its place: when the components come together, the MCU rows that are decoded at once and the one before,
+    /// all needed rows otherwise.
+    fn allot(&mut self, header: &Header, two_at_once: bool) {
         let together = header.scan.len == header.component_count;
-        let mcu_rows = if together { 2 } else { self.rows.len() };
+        let mcu_rows = if together { 2 + usize::from(two_at_once) } else { self.rows.len() };
         for plane in &mut self.planes {
             plane.first_x = self.columns.start * plane.horizontal * plane.size;
             plane.rows = mcu_rows * plane.vertical * plane.size;

@@ -33,6 +33,7 @@ mod rows_avx2;
 mod scan;
 mod segments;
 mod tables;
+mod two_rows;
 mod upsample;
 mod walk;
 

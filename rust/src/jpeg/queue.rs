@@ -45,6 +45,20 @@ impl Queue {
         &mut self.blocks[self.len & (QUEUE - 1)]
     }
 
+    /// Where the coefficients of the next two blocks go; they wait once they were pushed, in their order.
+    #[inline(always)]
+    pub fn next_two(&mut self) -> [&mut Block; 2] {
+        let [first, second, ..] = &mut self.blocks[self.len.min(QUEUE - 2)..] else { unreachable!() };
+        [first, second]
+    }
+
+    /// Puts the second of the next two blocks in the place of the first.
+    #[cold]
+    pub fn drop_next(&mut self) {
+        let [first, second] = self.next_two();
+        *first = *second;
+    }
+
     /// Lets the next block wait.
     #[inline(always)]
     pub fn push(&mut self, component: usize, size: usize, target: Target) {

@@ -94,11 +94,12 @@ pub(super) fn ycc_planes([y, cb, cr]: [&mut [u8]; 3]) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn ycc_32([y, cb, cr]: [&[u8]; 3], at: usize) -> [__m256i; 3] {
-    let halves = [at, at + 16].map(|at| ycc_16(widen(y, at), widen(cb, at), widen(cr, at)));
-    std::array::from_fn(|c| {
-        // `packus` works per lane: put the 64-bit groups back in order.
-        _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(halves[0][c], halves[1][c]))
-    })
+    // Without `map`, whose closures are calls where the compiler does not see that they need not be.
+    let low = ycc_16(widen(y, at), widen(cb, at), widen(cr, at));
+    let high = ycc_16(widen(y, at + 16), widen(cb, at + 16), widen(cr, at + 16));
+    // `packus` works per lane: put the 64-bit groups back in order.
+    let whole = |low, high| _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high));
+    [whole(low[0], high[0]), whole(low[1], high[1]), whole(low[2], high[2])]
 }
 
 /// Red, green, blue of 16 pixels as 16-bit numbers, not yet clipped.

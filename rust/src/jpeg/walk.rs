@@ -31,21 +31,27 @@ impl<'a> ScanPlan<'a> {
     #[inline(always)]
     pub fn go_to(&self, cursor: &mut Cursor<'a>, mcu: usize, entries: Option<&EntryPoints>) -> Result<(), Fault> {
         if let Some(entries) = entries {
-            let (number, entry) = entries.before(mcu);
-            if number > cursor.mcu {
-                cursor.bits = Bits::new(cursor.data, entry.offset as usize, u32::from(entry.bit));
-                cursor.predictions = [i32::from(entry.dc[0]), i32::from(entry.dc[1]), i32::from(entry.dc[2]), 0];
-                cursor.mcu = number;
-                if self.restart_interval > 0 {
-                    cursor.restart_in = self.restart_interval - number % self.restart_interval;
-                }
-            }
+            self.jump(cursor, mcu, entries);
         }
         while self.restart_interval > 0 && cursor.mcu + cursor.restart_in < mcu {
             cursor.mcu += cursor.restart_in;
             self.restart(cursor)?;
         }
         self.skip_to(cursor, mcu)
+    }
+
+    /// Goes to the last entry point at or before an MCU, if it is ahead.
+    #[inline(always)]
+    pub fn jump(&self, cursor: &mut Cursor<'a>, mcu: usize, entries: &EntryPoints) {
+        let (number, entry) = entries.before(mcu);
+        if number > cursor.mcu {
+            cursor.bits = Bits::new(cursor.data, entry.offset as usize, u32::from(entry.bit));
+            cursor.predictions = [i32::from(entry.dc[0]), i32::from(entry.dc[1]), i32::from(entry.dc[2]), 0];
+            cursor.mcu = number;
+            if self.restart_interval > 0 {
+                cursor.restart_in = self.restart_interval - number % self.restart_interval;
+            }
+        }
     }
 
     /// Passes over MCUs block by block until `mcu` is next.
@@ -96,6 +102,20 @@ impl<'a> ScanPlan<'a> {
         Ok(())
     }
 
+    /// Where the blocks of the first needed MCU of an MCU row go, how far it is to the next one's, and samples per block and side.
+    #[inline(always)]
+    pub fn targets(&self, row: usize) -> [(Target, usize, usize); 10] {
+        let mut targets = [(Target::default(), 0usize, 0usize); 10];
+        for (target, slot) in targets.iter_mut().zip(&self.slots[..self.slot_count]) {
+            let plane = &self.layout.planes[slot.component];
+            let (h, v) = if self.single { (1, 1) } else { (plane.horizontal, plane.vertical) };
+            let first = (self.columns.start * h + slot.x) * plane.size - plane.first_x;
+            let offset = plane.row((row * v + slot.y) * plane.size) + first;
+            *target = (Target { offset, stride: plane.stride }, h * plane.size, plane.size);
+        }
+        targets
+    }
+
     /// Decodes the needed MCUs of one MCU row into the planes. `cursor` must be at the row's first needed MCU.
     #[inline(always)]
     pub fn decode_row<K: Kernels>(
@@ -105,14 +125,7 @@ impl<'a> ScanPlan<'a> {
         queue: &mut Queue,
         planes: &mut [u8],
     ) -> Result<(), Fault> {
-        let mut targets = [(Target::default(), 0usize, 0usize); 10];
-        for (target, slot) in targets.iter_mut().zip(&self.slots[..self.slot_count]) {
-            let plane = &self.layout.planes[slot.component];
-            let (h, v) = if self.single { (1, 1) } else { (plane.horizontal, plane.vertical) };
-            let first = (self.columns.start * h + slot.x) * plane.size - plane.first_x;
-            let offset = plane.row((row * v + slot.y) * plane.size) + first;
-            *target = (Target { offset, stride: plane.stride }, h * plane.size, plane.size);
-        }
+        let mut targets = self.targets(row);
         queue.clear();
         let result = self.decode_mcus::<K>(cursor, &mut targets, queue, planes);
         queue.flush::<K>(&self.steps, planes, true);
