@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Where, check_shuffle, lower, order_of
+from penstock.engine.lower import lower
+from penstock.engine.ordering import check_shard, check_shuffle, order_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
 from penstock.errors import PlanError, SourceError
 from penstock.folders import size_of
@@ -23,7 +24,7 @@ from penstock.format.protocol import AnySource, Column, Format, Options, Progres
 from penstock.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.check import check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
-from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
+from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shard, Shuffle, Transform
 from penstock.plan.optimize import optimize
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids, Spec
@@ -57,6 +58,19 @@ class Dataset:
         `window_blocks` fix the sizes by hand.
         """
         return self._then(Shuffle(seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks))
+
+    def shard(self, samples: Sequence[int]) -> Dataset:
+        """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them; `samples` counts those of each.
+
+        shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
+        global batch out of its own files, and its ranks share that. An epoch has equally many steps on all: with drop_last as many
+        as the smallest node has samples for, with pad or wrap as the largest needs. A state goes on with as many nodes, each with the
+        files that it had, on any number of ranks a node that the lanes allow.
+        Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
+        """
+        node = Shard(samples=tuple(samples))
+        check_shard(self.source, node.samples)
+        return self._then(node)
 
     def transform(self, **columns: Any) -> Dataset:
         """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
@@ -110,7 +124,9 @@ class Dataset:
             check_shuffle(self.source)
         made = replace(self, nodes=(*self.nodes, node))
         if isinstance(node, Batch):
-            order_of(made.source, made.nodes)  # says if no batch can be made of so few samples
+            order_of(
+                made.source, made.nodes, some_rank(made.source, made.nodes)
+            )  # says if no batch can be made of so few samples
         return made
 
     def __len__(self) -> int:
@@ -152,8 +168,9 @@ class Dataset:
         return simulate(self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs)
 
     def _explain_order(self) -> str:
-        order = order_of(self.source, self.nodes)
-        lowered = lower(self.source, self.read_ranges, self.nodes, open_deliver("numpy", None), Where())
+        where = some_rank(self.source, self.nodes)
+        lowered = lower(self.source, self.read_ranges, self.nodes, open_deliver("numpy", None), where)
+        order = lowered.order
         lines = [
             "Order",
             f"  {order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import psutil
@@ -13,7 +12,8 @@ import psutil
 from penstock.dataset import Dataset
 from penstock.deliver import find_ranks, open_deliver, ranks_here
 from penstock.engine.ahead import Ahead
-from penstock.engine.lower import Lowered, Where, lower
+from penstock.engine.lower import Lowered, lower
+from penstock.engine.ordering import Where
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
@@ -24,14 +24,13 @@ from penstock.observe.report import report_text
 from penstock.observe.store import judge_store, store_figures
 from penstock.observe.verdict import judge
 from penstock.order.cursor import Position, Work
-from penstock.plan.nodes import Read, describe, digest
+from penstock.plan.check import find
+from penstock.plan.nodes import Shard
+from penstock.plan.saved import STATE_VERSION, check_state, state_of
 from penstock.spec import Ids
 from penstock.storage import traffic_of
 from penstock.storage.cached import CachedStorage
 from penstock.traffic import Traffic
-
-_STATE_VERSION = 1
-_SHOWN = 80
 
 
 class Loader:
@@ -85,8 +84,20 @@ class Loader:
     def _ahead_of(self, dataset: Dataset) -> Ahead | None:
         if not isinstance(dataset.storage, CachedStorage):
             return None
-        here = ranks_here(self.rank, self.world_size)
-        return Ahead(dataset.storage, dataset.source.manifest, self._lowered.order, self.rank, self.world_size, here)
+        rank, world_size = self._place
+        here = (0, world_size) if self._node else ranks_here(rank, world_size)
+        return Ahead(dataset.storage, dataset.source.manifest, self._lowered.order, rank, world_size, here)
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """The rank among those that share the order, and how many these are: all, or those of a node with files of its own."""
+        return self._lowered.where.rank, self._lowered.where.world_size
+
+    @property
+    def _node(self) -> dict[str, int]:
+        """The number of this node, where nodes have files of their own."""
+        ranks = self._lowered.where.world_size
+        return {} if find(self.dataset.nodes, Shard) is None else {"node": self.rank // ranks}
 
     # One pass
 
@@ -178,7 +189,7 @@ class Loader:
     @property
     def batch_size(self) -> int:
         """Rows of a full batch on this rank."""
-        return self._lowered.order.batch_size // self.world_size
+        return self._lowered.order.batch_size // self._place[1]
 
     # Position and state
 
@@ -212,34 +223,18 @@ class Loader:
         order = self._lowered.order
         position = self._normal(self._here)
         return {
-            "version": _STATE_VERSION,
+            "version": STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
             "samples": order.samples,
-            "plan": [_state_of(node) for node in self.dataset.nodes],
+            "plan": [state_of(node) for node in self.dataset.nodes],
             "epoch": position.epoch,
             "step": position.step,
+            **self._node,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
-        mine = self.state_dict()
-        if missing := sorted(mine.keys() - state.keys()):
-            raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
-        if state["version"] != _STATE_VERSION:
-            raise StateError(f"the state has version {state['version']!r}; this Penstock reads {_STATE_VERSION}")
-        if state["data"] != mine["data"]:
-            raise StateError(
-                f"the state belongs to other data: {state['samples']:,} samples with digest {state['data']}, here "
-                f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
-            )
-        for number, (saved, here) in enumerate(
-            zip(_padded(state["plan"], mine), _padded(mine["plan"], state), strict=True), 1
-        ):
-            if saved != here:
-                raise StateError(
-                    f"the state belongs to another plan: verb {number} was {saved!r} and is {here!r}; use the plan that "
-                    f"was trained with, or start anew"
-                )
+        check_state(state, self.state_dict())
         position = Position(int(state["epoch"]), int(state["step"]))
         if position.epoch < 0 or not 0 <= position.step <= len(self):
             raise StateError(
@@ -255,7 +250,7 @@ class Loader:
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
         self._check_step(epoch, step)
-        return self._lowered.order.ids(epoch, step, 1, self.rank, self.world_size)
+        return self._lowered.order.ids(epoch, step, 1, *self._place)
 
     def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
@@ -356,15 +351,3 @@ def _nothing_yet() -> dict[str, Any]:
         "stages": [],
         **rates,
     }
-
-
-def _state_of(node: Any) -> str:
-    """A verb as the state holds it: what decides the order in clear, the rest as a digest; not where the data lies."""
-    if node.verb in ("shuffle", "batch") and len(shown := describe(node)) <= _SHOWN:
-        return shown
-    return f"{node.verb} {digest(replace(node, where='') if isinstance(node, Read) else node)}"
-
-
-def _padded(plan: list[str], other: Mapping[str, Any]) -> list[str]:
-    longest = max(len(plan), len(other["plan"]))
-    return [*plan, *["nothing"] * (longest - len(plan))]

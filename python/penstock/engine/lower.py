@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
+from penstock.engine.ordering import Where, order_of
 from penstock.engine.parse import GatherSteps, Parse
 from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadPieces, ReadRecords
 from penstock.engine.read_columns import FindRows, LoadBlocks, PickRows
@@ -19,13 +20,11 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
 from penstock.errors import PlanError
 from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource, is_forward_only
-from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
+from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
-from penstock.order.lanes import default_lanes, lanes_of_rank
-from penstock.plan.check import find
-from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shuffle, Transform
+from penstock.order.lanes import lanes_of_rank
+from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
 from penstock.plan.optimize import optimize
 from penstock.rows import spans_to_arrow
 from penstock.spec import EntryPoints, Field, Spans
@@ -48,19 +47,11 @@ VALID = "valid"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """For whom a plan is lowered: this rank's share, on these CPUs."""
-
-    rank: int = 0
-    world_size: int = 1
-    cpus: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """A plan ready to run: its order, and stages that turn work into delivered items."""
+    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items."""
 
     order: Order
+    where: Where
     stages: tuple[Stage, ...]
     steps_per_item: int
     item_bytes: int
@@ -77,48 +68,9 @@ class Lowered:
         )
 
 
-def order_of(source: AnySource, nodes: tuple[Node, ...]) -> Order:
-    """The order that a plan asks for; PlanError if it has no batch."""
-    batch, shuffle = find(nodes, Batch), find(nodes, Shuffle)
-    if batch is None:
-        raise PlanError("the plan has no batch; end it with .batch(size)")
-    manifest = source.manifest
-    block_rows = _block_rows(source)
-    window = WINDOW_BLOCKS
-    if shuffle is not None:
-        block_rows = 1 if shuffle.mode == "global" else shuffle.block_rows or block_rows
-        window = shuffle.window_blocks or window
-    named = {"drop_last": Last.DROP, "pad": Last.PAD, "wrap": Last.WRAP}
-    return Order(
-        samples=manifest.samples,
-        batch_size=batch.size,
-        lanes=batch.lanes or default_lanes(batch.size),
-        block_rows=block_rows,
-        window_blocks=window,
-        seed=None if shuffle is None else shuffle.seed,
-        last=next((last for name, last in named.items() if getattr(batch, name)), Last.SHORT),
-    )
-
-
-def check_shuffle(source: AnySource) -> None:
-    """PlanError for a source that comes in one order only."""
-    if is_forward_only(source):
-        raise PlanError(
-            "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
-            "rows, or shuffle where they are made"
-        )
-
-
-def _block_rows(source: AnySource) -> int:
-    if isinstance(source, BlockSource) and source.block_rows is not None:
-        return source.block_rows
-    manifest = source.manifest
-    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards))
-
-
 def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
     """Stages for one rank."""
-    order = order_of(source, nodes)
+    order, where = order_of(source, nodes, where)
     lanes_of_rank(order.lanes, where.rank, where.world_size)
     order.check_ranks(where.world_size)
     if order.last is Last.PAD and VALID in source.spec:
@@ -135,6 +87,7 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
     together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
     return Lowered(
         order=order,
+        where=where,
         stages=tuple(maker.stages),
         steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, together, _ITEM_BYTES // (rows * row_bytes))),
         item_bytes=rows * row_bytes,

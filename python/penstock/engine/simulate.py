@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Lowered, Where, lower
+from penstock.engine.lower import Lowered, lower
+from penstock.engine.ordering import Where
 from penstock.engine.read import Cursor, OpenBlocks
 from penstock.engine.stage import Item
 from penstock.errors import PlanError
 from penstock.format.protocol import AnySource, BlockSource, is_forward_only
 from penstock.order.cursor import Position
 from penstock.order.lanes import lanes_of_rank
-from penstock.plan.nodes import Node
+from penstock.plan.check import find
+from penstock.plan.nodes import Node, Shard
 from penstock.spec import Bytes, Ids
 from penstock.storage.ranges import plan
 from penstock.traffic import Traffic
@@ -54,6 +56,10 @@ def simulate(source: AnySource, nodes: tuple[Node, ...], *, world_size: int, mac
         raise PlanError(f"simulate: {world_size} ranks cannot be spread evenly over nodes={machines}")
     if epochs < 1:
         raise PlanError(f"simulate: epochs={epochs}; at least one must be gone through")
+    if find(nodes, Shard) is not None:
+        raise PlanError(
+            "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
+        )
     exact = not isinstance(source, BlockSource)
     counted = np.zeros((epochs, machines, 2), dtype=np.int64)
     held = 0

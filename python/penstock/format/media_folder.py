@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import SourceError
+from penstock.errors import PlanError, SourceError
 from penstock.format.choose import choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
@@ -39,7 +40,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class MediaFolder:
-    """Files as bytes, with class number (int64, `classes` in sorted order) and path.
+    """Files as bytes, with class number (int64, `classes` in sorted order, or as the option says) and path.
 
     Files that lie directly in the root, without class folders, and files of several roots have no label.
     """
@@ -49,6 +50,7 @@ class MediaFolder:
     features: dict[str, str]
     classes: tuple[str, ...]
     labels: Ids | None
+    classes_given: bool = False
     random_access: bool = False
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
@@ -77,6 +79,7 @@ def folder_format(kind: Kind) -> Format:
         matches=kind.matches,
         access="one file",
         detects=kind.detects,
+        options={"classes": "all class folders in the order of their numbers, also those of which no file is here"},
         open=open_folder,
     )
 
@@ -86,19 +89,31 @@ def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFold
     if (empty := np.flatnonzero(shards.sizes == 0)).size:
         raise SourceError(f"{shards.path(int(empty[0]))}: the file is empty ({empty.size:,} such files); remove it")
     folders = _class_folders(shards)
+    given = options.own.get("classes")
     classes: tuple[str, ...] = ()
     labels = None
     if folders is not None:
         encoded = folders.dictionary_encode()
-        names = np.array(encoded.dictionary.to_pylist())
-        rank = np.argsort(np.argsort(names))
-        labels = rank[encoded.indices.to_numpy()].astype(np.int64)
-        classes = tuple(sorted(names.tolist()))
+        names = encoded.dictionary.to_pylist()
+        classes = tuple(sorted(names)) if given is None else _checked(given, names, shards)
+        number_of = {name: number for number, name in enumerate(classes)}
+        labels = np.array([number_of[name] for name in names], dtype=np.int64)[encoded.indices.to_numpy()]
     offered = [name for name in kind.fields if name != "label" or labels is not None]
     features = choose_features(options, offered, kind.what)
     spec = {name: kind.fields[feature] for name, feature in features.items()}
     first_sample = np.arange(len(shards) + 1, dtype=np.int64)
-    return MediaFolder(Manifest(kind.format, shards, first_sample), spec, features, classes, labels)
+    return MediaFolder(Manifest(kind.format, shards, first_sample), spec, features, classes, labels, given is not None)
+
+
+def _checked(given: Any, names: list[str], shards: Shards) -> tuple[str, ...]:
+    """The classes that the user named; PlanError if they are none, or lack one of the folders."""
+    if isinstance(given, str) or len(set(given)) != len(given) or not all(isinstance(name, str) for name in given):
+        raise PlanError(f"classes={given!r}: pass a list of the names of all class folders, each once")
+    if missing := sorted(set(names) - set(given)):
+        raise PlanError(
+            f"classes: {shards.root} has the class folder {missing[0]!r}, which is not among the {len(given)} named"
+        )
+    return tuple(given)
 
 
 def _class_folders(shards: Shards) -> pa.Array | None:

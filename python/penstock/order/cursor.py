@@ -24,7 +24,7 @@ class Work:
 
 
 def works(start: Position, *, steps_per_epoch: int, full_steps: int, steps_per_work: int) -> Iterator[Work]:
-    """All work from `start` on, in order; pieces end at multiples of `steps_per_work`, and the short step stands alone.
+    """All work from `start` on, in order; pieces end at multiples of `steps_per_work`, and full steps stand apart from others.
 
     [w.steps for w in islice(works(Position(0, 3), steps_per_epoch=6, full_steps=5, steps_per_work=4), 4)] == [1, 1, 1, 4]
     """
@@ -32,7 +32,7 @@ def works(start: Position, *, steps_per_epoch: int, full_steps: int, steps_per_w
     while True:
         while step < steps_per_epoch:
             aligned = step - step % steps_per_work + steps_per_work
-            last = min(aligned, full_steps) if step < full_steps else steps_per_epoch
+            last = min(aligned, full_steps) if step < full_steps else min(aligned, steps_per_epoch)
             yield Work(epoch, step, last - step)
             step = last
         epoch, step = epoch + 1, 0

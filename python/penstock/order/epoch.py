@@ -15,7 +15,7 @@ from penstock.order.lanes import lanes_of_rank
 from penstock.spec import Ids
 
 #: Purposes of keys; a key made for one purpose says nothing about another.
-ORDER_KEY, TRANSFORM_KEY = 1, 2
+ORDER_KEY, TRANSFORM_KEY, SHARD_KEY = 1, 2, 3
 
 
 class Last(StrEnum):
@@ -29,7 +29,10 @@ class Last(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The whole arithmetic of a plan's order. `batch_size` is the global batch's; `seed` None is the natural order."""
+    """The whole arithmetic of a plan's order. `batch_size` is the global batch's; `seed` None is the natural order.
+
+    steps: how many an epoch has where that is not for these samples alone to say: fewer than they give, or with pad and wrap more.
+    """
 
     samples: int
     batch_size: int
@@ -38,6 +41,7 @@ class Order:
     window_blocks: int = 1
     seed: int | None = None
     last: Last = Last.SHORT
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size % self.lanes:
@@ -55,12 +59,15 @@ class Order:
 
     @property
     def full_steps(self) -> int:
-        """Steps of an epoch whose batch is full."""
-        return self.samples // self.batch_size
+        """Steps of an epoch whose batch is full of samples."""
+        full = self.samples // self.batch_size
+        return full if self.steps is None else min(full, self.steps)
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps of an epoch, the same on every rank."""
+        if self.steps is not None:
+            return self.steps
         rest = self.samples % self.batch_size and self.last is not Last.DROP
         return self.full_steps + bool(rest)
 
@@ -91,7 +98,7 @@ class Order:
         The ranks' ids, joined in rank order, are the same for every number of ranks.
         """
         lanes = lanes_of_rank(self.lanes, rank, world_size)
-        if step + steps <= self.full_steps:
+        if step + steps <= self.full_steps or self.last is not Last.SHORT:
             found = np.empty(steps * (lanes[1] - lanes[0]) * self.hand, dtype=np.int64)
             self.epoch(epoch).step_ids(lanes, step, found, threads)
             return found
@@ -100,17 +107,15 @@ class Order:
 
     def _last_ids(self, epoch: int, lanes: tuple[int, int]) -> list[Ids]:
         order, done = self.epoch(epoch), self.full_steps * self.hand
-        full = self.last is not Last.SHORT
-        counts = [self.hand if full else order.lane_rows(lane) - done for lane in range(*lanes)]
-        return [order.lane_ids(lane, done, count) for lane, count in zip(range(*lanes), counts, strict=True)]
+        return [order.lane_ids(lane, done, order.lane_rows(lane) - done) for lane in range(*lanes)]
 
     def valid(self, epoch: int, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
-        """Which rows of a rank's batch are samples and not padding: all True but in the last step with pad or wrap."""
+        """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
         lanes = lanes_of_rank(self.lanes, rank, world_size)
         rows = (lanes[1] - lanes[0]) * self.hand
         if step < self.full_steps:
             return np.ones(rows, dtype=bool)
-        left = [self.epoch(epoch).lane_rows(lane) - self.full_steps * self.hand for lane in range(*lanes)]
+        left = [self.epoch(epoch).lane_rows(lane) - step * self.hand for lane in range(*lanes)]
         return (np.arange(self.hand) < np.array(left)[:, None]).reshape(-1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from penstock.errors import PlanError
-from penstock.plan.nodes import Batch, Map, MapRows, Node, Shuffle, Transform
+from penstock.plan.nodes import Batch, Map, MapRows, Node, Shard, Shuffle, Transform
 
 _Kind = TypeVar("_Kind", bound=Node)
 
@@ -21,6 +21,8 @@ def check_verb(nodes: Sequence[Node], new: Node, columns: Iterable[str]) -> None
             raise PlanError("shuffle: the plan shuffles already; once is enough, every epoch has another order")
         if find(nodes, Batch):
             raise PlanError("shuffle: must come before batch, since it decides which samples make a batch")
+    if isinstance(new, Shard) and (find(nodes, Shard) or find(nodes, Batch)):
+        raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):
         _check_columns(nodes, new, set(columns))
 

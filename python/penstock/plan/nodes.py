@@ -44,6 +44,18 @@ class Shuffle:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Every node has files of its own; `samples` counts those of each."""
+
+    samples: tuple[int, ...]
+    verb: str = "shard"
+
+    def __post_init__(self) -> None:
+        if not self.samples or not all(_is_whole(count) and count > 0 for count in self.samples):
+            raise PlanError(f"shard: samples={self.samples!r}; pass len(dataset) of every node, none of them empty")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transform:
     """Chains of native ops, each for one column."""
 
@@ -87,7 +99,7 @@ class Batch:
             raise PlanError(f"batch: lanes={self.lanes} does not divide size={self.size}")
 
 
-Node: TypeAlias = Read | Shuffle | Transform | Map | MapRows | Batch
+Node: TypeAlias = Read | Shuffle | Shard | Transform | Map | MapRows | Batch
 
 
 def describe(node: Node) -> str:
