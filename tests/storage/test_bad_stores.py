@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
 import time
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
 from faults.proxy import Faults, proxy
 from penstock.errors import DataError, SourceError, StorageError
+from penstock.shards import Shards
 from penstock.storage import open_storage, open_storages
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
@@ -57,7 +60,7 @@ REFUSALS = {
     "InvalidAccessKeyId": ("403", "InvalidAccessKeyId: .*; check the credentials"),
     "RequestTimeTooSkewed": ("403", "RequestTimeTooSkewed: .*; this machine's clock is wrong"),
     "SignatureDoesNotMatch": ("403", "SignatureDoesNotMatch: .*; check the secret key"),
-    "PermanentRedirect": ("301", "the bucket lies in another region: set AWS_REGION"),
+    "PermanentRedirect": ("301", "the bucket lies in another region, us-east-1: set AWS_REGION=us-east-1$"),
 }
 
 
@@ -65,6 +68,7 @@ REFUSALS = {
 def test_refusals_are_told_at_once(code: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     status, wanted = REFUSALS[code]
     shards = opened().list("train")
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
     faults = Faults(share=1.0, kinds=(status,), answers={status: xml(code)})
     with proxy(server.port, faults) as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
@@ -85,37 +89,97 @@ def test_no_such_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         opened().list("train/")
 
 
-def test_credentials_do_not_follow_a_redirect_to_another_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, str]] = []
+Headers = list[tuple[str, dict[str, str]]]
 
-    class Other(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(dict(self.headers))
-            self.send_response(206)
-            for name, value in {"content-length": "1", "etag": '"other"', "content-range": "bytes 0-0/10"}.items():
-                self.send_header(name, value)
-            self.send_header("last-modified", "Sat, 21 Nov 2026 00:00:00 GMT")
-            self.end_headers()
-            self.wfile.write(b"?")
 
-        def log_message(self, *_: Any) -> None:
-            pass
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[str, Headers, Headers]]:
+    """A server that sends every request on to another host: its URL, what it is asked, and what the other one is asked."""
+    asked: tuple[Headers, Headers] = ([], [])
 
-    shards = opened().list("train")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
-        threading.Thread(target=other.serve_forever, daemon=True).start()
-        header = f"location: http://localhost:{other.server_port}/elsewhere\r\n"
-        with proxy(server.port, Faults(share=1.0, kinds=("307",), answers={"307": (header, "")})) as port:
-            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-            out = np.zeros(1, dtype=np.uint8)
-            with pytest.raises(DataError, match=r"s3://data/train/a\.bin: another object than when it was listed"):
-                opened().read(shards, ZERO, ZERO, ONE, out, ZERO)
-        other.shutdown()
-    assert asked
-    assert not out.any(), "another host's bytes"
-    for headers in asked:
-        assert "authorization" not in {name.lower() for name in headers}
-        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in str(headers)
+    def handler(which: int, status: int, headers: dict[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
+        class Answers(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked[which].append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command == "GET" and status == 206:
+                    self.wfile.write(b"?")
+
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Answers
+
+    answer = {"content-length": "1", "etag": '"other"', "content-range": "bytes 0-0/10"}
+    answer["last-modified"] = "Sat, 21 Nov 2026 00:00:00 GMT"
+    with contextlib.ExitStack() as stack:
+        other = stack.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(1, 206, answer)))
+        there = {"location": f"http://localhost:{other.server_port}/elsewhere", "content-length": "0"}
+        first = stack.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(0, 307, there)))
+        for each in (first, other):
+            threading.Thread(target=each.serve_forever, args=(0.01,), daemon=True).start()
+            stack.callback(each.shutdown)
+        yield f"http://127.0.0.1:{first.server_port}", *asked
+
+
+STORES = {
+    "s3": ("s3://data/", {"AWS_ENDPOINT_URL": "{}"}, "x-amz-security-token"),
+    "gs": ("gs://data/", {"GOOGLE_BASE_URL": "{}", "GOOGLE_BEARER_TOKEN": TOKEN}, "authorization"),
+    "az": (
+        "az://data/",
+        {
+            "AZURE_STORAGE_ACCOUNT_NAME": "a",
+            "AZURE_STORAGE_ENDPOINT": "{}",
+            "AZURE_STORAGE_SAS_TOKEN": f"sv=2024-11-04&sig={TOKEN}",
+        },
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_no_request_with_credentials_goes_on_to_another_host(
+    server: Server, elsewhere: tuple[str, Headers, Headers], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, at_first, at_other = elsewhere
+    root, environment, header = STORES[kind]
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(url))
+    shards = Shards(pa.array([f"{root}a.bin"], pa.large_string()), np.array([10]), ZERO, root)
+    storage = RemoteStorage(ObjectStore.open(root)[0])
+    for call in (
+        lambda: storage.read(shards, ZERO, ZERO, ONE, np.zeros(1, np.uint8), ZERO),
+        lambda: storage.list("a.bin"),
+    ):
+        with pytest.raises(StorageError, match=f"{root}a.bin: the store sends this request on to another host") as told:
+            call()
+        assert TOKEN not in str(told.value)
+    assert len(at_first) == 2, "it is not asked for again"
+    assert all(TOKEN in (asked.get(header, "") if header else path) for path, asked in at_first)
+    assert not at_other
+
+
+def test_an_http_server_may_send_on_what_has_no_credentials(elsewhere: tuple[str, Headers, Headers]) -> None:
+    url, at_first, at_other = elsewhere
+    with_name = url.replace("//", "//somebody@")
+    for root in (url, with_name):
+        shards = Shards(pa.array([f"{root}/a.bin"], pa.large_string()), np.array([10]), ZERO, f"{root}/")
+        out = np.zeros(1, np.uint8)
+        RemoteStorage(ObjectStore.open(f"{root}/")[0]).read(shards, ZERO, ZERO, ONE, out, ZERO)
+        assert bytes(out) == b"?"
+    assert len(at_first) == len(at_other) == 2
+    for _, asked in at_first + at_other:
+        assert "authorization" not in asked
+        assert "somebody" not in str(asked)
 
 
 def test_an_object_that_is_deleted_in_mid_epoch(server: Server) -> None:

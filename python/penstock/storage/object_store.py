@@ -17,6 +17,7 @@ from penstock.shards import Shards
 from penstock.storage.aws_profile import profile_settings
 from penstock.storage.glob import Wanted
 from penstock.storage.listing import listed_objects, shards_of
+from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.retry import TransientError
 
 #: Objects that one page of a listing names.
@@ -40,7 +41,7 @@ _REMEDIES = (
     ("TokenRefreshRequired", "the credentials' time is over: get new ones"),
     ("InvalidAccessKeyId", _CREDENTIALS),
     ("SignatureDoesNotMatch", "check the secret key"),
-    ("redirect without LOCATION", "the bucket lies in another region: set AWS_REGION"),
+    ("redirect without LOCATION", "the bucket lies in another region{region}: set AWS_REGION"),
     ("with invalid path", "a key with an empty part, '.' or '..' can be no path: rename the object, or read others"),
     ("non-partial response", _NO_RANGES),
     ("Range request not supported", _NO_RANGES),
@@ -57,8 +58,8 @@ class ObjectStore:
     requests are retried here.
     """
 
-    def __init__(self, store: Any, root: str) -> None:
-        self._store, self._root = store, root
+    def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None) -> None:
+        self._store, self._root, self._settings = store, root, settings or {}
 
     @classmethod
     def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:
@@ -87,8 +88,9 @@ class ObjectStore:
             found, provider = profile_settings(settings)
             settings = found | settings
             credentials = {} if provider is None else {"credential_provider": provider}
+        options |= only_own_hosts(parts, settings)
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
-        return cls(store, root), path
+        return cls(store, root, settings), path
 
     @property
     def root(self) -> str:
@@ -171,7 +173,12 @@ class ObjectStore:
         status = next(iter(_STATUS.findall(found)), "")
         if told := _XML.search(found):
             found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
-        remedy = next((text for mark, text in _REMEDIES if mark in found), "")
+        if REFUSED in str(error):
+            return StorageError(
+                f"{path}: the store sends this request on to another host, which does not get credentials; name the host that "
+                f"answers as the endpoint, or pass storage= an obstore store"
+            )
+        remedy = self._remedy(found)
         if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
             return StorageError(f"{path}: the store refuses: {found}; {remedy or _CREDENTIALS}")
         if remedy:
@@ -183,6 +190,14 @@ class ObjectStore:
         if status.startswith("4") and status not in _PASSING:
             return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
         return TransientError(f"{path}: {found}", slow_down=status in _SLOW_DOWN)
+
+    def _remedy(self, found: str) -> str:
+        """What to do about an error that never passes by itself; "" for others."""
+        remedy = next((text for mark, text in _REMEDIES if mark in found), "")
+        if "{region}" not in remedy:
+            return remedy
+        region = bucket_region(urlsplit(self._root).netloc, self._settings)
+        return remedy.format(region=f", {region}" if region else "") + (f"={region}" if region else "")
 
 
 def _another(path: str, etag: str) -> DataError:
