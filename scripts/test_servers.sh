@@ -3,6 +3,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+# Runs a command for so many seconds at most.
+bounded() {
+    if command -v timeout >/dev/null; then
+        timeout "$@"
+    else
+        shift
+        "$@"
+    fi
+}
+
 postgresql() {
     if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then
         return
@@ -62,6 +72,55 @@ flight_sql() {
     echo "$version" > target/flightsql/version
 }
 
-postgresql
-hadoop
+# fake-gcs-server, which speaks the protocols of Google Cloud Storage, into target/gcs; compiled without optimisation, which is quicker.
+gcs() {
+    version=v1.56.1
+    if [ -x target/gcs/fake-gcs-server ] && [ "$(cat target/gcs/version 2>/dev/null)" = "$version" ]; then
+        return
+    fi
+    if ! command -v go >/dev/null; then
+        echo "Go is missing: the tests of gs:// will be skipped (Debian: apt-get install golang-go)" >&2
+        return
+    fi
+    echo "Building a server of Google Cloud Storage (about a minute), which the tests of gs:// talk to"
+    mkdir -p target/gcs
+    if ! bounded 600 env GOBIN="$PWD/target/gcs" CGO_ENABLED=0 go install -ldflags "-s -w" -gcflags "all=-N -l" \
+        "github.com/fsouza/fake-gcs-server@$version" >target/gcs.log 2>&1; then
+        rm -rf target/gcs
+        echo "The server of Google Cloud Storage could not be built: its tests will be skipped (target/gcs.log says why)" >&2
+        return
+    fi
+    echo "$version" > target/gcs/version
+}
+
+# Azurite, Microsoft's server of Azure's protocols, into target/azurite.
+azurite() {
+    version=3.35.0
+    if [ "$(cat target/azurite/version 2>/dev/null)" = "$version" ]; then
+        return
+    fi
+    if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
+        echo "Node.js or npm is missing: the tests of az:// will be skipped (Debian: apt-get install npm)" >&2
+        return
+    fi
+    echo "Installing Azurite (190 MB), which the tests of az:// talk to"
+    rm -rf target/azurite
+    mkdir -p target/azurite
+    if ! bounded 300 npm install --prefix target/azurite --no-audit --no-fund --ignore-scripts "azurite@$version" >target/azurite.log 2>&1; then
+        rm -rf target/azurite
+        echo "Azurite could not be installed: its tests will be skipped (target/azurite.log says why)" >&2
+        return
+    fi
+    echo "$version" > target/azurite/version
+}
+
+# Some wait for the network while others compile.
+mkdir -p target
+postgresql & first=$!
+hadoop & second=$!
+azurite & third=$!
 flight_sql
+gcs
+wait "$first"
+wait "$second"
+wait "$third"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
+
+from servers.free_port import free_port
 
 PASSWORD = "pass'word \\ 7%&"  # what has to be quoted somewhere
 QUOTED_PASSWORD = "pass%27word%20%5C%207%25%26"
@@ -29,8 +30,7 @@ class Postgres:
     def __init__(self, binaries: Path) -> None:
         self.binaries = binaries
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._as_user: list[str] = []
         if os.geteuid() == 0:  # the server refuses to run as root
             user = pwd.getpwnam("postgres" if "postgres" in [entry.pw_name for entry in pwd.getpwall()] else "nobody")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,12 @@ class Server:
     """A running server with one bucket, "data"."""
 
     port: int
+    root = "s3://data/"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which a client finds it, besides CREDENTIALS."""
+        return {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}"}
 
     def put(self, files: dict[str, bytes]) -> None:
         """Uploads objects."""
@@ -33,7 +39,7 @@ class Server:
         for name, content in files.items():
             client.put_object(Bucket="data", Key=name, Body=content)
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete(self, *names: str) -> None:
         """Deletes objects."""
         client = self._client
         for name in names:

@@ -185,7 +185,7 @@ def test_an_http_server_may_send_on_what_has_no_credentials(elsewhere: tuple[str
 def test_an_object_that_is_deleted_in_mid_epoch(server: Server) -> None:
     server.put({f"going/{number:02}.jpg": b"\xff\xd8\xff" + bytes(number) for number in range(40)})
     with ps.Loader(ps.read("s3://data/going").batch(2)) as loader:
-        server.delete(f"going/{number:02}.jpg" for number in range(20, 40))
+        server.delete(*(f"going/{number:02}.jpg" for number in range(20, 40)))
         batches = iter(loader)
         assert len([next(batches) for _ in range(10)]) == 10
         with pytest.raises(DataError, match=r"going/2\d\.jpg: no such object any more.*open the dataset again"):
@@ -235,7 +235,7 @@ def test_keys_that_can_be_no_path(server: Server, key: str) -> None:
             ps.read("s3://data/worse")
         assert len(ps.read("s3://data/worse/good.txt")) == 1
     finally:
-        server.delete([key])
+        server.delete(key)
 
 
 def test_an_empty_prefix_and_an_empty_bucket(server: Server) -> None:

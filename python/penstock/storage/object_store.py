@@ -151,8 +151,10 @@ class ObjectStore:
             raise self._told(self._root + name, error) from None
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
+        """Pages of the objects below a folder, behind a name; not every server knows to begin there."""
         try:
-            yield from obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE)
+            for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
+                yield page if after is None else [one for one in page if one["path"] > after]
         except (exceptions.BaseError, OSError, ValueError) as error:
             told = self._told(self._root + folder, error)
             if self._root.startswith("http") and isinstance(told, StorageError):
