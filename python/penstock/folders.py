@@ -1,10 +1,11 @@
-"""Where this user's caches lie, and how large they may be.
+"""Where this user's caches lie, and how large they may be, all together.
 
 All of them are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which only their owner can read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -15,11 +16,13 @@ from typing import Any
 
 from penstock.errors import PlanError
 
-#: Names the environment variable that bounds each of the cache's folders of data, in bytes.
+#: Names the environment variable that bounds the cache's folders of data, together, in bytes.
 LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?")
 #: Of the disk, where the variable is not set.
 _SHARE = 0.2
+#: The folders that share the limit: blocks of remote files, files made of others, decoded columns.
+SHARING = ("remote", "unpacked", "decoded")
 
 
 def cache_folder(name: str) -> str | None:
@@ -63,8 +66,33 @@ def make_private(path: str) -> None:
         raise PermissionError(13, "others may write into it (chmod 700 it)", path)
 
 
+def room_bytes(folder: str) -> int:
+    """How many bytes one of the folders may hold: what the others leave of the limit, and at least its part of it."""
+    above, name = os.path.split(folder.rstrip("/"))
+    limit = limit_bytes(folder)
+    if name not in SHARING:
+        return limit
+    others = sum(_held_bytes(os.path.join(above, other)) for other in SHARING if other != name)
+    return max(limit // len(SHARING), limit - others)
+
+
+def _held_bytes(folder: str) -> int:
+    """Bytes of the disk that the files of a folder take."""
+    held = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                held += entry.stat(follow_symlinks=False).st_blocks * 512
+    return held
+
+
+def limit_is_said() -> bool:
+    """Whether the user named a limit."""
+    return bool(os.environ.get(LIMIT_NAME))
+
+
 def limit_bytes(folder: str) -> int:
-    """How many bytes the folder may hold: $PENSTOCK_CACHE_BYTES, or a fifth of its disk."""
+    """How many bytes this user's caches of data may hold together: $PENSTOCK_CACHE_BYTES, or a fifth of the disk."""
     said = os.environ.get(LIMIT_NAME, "")
     if not said:
         return int(shutil.disk_usage(folder).total * _SHARE)

@@ -12,7 +12,7 @@ import typer
 from penstock.cli.console import out, print_json, progress, size_text
 from penstock.cli.opening import Json
 from penstock.errors import SourceError
-from penstock.folders import cache_folder
+from penstock.folders import cache_folder, room_bytes
 from penstock.storage.cache import RangeCache
 from penstock.storage.cache_folder import FOLDER, default_limit
 
@@ -37,8 +37,8 @@ def about_cache() -> None:
 def show(path: Folder = None, as_json: Json = False) -> None:
     """Show where the cache lies, what it holds and its limit.
 
-    The limit is the smaller of 100 GiB and a fifth of the disk. PENSTOCK_CACHE_BYTES sets another for all caches, cache_local("500GiB")
-    for one training; XDG_CACHE_HOME moves them.
+    The limit is the smaller of 100 GiB and of what copied, unpacked and decoded files leave of a fifth of the disk. PENSTOCK_CACHE_BYTES sets
+    another for all of these together, cache_local("500GiB") for one training; XDG_CACHE_HOME moves them.
     """
     opened = _open(path)
     facts: dict[str, Any] = {"folder": opened.folder, **asdict(opened.contents)}
@@ -97,4 +97,6 @@ def _open(path: str | None) -> RangeCache:
     made = cache_folder(FOLDER)
     if made is None:
         raise SourceError("there is no cache: its folder cannot be used (see the warning)")
-    return RangeCache(made, default_limit(made))
+    cache = RangeCache(made, default_limit(made))
+    cache.set_limit(default_limit(made), lambda: room_bytes(made))
+    return cache

@@ -25,7 +25,7 @@ from penstock.errors import DataError, SourceError
 from penstock.folders import cache_folder
 from penstock.format.cache_room import hold, make_room
 from penstock.format.index_cache import shard_key
-from penstock.format.protocol import Options, Progress, ReadRanges
+from penstock.format.protocol import Options, Progress, ReadRanges, forget
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.format.watched import watched
 from penstock.shards import Shards
@@ -160,6 +160,7 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
                     raise
 
             _all(shards.take(part), read, keep, options.progress)
+            forget(read, shards.take(part))
     except BaseException:
         release()
         raise

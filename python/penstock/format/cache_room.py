@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.folders import limit_bytes
+from penstock.folders import room_bytes
 
 #: A file that is being written is touched all the time; one that was not for so long belongs to a process that died.
 _STALE_S = 24 * 3600.0
@@ -50,8 +50,8 @@ def _release(path: str, handle: int) -> None:
 
 
 def make_room(folder: str, wanted_bytes: int = 0) -> None:
-    """Removes files that nobody holds, the least recently used first, until `wanted_bytes` more fit below the limit."""
-    limit = limit_bytes(folder)
+    """Removes files that nobody holds, the least recently used first, until `wanted_bytes` more fit into the folder's room."""
+    limit = room_bytes(folder)
     with _locked(folder) as locked:
         if not locked:
             return

@@ -31,7 +31,7 @@ from penstock.format.checksum_store import (
     load_folder,
     names_of,
 )
-from penstock.format.protocol import ReadRanges
+from penstock.format.protocol import ReadRanges, forget
 from penstock.format.watched import available_threads
 from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
@@ -190,6 +190,10 @@ class CheckedRanges:
     def traffic(self) -> Any:
         """What was asked of the storage so far, if it counts that."""
         return getattr(self.read, "traffic", None)
+
+    def forget(self, shards: Shards) -> None:
+        """Lets the storage's cache drop files that lie here whole now."""
+        forget(self.read, shards)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Copies in other processes begin anew."""

@@ -33,6 +33,13 @@ class ReadRanges(Protocol):
         """
 
 
+def forget(read: ReadRanges, shards: Shards) -> None:
+    """Lets a cache behind `read` drop files that a format has made files of its own from, so that nothing is kept twice."""
+    drop = getattr(read, "forget", None)
+    if drop is not None:
+        drop(shards)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """How one feature of a record becomes a column; what is None is inferred from the first records.

@@ -23,7 +23,7 @@ from penstock.format.brought import Bringing, for_each_shard
 from penstock.format.cache_room import hold
 from penstock.format.checksums import check_files
 from penstock.format.index_cache import Entry, load_entry, shard_key, store_entry
-from penstock.format.protocol import Options, ReadRanges
+from penstock.format.protocol import Options, ReadRanges, forget
 from penstock.format.unpack import unpack_once
 from penstock.format.watched import available_threads, watched
 from penstock.shards import Shards
@@ -183,7 +183,9 @@ class _Job:
             quiet = replace(self.options, progress=lambda _, __: work.check())
             return replace(self, options=quiet).entries(here, [keys[shard[0]]], read)[0]
 
-        found = iter(for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else [])
+        made = for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else []
+        forget(read, shards.take(rest[[bool(entry.packing) for entry in made]]))
+        found = iter(made)
         return [next(found) if length is None else Entry(length) for length in stated]
 
     def _stated(self, shards: Shards, read: ReadRanges) -> list[Ids | None]:

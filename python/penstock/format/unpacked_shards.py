@@ -19,7 +19,7 @@ from penstock.errors import DataError, SourceError
 from penstock.folders import cache_folder
 from penstock.format.cache_room import hold
 from penstock.format.index_cache import shard_key
-from penstock.format.protocol import Options, ReadRanges
+from penstock.format.protocol import Options, ReadRanges, forget
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
 from penstock.shards import Shards
@@ -110,6 +110,7 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
                 sizes[shard] = size
                 if options.progress is not None:
                     options.progress(done, total)
+        forget(read, shards.take(np.array(list(packing), dtype=np.int64)))
     except BaseException:
         release()
         raise

@@ -37,6 +37,8 @@ _PIECE_BYTES = 8 << 20
 _UNEXPECTED_S = 3600.0
 #: After a failed attempt to keep something, none is made for so long.
 _PAUSE_S = 5.0
+#: What shares the limit is looked at again after so long.
+_ROOM_S = 1.0
 _ATTEMPTS = 8
 #: Pieces that are verified between two reports.
 _TOGETHER = 256
@@ -73,7 +75,9 @@ class RangeCache:
     """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
-        self.folder, self.limit_bytes = folder, limit_bytes
+        self.folder, self._limit_bytes = folder, limit_bytes
+        self._room: Callable[[], int] | None = None
+        self._asked_at, self._left_bytes = -_ROOM_S, 0
         self.files = Files()
         self.evicted = self.stored_bytes = 0
         self._index = Index(folder, self.files)
@@ -82,6 +86,26 @@ class RangeCache:
         self._until: float | None = None
         self._paused_until = 0.0
         self._process, self._writing = os.getpid(), threading.Lock()
+
+    @property
+    def limit_bytes(self) -> int:
+        """The most that it holds, in bytes, as things are."""
+        if self._room is None:
+            return self._limit_bytes
+        if time.monotonic() - self._asked_at > _ROOM_S:
+            self._asked_at, self._left_bytes = time.monotonic(), self._room()
+        return min(self._limit_bytes, self._left_bytes)
+
+    def set_limit(self, limit_bytes: int, room: Callable[[], int] | None = None) -> None:
+        """Another limit from now on. room: how many bytes others leave that share it; asked now and then."""
+        self._limit_bytes, self._room, self._asked_at = limit_bytes, room, -_ROOM_S
+        self.trim()
+
+    def forget(self, files: Ranges) -> None:
+        """Drops the pieces that lie in ranges."""
+        self._after_fork()
+        found = self._index.look_up(files)
+        self._index.drop(np.unique(found.number), found.generation)
 
     def read(self, wanted: Ranges, out: Bytes) -> Ranges:
         """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
@@ -225,6 +249,7 @@ class RangeCache:
             return 0
         with self._writing:
             try:
+                self.trim()
                 return self._store(self._worthy(ranges.pieces(_PIECE_BYTES)), out)
             except OSError:  # the disk is full, or the folder was removed: the data is there all the same
                 self._index.packs.close()

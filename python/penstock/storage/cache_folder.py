@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 from penstock.errors import PlanError
-from penstock.folders import cache_folder, limit_bytes, make_private
+from penstock.folders import cache_folder, limit_bytes, limit_is_said, make_private, room_bytes
 from penstock.storage.cache import RangeCache
 
 #: The name of the folder of this user's cache, and the most that it holds if nobody says a limit.
@@ -16,25 +17,25 @@ _open: dict[str, RangeCache] = {}
 _opening = threading.Lock()
 
 
-def open_cache(folder: str, limit: int) -> RangeCache:
+def open_cache(folder: str, limit: int, room: Callable[[], int] | None = None) -> RangeCache:
     """The cache in a folder; one for all storages of this process."""
     with _opening:
         cache = _open.setdefault(os.path.realpath(folder), RangeCache(folder, limit))
-        cache.limit_bytes = limit
-    cache.trim()
+    cache.set_limit(limit, room)
     return cache
 
 
 def default_limit(folder: str) -> int:
-    """The most that the user's own cache holds, in bytes."""
-    return min(_MOST_BYTES, limit_bytes(folder))
+    """The most that the user's own cache holds, in bytes, where nothing else takes of it."""
+    limit = limit_bytes(folder)
+    return limit if limit_is_said() else min(_MOST_BYTES, limit)
 
 
 def default_cache() -> RangeCache | None:
     """The cache that remote data has by itself; None, with a warning, where there is no folder for it, or with a limit of 0."""
     folder = cache_folder(FOLDER)
     limit = 0 if folder is None else default_limit(folder)
-    return None if folder is None or limit == 0 else open_cache(folder, limit)
+    return None if folder is None or limit == 0 else open_cache(folder, limit, lambda: room_bytes(folder))
 
 
 def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:

@@ -157,6 +157,15 @@ class CachedStorage:
             out = np.empty(int(some.length.sum()), dtype=np.uint8)
             self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
 
+    def forget(self, shards: Shards) -> None:
+        """Drops what is kept of files."""
+        cache = self.cache
+        if cache is None:
+            return
+        numbers, nothing = np.arange(len(shards)), np.zeros(len(shards), dtype=np.int64)
+        files = self._ranges(cache, shards, numbers, nothing, shards.sizes, nothing)
+        cache.forget(files.take(np.flatnonzero(files.begin >= 0)))
+
     def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
         """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
         cache = self.cache

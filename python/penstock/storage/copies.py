@@ -24,6 +24,12 @@ class WithCopies:
         """What was asked of the storage so far, if it counts that."""
         return getattr(self.storage, "traffic", None)
 
+    def forget(self, shards: Shards) -> None:
+        """Lets the storage's cache drop files that lie here whole now."""
+        drop = getattr(self.storage, "forget", None)
+        if drop is not None:
+            drop(shards)
+
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """Reads ranges; see `format.protocol.ReadRanges`."""
         if shards.copied is None:
