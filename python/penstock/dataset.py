@@ -159,13 +159,19 @@ class Dataset:
             parts.append(self._explain_order())
         return "\n\n".join(parts)
 
-    def simulate(self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1) -> Simulation:
+    def simulate(
+        self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1, cache: str | int | None = None
+    ) -> Simulation:
         """What training would ask of the files: requests and bytes of each node and epoch, and the memory that records take.
 
-        world_size: ranks, spread evenly over the nodes. By arithmetic alone: nothing is read.
-        Not counted: what is read ahead of the next epoch, requests made again or twice, and what a local cache spares.
+        world_size: ranks, spread evenly over the nodes. cache: the limit of each node's cache, as for `cache_local`, empty at first;
+        then also what comes from it. By arithmetic alone: nothing is read.
+        Not counted: what is read ahead of the next epoch, and requests made again or twice.
         """
-        return simulate(self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs)
+        limit = size_of(cache)
+        return simulate(
+            self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit
+        )
 
     def _explain_order(self) -> str:
         where = some_rank(self.source, self.nodes)

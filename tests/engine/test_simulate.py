@@ -33,6 +33,7 @@ def counted() -> Iterator[Faults]:
             server.put(
                 {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(60)}
             )
+            server.put({f"big/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(20_000) for number in range(128)})
             patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
             yield faults
 
@@ -114,3 +115,47 @@ def test_the_command_prints_the_same(photos: Path) -> None:
     text = invoke("simulate", str(photos), "--batch", "8", "--world-size", "2", "--nodes", "2").stdout
     assert "5 steps an epoch on 2 ranks" in text
     assert "requests" in text
+
+
+@pytest.mark.parametrize(("kind", "share"), [("blocks", 0.5), ("blocks", 0.25), ("blocks", 2.0), ("files", 0.5)])
+def test_what_the_cache_will_spare_is_what_it_spares(
+    counted: Faults, kind: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same code decides; a run's threads may only read a little ahead of one another."""
+    epochs = 3
+    dataset = (
+        tokens().shuffle(seed=1, block_rows=100) if kind == "blocks" else ps.read("s3://data/big/").shuffle(seed=1)
+    )
+    limit = int(dataset.source.manifest.size_bytes * share)
+    plan = dataset.cache_local(limit, tmp_path / "cache").batch(32)
+    storage: Any = plan.storage
+    opening = storage.cache_traffic
+    works = lowering.works
+    monkeypatch.setattr(lowering, "works", lambda *a, **b: takewhile(lambda work: work.epoch < epochs, works(*a, **b)))
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        for _ in range(epochs):
+            for _ in loader:
+                pass
+        found, asked = storage.cache_traffic, loader.stats()["storage"]
+    foretold = plan.simulate(epochs=epochs, cache=limit).nodes
+    size = epochs * dataset.source.manifest.size_bytes
+    told = sum(each.cache_bytes for each in foretold)
+    assert abs(told - (found.hit_bytes - opening.hit_bytes)) <= 0.05 * size
+    assert abs(sum(each.bytes for each in foretold) - asked["bytes"]) <= 0.1 * size  # a run makes late requests twice
+    assert foretold[0].cache_bytes <= 0.01 * size
+    assert told >= 0.8 * min(share, 1) * (epochs - 1) / epochs * size
+    assert abs(sum(each.cache_hits for each in foretold) - found.hits + opening.hits) <= 0.05 * (
+        found.hits + found.misses
+    )
+
+
+def test_machines_have_caches_of_their_own(photos: Path) -> None:
+    plan = ps.read(photos).shuffle(seed=0).batch(8)
+    alone, four = plan.simulate(epochs=4, cache="1GB"), plan.simulate(world_size=4, nodes=4, epochs=4, cache="1GB")
+    assert [each.requests for each in alone.nodes] == [40, 0, 0, 0]
+    assert [each.cache_hits for each in alone.nodes] == [0, 40, 40, 40]
+    later = [each for each in four.nodes if each.epoch > 0]
+    assert all(each.requests + each.cache_hits == 10 for each in later)
+    assert 0 < sum(each.cache_hits for each in later) < 120
+    together = plan.simulate(world_size=4, epochs=2, cache="1GB").nodes
+    assert [each.cache_hits for each in together] == [0, 40], "ranks of one node share a cache"

@@ -12,6 +12,9 @@ from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, usua
 
 WorldSize = Annotated[int, typer.Option(min=1, help="Ranks, over all nodes.")]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines that the ranks are spread over.")]
+Cache = Annotated[
+    str | None, typer.Option(help="The limit of each machine's cache, for example 100GiB; none by default.")
+]
 Epochs = Annotated[int, typer.Option(min=1, help="Epochs to go through.")]
 
 
@@ -21,6 +24,7 @@ def simulate(
     nodes: Nodes = 1,
     epochs: Epochs = 1,
     batch: BatchSize = 256,
+    cache: Cache = None,
     as_json: Json = False,
 ) -> None:
     """Print how many requests and bytes each node would ask a store for, epoch by epoch.
@@ -30,18 +34,21 @@ def simulate(
 
     Examples:
         penstock simulate s3://bucket/train --world-size 8 --nodes 2 --epochs 3
+        penstock simulate s3://bucket/train --nodes 4 --world-size 4 --epochs 5 --cache 500GiB
         penstock simulate data/train --batch 1024 --json
     """
     plan = usual_plan(open_dataset(paths), Ops.none, batch)
-    found = plan.simulate(world_size=world_size, nodes=nodes, epochs=epochs)
+    found = plan.simulate(world_size=world_size, nodes=nodes, epochs=epochs, cache=cache)
     if as_json:
         print_json(asdict(found))
         return
     what = f"{found.steps_per_epoch:,} steps an epoch on {world_size:,} ranks"
     out.print(f"{what}; up to {size_text(found.rank_bytes_in_memory)} of records in a rank's memory", soft_wrap=True)
-    shown = table(">epoch", ">node", ">requests" if found.exact else ">blocks", ">bytes")
+    from_cache = [">from the cache"] if cache else []
+    shown = table(">epoch", ">node", ">requests" if found.exact else ">blocks", ">bytes", *from_cache)
     for each in found.nodes:
-        shown.add_row(str(each.epoch), str(each.node), f"{each.requests:,}", size_text(each.bytes))
+        spared = [size_text(each.cache_bytes)] if cache else []
+        shown.add_row(str(each.epoch), str(each.node), f"{each.requests:,}", size_text(each.bytes), *spared)
     out.print(shown)
     if not found.exact:
         out.print("A library reads these files in its own way: blocks are counted, and bytes are those of the rows.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,25 +15,33 @@ from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
 from penstock.engine.read import Cursor, OpenBlocks
 from penstock.engine.stage import Item
+from penstock.engine.upcoming import Upcoming
 from penstock.errors import PlanError
 from penstock.format.protocol import AnySource, BlockSource, is_forward_only
-from penstock.order.cursor import Position
+from penstock.order.cursor import Position, Work
 from penstock.order.lanes import lanes_of_rank
 from penstock.plan.check import find
 from penstock.plan.nodes import Node, Shard
+from penstock.shards import Shards
 from penstock.spec import Bytes, Ids
+from penstock.storage.cache_simulated import SimulatedCache
+from penstock.storage.cached import CachedStorage, CacheTraffic
 from penstock.storage.ranges import plan
-from penstock.traffic import Traffic
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEpoch:
-    """What the ranks of one node read in one epoch: `requests` to a store (of which each gives up to 8 MiB), and their `bytes`."""
+    """What the ranks of one node read in one epoch: `requests` to a store (of which each gives up to 8 MiB), and their `bytes`.
+
+    cache_hits, cache_bytes: ranges that the node's cache gives instead, and their bytes.
+    """
 
     epoch: int
     node: int
     requests: int
     bytes: int
+    cache_hits: int = 0
+    cache_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +60,13 @@ class Simulation:
     exact: bool
 
 
-def simulate(source: AnySource, nodes: tuple[Node, ...], *, world_size: int, machines: int, epochs: int) -> Simulation:
-    """Goes through epochs 0 … `epochs` - 1 for every rank; PlanError if the ranks cannot share the work."""
+def simulate(
+    source: AnySource, nodes: tuple[Node, ...], *, world_size: int, machines: int, epochs: int, cache_bytes: int
+) -> Simulation:
+    """Goes through epochs 0 … `epochs` - 1 for every rank; PlanError if the ranks cannot share the work.
+
+    cache_bytes: the limit of each machine's cache, empty at first; 0 for none.
+    """
     if machines < 1 or world_size % machines:
         raise PlanError(f"simulate: {world_size} ranks cannot be spread evenly over nodes={machines}")
     if epochs < 1:
@@ -61,26 +76,21 @@ def simulate(source: AnySource, nodes: tuple[Node, ...], *, world_size: int, mac
             "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
         )
     exact = not isinstance(source, BlockSource)
-    counted = np.zeros((epochs, machines, 2), dtype=np.int64)
-    held = 0
-    for rank in range(world_size):
-        store = _Noted()
-        where = Where(rank=rank, world_size=world_size)
-        lowered = lower(source, store.read, nodes, open_deliver("numpy", None), where)
-        for epoch in range(epochs):
-            before = store.requests, store.bytes
-            took = _read(lowered, epoch) if exact else _load(source, lowered, where, epoch, store)
-            held = max(held, took)
-            counted[epoch, rank * machines // world_size] += store.requests - before[0], store.bytes - before[1]
+    if cache_bytes and not exact:
+        raise PlanError(f"simulate: a library decides what it reads of {source.manifest.format}; leave cache=… out")
+    made = []
+    for number in range(machines):
+        ranks = range(number * world_size // machines, (number + 1) * world_size // machines)
+        wheres = [Where(rank=rank, world_size=world_size) for rank in ranks]
+        with tempfile.TemporaryDirectory(prefix="penstock-simulate-") as folder:
+            cache = SimulatedCache(folder, cache_bytes) if cache_bytes else None
+            machine = _Machine(source, nodes, wheres, cache)
+            made.append([machine.epoch(number, epoch) for epoch in range(epochs)])
     return Simulation(
         world_size=world_size,
-        steps_per_epoch=lowered.order.steps_per_epoch,
-        nodes=tuple(
-            NodeEpoch(epoch=epoch, node=node, requests=int(counted[epoch, node, 0]), bytes=int(counted[epoch, node, 1]))
-            for epoch in range(epochs)
-            for node in range(machines)
-        ),
-        rank_bytes_in_memory=held,
+        steps_per_epoch=machine.steps_per_epoch,
+        nodes=tuple(node for same_epoch in zip(*made, strict=True) for node, _ in same_epoch),
+        rank_bytes_in_memory=max(held for machine_epochs in made for _, held in machine_epochs),
         exact=exact,
     )
 
@@ -90,38 +100,88 @@ class _Noted:
 
     def __init__(self) -> None:
         self.requests = self.bytes = 0
-        self.traffic = Traffic()
 
-    def read(self, shards: Any, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+    def list(self, where: str) -> Shards:
+        raise NotImplementedError(where)
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         requests = plan(shard, offset, length, at)
         self.requests += len(requests)
         self.bytes += int(requests.length.sum())
 
 
-def _read(lowered: Lowered, epoch: int) -> int:
-    """One rank's epoch through the stages up to the one that reads; the most bytes that its records take at once."""
+class _Machine:
+    """The ranks of one machine, which take their steps in turn, and their cache."""
+
+    def __init__(
+        self, source: AnySource, nodes: tuple[Node, ...], wheres: list[Where], cache: SimulatedCache | None
+    ) -> None:
+        self._source, self._wheres, self._store = source, wheres, _Noted()
+        self._cached = None if cache is None else CachedStorage(self._store, cache)
+        read = self._store.read if self._cached is None else self._cached.read
+        self._ranks = [lower(source, read, nodes, open_deliver("numpy", None), where) for where in wheres]
+        order, world_size = self._ranks[0].order, wheres[0].world_size
+        first, last = (lanes_of_rank(order.lanes, where.rank, world_size) for where in (wheres[0], wheres[-1]))
+        self._upcoming = Upcoming(order, source.manifest, (first[0], last[1]))
+        if self._cached is not None:
+            self._cached.expect(source.manifest.stored, self._upcoming)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Of every rank."""
+        return self._ranks[0].order.steps_per_epoch
+
+    def epoch(self, node: int, epoch: int) -> tuple[NodeEpoch, int]:
+        """What it asks for in an epoch, and the most bytes of records that a rank has in memory."""
+        before = self._store.requests, self._store.bytes, self._spared
+        steps = zip_longest(*(self._walk(rank, epoch) for rank in range(len(self._ranks))), fillvalue=0)
+        held = max((max(each) for each in steps), default=0)
+        spared = self._spared
+        return NodeEpoch(
+            epoch=epoch,
+            node=node,
+            requests=self._store.requests - before[0],
+            bytes=self._store.bytes - before[1],
+            cache_hits=spared.hits - before[2].hits,
+            cache_bytes=spared.hit_bytes - before[2].hit_bytes,
+        ), held
+
+    @property
+    def _spared(self) -> CacheTraffic:
+        return CacheTraffic() if self._cached is None else self._cached.cache_traffic
+
+    def _walk(self, rank: int, epoch: int) -> Iterator[int]:
+        """One rank's epoch, work after work; the bytes of records that it has in memory."""
+        lowered = self._ranks[rank]
+        works: Iterator[Work] = takewhile(lambda work: work.epoch == epoch, lowered.work_from(Position(epoch)))
+        if rank == 0:
+            works = self._upcoming.follow(works)
+        if isinstance(self._source, BlockSource):
+            return _load(self._source, lowered, self._wheres[rank], works, self._store)
+        return _read(lowered, works)
+
+
+def _read(lowered: Lowered, works: Iterator[Work]) -> Iterator[int]:
+    """One rank's works through the stages up to the one that reads."""
     names = [stage.name for stage in lowered.stages]
     if "read" not in names:
-        return 0  # the samples lie in memory
-    held = 0
-    for work in takewhile(lambda work: work.epoch == epoch, lowered.work_from(Position(epoch))):
+        return  # the samples lie in memory
+    for work in works:
         item: Any = work
         for stage in lowered.stages[: names.index("read") + 1]:
             item = stage.work(item)
         buffers = {id(buffer.base): buffer.base.nbytes for buffer in item.records.buffers if buffer.base is not None}
-        held = max(held, sum(buffers.values()))
-    return held
+        yield sum(buffers.values())
 
 
-def _load(source: AnySource, lowered: Lowered, where: Where, epoch: int, store: _Noted) -> int:
-    """One rank's epoch of blocks that a library loads; each counts as a request."""
+def _load(source: BlockSource, lowered: Lowered, where: Where, works: Iterator[Work], store: _Noted) -> Iterator[int]:
+    """One rank's works of blocks that a library loads; each counts as a request."""
     order = lowered.order
     cursor = Cursor(order, where.rank, where.world_size, 1)
     blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
     row_bytes = source.manifest.size_bytes / max(1, source.manifest.samples)
     opened: dict[int, int] = {}
-    held = 0
-    for work in takewhile(lambda work: work.epoch == epoch, lowered.work_from(Position(epoch))):
+    for work in works:
         item: Item = cursor(work)
         needed, _ = blocks.needed(item)
         new = np.array([start for start in needed.tolist() if start not in opened], dtype=np.int64)
@@ -129,6 +189,5 @@ def _load(source: AnySource, lowered: Lowered, where: Where, epoch: int, store: 
         opened.update(zip(new.tolist(), rows.tolist(), strict=True))
         store.requests += 0 if is_forward_only(source) else len(new)
         store.bytes += int(rows.sum() * row_bytes)
-        held = max(held, int(sum(opened.values()) * row_bytes))
+        yield int(sum(opened.values()) * row_bytes)
         opened = {start: opened[start] for start in blocks.kept(item, opened)}
-    return held

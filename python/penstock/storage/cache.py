@@ -26,6 +26,7 @@ from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, choose
 from penstock.storage.cache_files import Files, Ranges
 from penstock.storage.cache_index import Found, Index
 from penstock.storage.cache_locks import Claims
+from penstock.storage.cache_packs import Packs
 
 #: Left free on the disk.
 RESERVE_BYTES = 1 << 30
@@ -74,13 +75,13 @@ class Contents:
 class RangeCache:
     """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most."""
 
-    def __init__(self, folder: str, limit_bytes: int) -> None:
+    def __init__(self, folder: str, limit_bytes: int, packs: Packs | None = None) -> None:
         self.folder, self._limit_bytes = folder, limit_bytes
         self._room: Callable[[], int] | None = None
         self._asked_at, self._left_bytes = -_ROOM_S, 0
         self.files = Files()
         self.evicted = self.stored_bytes = 0
-        self._index = Index(folder, self.files)
+        self._index = Index(folder, self.files, packs or Packs(folder))
         self._forecasts: list[Forecast] = []
         self._uncounted = self._read_bytes = 0
         self._until: float | None = None
@@ -269,16 +270,22 @@ class RangeCache:
             some = ranges.take(np.arange(done, done + fitting))
             places = zip(some.at.tolist(), some.length.tolist(), strict=True)
             pack, position = packs.write([out[at : at + length] for at, length in places])
-            if self._index.add(some, pack, position, kernels.crc32c_sums(out, some.at, some.length, _THREADS)):
+            if self._index.add(some, pack, position, self._sums(out, some.at, some.length)):
                 stored += int(some.length.sum())
             done += fitting
         self._uncounted += stored
         self.stored_bytes += stored
         return stored
 
+    def _sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
+        return kernels.crc32c_sums(out, at, length, _THREADS)
+
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self.folder).free
+
     def _worthy(self, ranges: Ranges) -> Ranges:
         """Those ranges that shall be kept; room for them is made."""
-        if shutil.disk_usage(self.folder).free < int(ranges.length.sum()) + RESERVE_BYTES:
+        if self._free_bytes() < int(ranges.length.sum()) + RESERVE_BYTES:
             return ranges.take(np.empty(0, dtype=np.int64))
         is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else what is worth a place has changed
         if self._until is not None and is_settled:

@@ -38,11 +38,10 @@ class Found:
 
 
 class Index:
-    """The pieces of the cache in `folder`."""
+    """The pieces of the cache in `folder`, whose bytes lie in `packs`."""
 
-    def __init__(self, folder: str, files: Files) -> None:
-        self._folder, self._files = folder, files
-        self.packs = Packs(folder)
+    def __init__(self, folder: str, files: Files, packs: Packs) -> None:
+        self._folder, self._files, self.packs = folder, files, packs
         self.held_bytes = -1  # not counted yet
         self.begin_anew()
 

@@ -24,7 +24,7 @@ from penstock.spec import Bytes, Ids
 _NAME = re.compile(r"([0-9a-f]{15})\.pack")
 #: fallocate(2): FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE.
 _PUNCH = 0x03
-_PAGE = 4096
+PAGE_BYTES = 4096
 #: Buffers of one call of `pwritev`.
 _TOGETHER = 512
 #: Threads that read packs.
@@ -129,7 +129,10 @@ class Packs:
         """Gives bytes [first, last) of a pack back to the disk, where the file system can."""
         with contextlib.suppress(OSError, AttributeError), open(self.path(number), "r+b") as file:
             for first, last in holes:
-                page, length = -(-first // _PAGE) * _PAGE, last // _PAGE * _PAGE + -first // _PAGE * _PAGE
+                page, length = (
+                    -(-first // PAGE_BYTES) * PAGE_BYTES,
+                    last // PAGE_BYTES * PAGE_BYTES + -first // PAGE_BYTES * PAGE_BYTES,
+                )
                 if length > 0:
                     _punch(file.fileno(), page, length)
 
