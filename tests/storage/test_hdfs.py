@@ -170,24 +170,55 @@ def test_no_data_node_at_all_is_told(filled: Any) -> None:
         pytest.fail("the data nodes do not come back")
 
 
-def test_a_name_service_goes_on_with_the_other_name_node(
-    filled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {
+def configure(folder: Path, settings: dict[str, str]) -> None:
+    """Hadoop's settings, where $HADOOP_CONF_DIR is this folder."""
+    listed = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (folder / name).write_text(f"<configuration>{listed}</configuration>")
+
+
+def two_name_nodes(port: int) -> dict[str, str]:
+    """A name service, the first of whose name nodes is not there."""
+    return {
         "dfs.nameservices": "training",
         "dfs.ha.namenodes.training": "a,b",
         "dfs.namenode.rpc-address.training.a": "127.0.0.1:9",
-        "dfs.namenode.rpc-address.training.b": f"127.0.0.1:{filled.port}",
+        "dfs.namenode.rpc-address.training.b": f"127.0.0.1:{port}",
         "fs.defaultFS": "hdfs://training",
     }
-    listed = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        (tmp_path / name).write_text(f"<configuration>{listed}</configuration>")
+
+
+def test_a_name_service_goes_on_with_the_other_name_node(
+    filled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tmp_path, two_name_nodes(filled.port))
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     for root in ("hdfs://training/", "hdfs:///"):
         storage, path = open_storage(root + "train")
         assert storage.list(path).paths.to_pylist() == [root + name for name in FILES]
         assert read_all(storage, path)
+
+
+@pytest.mark.parametrize("behind", ["", "hdfs://training"])
+def test_a_view_shows_other_clusters_under_names_of_its_own(
+    filled: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: str
+) -> None:
+    links = {"/data": "/train", "/deep/names": "/odd"}
+    views = {f"fs.viewfs.mounttable.all.link.{name}": f"{behind or filled.url}{place}" for name, place in links.items()}
+    configure(tmp_path, two_name_nodes(filled.port) | views)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(StorageError, match=r"viewfs://all/: No viewfs fallback mount found.*linkFallback"):
+        open_storage("viewfs://all/data")
+    views["fs.viewfs.mounttable.all.linkFallback"] = f"{behind or filled.url}/"
+    configure(tmp_path, two_name_nodes(filled.port) | views)
+    storage, path = open_storage("viewfs://all/data")
+    names = [name.replace("train/", "viewfs://all/data/") for name in FILES]
+    assert storage.list(path).paths.to_pylist() == names
+    assert storage.list("data/[1-3].bin").paths.to_pylist() == names[1:]
+    assert read_all(storage, path)
+    assert storage.list("deep/names").paths.to_pylist() == ["viewfs://all/deep/names/[1] ü.bin"]
+    with pytest.raises(SourceError, match="viewfs://all/data/nothing: no such file"):
+        storage.list("data/nothing")
 
 
 def test_what_cannot_be_reached_is_told() -> None:

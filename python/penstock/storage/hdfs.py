@@ -54,7 +54,10 @@ class HdfsStore:
         try:
             client = Client(f"{parts.scheme}://{parts.netloc}" if parts.netloc else None, config=_FEW_RETRIES)
         except (OSError, RuntimeError, ValueError) as error:
-            raise StorageError(f"{root}: {_told_shortly(error)}; is HADOOP_CONF_DIR set, and the name right?") from None
+            found, do = _told_shortly(error), "is HADOOP_CONF_DIR set, and the name right?"
+            if "fallback mount" in found:
+                do = f"the client asks for fs.viewfs.mounttable.{parts.netloc}.linkFallback in core-site.xml, besides its links"
+            raise StorageError(f"{root}: {found}; {do}") from None
         return cls(client, root), url[len(root) :]
 
     @property
