@@ -58,6 +58,11 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
         state.update(port=server.sockets[0].getsockname()[1], loop=asyncio.get_running_loop(), stop=stop)
         started.set()
         await stop.wait()
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        await asyncio.sleep(
+            0.01
+        )  # connections that were just accepted get their transports, which a closed server refuses
         server.close()
         await _turns()  # a connection accepted just now belongs to no task that would close it
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hdfs_native import Client, WriteOptions
@@ -16,6 +17,7 @@ HERE = Path(__file__).parent / "hadoop"
 #: Where scripts/test_servers.sh puts what the cluster needs.
 JARS = Path(__file__).parent.parent.parent / "target" / "hadoop"
 DATA_NODES = 2
+_WRITERS = 8
 
 
 def why_not() -> str:
@@ -26,7 +28,7 @@ def why_not() -> str:
 
 
 class Hdfs:
-    """A running cluster with blocks of 1 MiB, each on both data nodes."""
+    """A cluster with blocks of 1 MiB, each on both data nodes. It starts by itself, and can be used after `wait`."""
 
     def __init__(self, folder: Path, log: Path) -> None:
         command = [
@@ -47,9 +49,12 @@ class Hdfs:
                 text=True,
                 cwd=folder.parent,
             )
-        self._log = log
+        self._log, self.port = log, 0
+
+    def wait(self) -> None:
+        """Until it is ready."""
         said = self._line()
-        assert said.startswith("ready "), said + log.read_text()
+        assert said.startswith("ready "), said + self._log.read_text()
         self.port = int(said.split()[1])
 
     @property
@@ -62,18 +67,22 @@ class Hdfs:
         return Client(self.url)
 
     def put(self, files: dict[str, bytes]) -> None:
-        """Writes files, over those that are there."""
+        """Writes files, over those that are there, several at once."""
         client = self.client()
-        for name, content in files.items():
+
+        def write(name: str) -> None:
             for attempt in range(10):  # a busy cluster confirms blocks late, and the client does not wait for it
                 try:
                     with client.create(f"/{name}", WriteOptions(overwrite=True, create_parent=True)) as file:
-                        file.write(content)
+                        file.write(files[name])
                     break
                 except RuntimeError:
                     if attempt == 9:
                         raise
                     time.sleep(0.2)
+
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            list(threads.map(write, files))
 
     def stop(self, data_node: int) -> None:
         """Ends a data node."""
@@ -107,7 +116,7 @@ class Hdfs:
 
 @contextlib.contextmanager
 def hdfs_cluster() -> Iterator[Hdfs]:
-    """Runs a cluster while the context lasts."""
+    """Starts a cluster, which ends with the context."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-hdfs-"))
     try:
         cluster = Hdfs(folder / "data", folder / "log")

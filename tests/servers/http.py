@@ -23,7 +23,7 @@ def http_server(folder: Path) -> Iterator[str]:
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = make_server("127.0.0.1", 0, serve, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, name="http-server", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="http-server", daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

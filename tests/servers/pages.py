@@ -54,7 +54,7 @@ def pages_server(objects: int) -> Iterator[int]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="pages-server", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="pages-server", daemon=True)
     thread.start()
     try:
         yield server.server_port

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import logging
 import urllib.request
 from collections.abc import Iterator
@@ -56,15 +58,22 @@ class Server:
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[Server]:
-    """Runs a server while the context lasts; CREDENTIALS must be in the environment."""
+    """An S3 of this process, with an empty bucket; CREDENTIALS must be in the environment. One context at a time."""
+    port = _port()
+    boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}").create_bucket(Bucket="data")
+    try:
+        yield Server(port)
+    finally:
+        reset = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset, timeout=10).close()
+
+
+@functools.cache
+def _port() -> int:
+    """Where the server listens, which runs as long as this process."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
-    try:
-        _, port = server.get_host_and_port()
-        boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}").create_bucket(Bucket="data")
-        yield Server(port)
-        reset = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")
-        urllib.request.urlopen(reset, timeout=10).close()  # the next server in this process begins empty
-    finally:
-        server.stop()
+    atexit.register(server.stop)
+    _, port = server.get_host_and_port()
+    return int(port)

@@ -273,7 +273,7 @@ def test_a_server_without_ranges(tmp_path: Path) -> None:
         return Whole(*arguments, directory=str(tmp_path))
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         began_at = time.monotonic()
         with pytest.raises(StorageError, match=r"a\.txt: .*the server gives whole files only, not ranges of bytes"):
             ps.read(f"http://127.0.0.1:{server.server_port}/a.txt")

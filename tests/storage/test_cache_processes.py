@@ -25,6 +25,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
 KILLER = """
 import os, random, signal, time
 import numpy as np
+np.unique([1])  # what it imports need not be imported in every child
 shards = remote.storage().list(str(remote.data))
 
 def from_memory(shards, shard, offset, length, out, at):
@@ -39,7 +40,7 @@ def write(turn, begun):
         remote.read(storage, shard, offset, rng.integers(1, 6000, 8), shards)
         os.write(begun, b".")
 
-for turn in range(200):
+for turn in range(int(sys.argv[2]), 200, 2):
     begun, end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -56,9 +57,13 @@ for turn in range(200):
 
 
 def test_killed_processes_leave_nothing_wrong(tmp_path: Path) -> None:
-    """200 times SIGKILL in the middle of reading, keeping and evicting; each child checks all it reads of what the killed ones left."""
+    """200 times SIGKILL in the middle of reading, keeping and evicting; each child checks all it reads of what the killed ones left.
+
+    Two are at it at any time.
+    """
     remote = Remote(tmp_path)
-    assert start(KILLER, tmp_path).wait(100) == 0
+    killers = [start(KILLER, tmp_path, first) for first in range(2)]
+    assert [killer.wait(100) for killer in killers] == [0, 0]
     fresh = remote.storage()
     assert fresh.cache is not None
     assert fresh.cache.contents.pieces > 0
@@ -66,34 +71,55 @@ def test_killed_processes_leave_nothing_wrong(tmp_path: Path) -> None:
     remote.read_some(fresh, 1, rounds=50)
 
 
+#: Runs `work(number)` in three processes at once, which need not import anything again.
+THREE = """
+import os
+
+def child(number):
+    status = 1
+    try:
+        work(number)
+        status = 0
+    finally:
+        os._exit(status)
+
+children = [os.fork() or child(number) for number in range(3)]
+assert [os.waitpid(each, 0)[1] for each in children] == [0, 0, 0]
+"""
+
 ALL = """
 import numpy as np
-storage, seed = remote.storage(delay_s=0.002), int(sys.argv[2])
-shards = storage.list(str(remote.data))
-for some in np.random.default_rng(seed).permutation(40).reshape(5, 8):
-    remote.read(storage, some % 2, some // 2 * 2_000_000, [10_000] * 8, shards)
+
+def work(number):
+    storage = remote.storage(delay_s=0.002)
+    shards = storage.list(str(remote.data))
+    for some in np.random.default_rng(number).permutation(40).reshape(5, 8):
+        remote.read(storage, some % 2, some // 2 * 2_000_000, [10_000] * 8, shards)
 """
 
 
 def test_several_processes_fetch_each_range_once(tmp_path: Path) -> None:
     """Ranges so far apart that each is a request of its own."""
     Remote(tmp_path, files=2, file_bytes=40_000_000)
-    readers = [start(ALL, tmp_path, seed) for seed in range(3)]
-    assert [reader.wait(60) for reader in readers] == [0, 0, 0]
+    assert start(ALL + THREE, tmp_path).wait(60) == 0
     asked = (tmp_path / "log").read_text().splitlines()
     assert len(asked) == len(set(asked)) == 40
 
 
+EVICTING = """
+def work(number):
+    storage = remote.storage(limit=300_000)
+    shards = storage.list(str(remote.data))
+    storage.expect(shards, NextUses(lambda shard, offset: offset * 7919 % 1000))
+    for turn in range(15):
+        remote.read_some(storage, turn % 7 + number, shards=shards)
+    assert storage.cache_traffic.evicted > 0
+"""
+
+
 def test_readers_are_exact_while_others_evict(tmp_path: Path) -> None:
     remote = Remote(tmp_path)
-    forecast = (
-        "storage = remote.storage(limit=300_000); shards = storage.list(str(remote.data));"
-        "storage.expect(shards, NextUses(lambda shard, offset: offset * 7919 % 1000));"
-        "[remote.read_some(storage, turn % 7 + int(sys.argv[2]), shards=shards) for turn in range(15)];"
-        "assert storage.cache_traffic.evicted > 0"
-    )
-    readers = [start(forecast, tmp_path, seed) for seed in range(3)]
-    assert [reader.wait(100) for reader in readers] == [0, 0, 0]
+    assert start(EVICTING + THREE, tmp_path).wait(100) == 0
     fresh = remote.storage()
     assert fresh.cache is not None
     assert fresh.cache.verify()[1] == 0

@@ -127,35 +127,51 @@ def test_requests_that_hang_hold_nobody(through: Callable[[Faults], None], kind:
     assert not [each.name for each in threading.enumerate() if each.name.startswith("penstock-read")]
 
 
-SCRIPT = """
-import sys, time, penstock as ps
+PASSING = """
+import sys, penstock as ps
 loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).batch(8))
-passing = iter(loader)
-print("reading", flush=True)
+print("opened", flush=True)
+sys.stdin.readline()
 try:
-    for _ in passing:
+    for _ in loader:
         pass
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
+OPENING = """
+import sys, penstock as ps
+print("opened", flush=True)
+sys.stdin.readline()
+ps.read("s3://data/small/")
+"""
 
 
-@pytest.mark.parametrize(
-    "script", [SCRIPT, "print('reading', flush=True); import penstock as ps; ps.read('s3://data/small/')"]
-)
+@pytest.mark.parametrize("script", [PASSING, OPENING], ids=["passing", "opening"])
 def test_ctrl_c_while_requests_hang_ends_the_process(through: Callable[[Faults], None], script: str) -> None:
-    through(Faults(share=0.0 if script == SCRIPT else 1.0, kinds=("stall",), stall_s=60.0))
+    faults = Faults(kinds=("stall",), stall_s=60.0)
+    through(faults)
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    time.sleep(1.5)
+    assert process.stdout.readline() == "opened\n"
+    faults.share = 1.0
+    process.stdin.write("\n")
+    process.stdin.flush()
+    while not faults.counts["stall"]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.1)
     began_at = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    said, errors = process.communicate(timeout=30)
     assert time.monotonic() - began_at < 5
-    assert process.returncode in (0, 1, -signal.SIGINT)
+    assert (said, process.returncode) == (("interrupted\n", 0) if script == PASSING else ("", -signal.SIGINT))
     assert "Fatal" not in errors
 
 

@@ -108,7 +108,7 @@ def test_every_fault_is_overcome(server: Server, kind: str, monkeypatch: pytest.
 
 
 def test_a_rare_stall_is_asked_for_twice(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = Faults(share=0.02, kinds=("stall",), seed=1, stall_s=6.0)
+    faults = Faults(share=0.02, kinds=("stall",), seed=1, stall_s=1.5)
     with proxy(server.port, faults) as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         storage = RemoteStorage(ObjectStore.open("s3://data/")[0])
