@@ -60,11 +60,8 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
         await stop.wait()
         for listening in server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
-        await asyncio.sleep(
-            0.01
-        )  # connections that were just accepted get their transports, which a closed server refuses
+        await _turns()  # connections accepted just now get their transports, which a closed server would refuse
         server.close()
-        await _turns()  # a connection accepted just now belongs to no task that would close it
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
