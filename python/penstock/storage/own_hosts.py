@@ -33,11 +33,18 @@ def only_own_hosts(url: SplitResult, settings: Mapping[str, Any]) -> dict[str, s
     if url.scheme in ("http", "https") or getproxies().keys() & {"http", "https", "all"}:
         return {}
     named = {name: value for name, value in os.environ.items() if name.startswith(_CHOSEN)} | dict(settings)
-    hosts = [urlsplit(str(value)).hostname for value in named.values() if "://" in str(value)]
+    hosts = [_host(str(value)) for value in named.values() if "://" in str(value)]
     hosts += [os.environ.get("GCE_METADATA_HOST", "").partition(":")[0], *_METADATA, *_of_provider(url, settings)]
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR"):
         hosts.append("127.0.0.1")
     return {"proxy_url": _NOWHERE, "proxy_excludes": ",".join(sorted({host for host in hosts if host}))}
+
+
+def _host(text: str) -> str:
+    try:
+        return urlsplit(text).hostname or ""
+    except ValueError:  # it only looks like a URL
+        return ""
 
 
 def _of_provider(url: SplitResult, settings: Mapping[str, Any]) -> list[str]:
