@@ -72,7 +72,7 @@ flight_sql() {
     echo "$version" > target/flightsql/version
 }
 
-# fake-gcs-server, which speaks the protocols of Google Cloud Storage, into target/gcs; compiled without optimisation, which is quicker.
+# fake-gcs-server, which speaks the protocols of Google Cloud Storage, into target/gcs. What Flight SQL's build compiled is used again.
 gcs() {
     version=v1.56.1
     if [ -x target/gcs/fake-gcs-server ] && [ "$(cat target/gcs/version 2>/dev/null)" = "$version" ]; then
@@ -84,7 +84,7 @@ gcs() {
     fi
     echo "Building a server of Google Cloud Storage (about a minute), which the tests of gs:// talk to"
     mkdir -p target/gcs
-    if ! bounded 600 env GOBIN="$PWD/target/gcs" CGO_ENABLED=0 go install -ldflags "-s -w" -gcflags "all=-N -l" \
+    if ! bounded 600 env GOBIN="$PWD/target/gcs" go install -ldflags "-s -w" \
         "github.com/fsouza/fake-gcs-server@$version" >target/gcs.log 2>&1; then
         rm -rf target/gcs
         echo "The server of Google Cloud Storage could not be built: its tests will be skipped (target/gcs.log says why)" >&2
