@@ -29,7 +29,6 @@ from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.cursor import Work
 
-
 #: Threads that wait for a store that hangs, left by tests of other files that ran in this process.
 _of_others: set[threading.Thread] = set()
 
