@@ -76,8 +76,8 @@ pub fn unpack(
     }
     let rows_per_task = rows_per_task(row_bytes);
     let places = which.chunks(rows_per_task).zip(rows.chunks(rows_per_task));
-    let tasks = places.zip(split(outs, widths, rows_per_task, rows.len())).collect();
-    let bad = find_first(pool, tasks, |task, ((which, rows), outs): ((&[i64], &[i64]), Vec<&mut [u8]>)| {
+    let tasks: Vec<_> = places.zip(split(outs, widths, rows_per_task, rows.len())).collect();
+    let bad = find_first(pool, tasks, |task, ((which, rows), outs)| {
         unpack_task(parts, widths, row_bytes, which, rows, outs).map(|place| task * rows_per_task + place)
     });
     bad.map_or(Ok(()), Err)

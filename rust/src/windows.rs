@@ -135,8 +135,8 @@ pub fn copy_windows<'a>(
     };
     let rows_per_task = (BYTES_PER_TASK / width).max(1);
     let places = which.chunks(rows_per_task).zip(start.chunks(rows_per_task));
-    let tasks = places.zip(out.chunks_mut(rows_per_task * width)).collect();
-    let bad = find_first(pool, tasks, |task, ((which, start), out): ((&[i64], &[i64]), &mut [u8])| {
+    let tasks: Vec<_> = places.zip(out.chunks_mut(rows_per_task * width)).collect();
+    let bad = find_first(pool, tasks, |task, ((which, start), out)| {
         let mut next = which.iter().zip(start).skip(1);
         let mut rows = which.iter().zip(start).zip(out.chunks_exact_mut(width));
         let bad = rows.position(|((&number, &first), place)| {
