@@ -16,16 +16,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
 
-.PHONY: demo test lint bench docs fuzz build clean tools
+.PHONY: demo test lint bench docs fuzz build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/penstock demo
 
-test: build
-	scripts/test_servers.sh
+test: build servers
 	cargo test --locked --no-default-features
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: build
 	$(BIN)/ruff check .
@@ -41,6 +40,17 @@ bench: build
 	$(BIN)/python benches/run.py $(BENCH)
 	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
 
+# What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
+prepare: $(VENV)/installed compiled servers
+
+compiled: $(VENV)/made
+	cargo test --locked --no-default-features --no-run --quiet
+	cargo clippy --locked --no-default-features --all-targets --quiet -- -D warnings
+	cargo clippy --locked --all-targets --quiet -- -D warnings
+
+servers:
+	scripts/test_servers.sh
+
 docs: build
 	$(BIN)/python -m pip install --quiet zensical
 	$(BIN)/zensical build
@@ -52,12 +62,15 @@ build: tools $(VENV)/installed
 	@echo "Building the native code (a minute the first time)"
 	@$(BIN)/maturin develop --release --locked --quiet >/dev/null
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/made: | tools
 	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
 	$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile -r $(VENV)/requirements.txt
 	touch $@
 
 tools:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock.format as formats
 from penstock.format import FORMATS
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +32,7 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "litdata").symlink_to(GOLDEN / "litdata" / "items")
     (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(formats, "_registered", [])
     names: dict[str, object] = {}
     for block in blocks_of(page):
         exec(compile(block, page, "exec"), names)

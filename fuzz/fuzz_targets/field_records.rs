@@ -19,5 +19,5 @@ fuzz_target!(|data: &[u8]| {
         assert!(found.offset.iter().zip(&found.length).all(|(place, bytes)| place + bytes <= length[0]));
     }
     let width = usize::from(choice);
-    let _ = copy(rows, &record[..record.len().min(4)], width, &mut vec![0; width]);
+    let _ = copy(rows, &record[..record.len().min(4)], width, &mut vec![0; width], None);
 });

@@ -34,6 +34,7 @@ from penstock.storage.braces import expand_braces
 from penstock.storage.cache_folder import chosen_cache
 from penstock.storage.cached import CachedStorage
 from penstock.storage.copies import WithCopies
+from penstock.storage.local import LocalStorage
 
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
@@ -220,7 +221,10 @@ def read(
     if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
-    listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
+    if len(opened) == 1 and isinstance(store, LocalStorage):
+        listed = [store.list(opened[0][1])]
+    else:
+        listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
     shards = _join(listed)
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 /// Parts that one task of the pool sums at least.
-const PARTS_PER_TASK: usize = 16;
+pub const PARTS_PER_TASK: usize = 16;
 
 /// Added to the rotated sum, so that the sum of data that holds sums is not weak (TensorFlow, `lib/hash/crc32c.h`).
 const MASK_DELTA: u32 = 0xA282_EAD8;
@@ -28,13 +28,24 @@ pub fn masked(bytes: &[u8]) -> u32 {
 /// The number of the first part that does not lie in `data`.
 pub fn sums(data: &[u8], begin: &[i64], length: &[i64], out: &mut [u32]) -> Result<(), usize> {
     let parts = begin.par_iter().zip(length).zip(out).enumerate().with_min_len(PARTS_PER_TASK);
-    let failed = parts.map(|(part, ((begin, length), out))| {
-        let first = usize::try_from(*begin).map_err(|_| part)?;
-        let end = usize::try_from(*length).ok().and_then(|length| first.checked_add(length)).ok_or(part)?;
-        *out = sum(data.get(first..end).ok_or(part)?);
-        Ok(())
-    });
+    let failed = parts.map(|(part, ((&begin, &length), out))| sum_of(data, begin, length, out).ok_or(part));
     failed.find_map_first(Result::err).map_or(Ok(()), Err)
+}
+
+/// The same in the calling thread, for few parts.
+///
+/// # Errors
+/// As [`sums`].
+pub fn sums_in_turn(data: &[u8], begin: &[i64], length: &[i64], out: &mut [u32]) -> Result<(), usize> {
+    let mut parts = begin.iter().zip(length).zip(out).enumerate();
+    parts.try_for_each(|(part, ((&begin, &length), out))| sum_of(data, begin, length, out).ok_or(part))
+}
+
+fn sum_of(data: &[u8], begin: i64, length: i64, out: &mut u32) -> Option<()> {
+    let first = usize::try_from(begin).ok()?;
+    let end = first.checked_add(usize::try_from(length).ok()?)?;
+    *out = sum(data.get(first..end)?);
+    Some(())
 }
 
 #[cfg(test)]
@@ -55,7 +66,11 @@ mod tests {
         let (data, mut out) = (b"123456789123456789", [0; 2]);
         sums(data, &[0, 9], &[9, 9], &mut out).unwrap();
         assert_eq!(out, [0xE306_9283; 2]);
-        assert_eq!(sums(data, &[0, 10], &[9, 9], &mut out), Err(1));
+        for sums in [sums, sums_in_turn] {
+            assert_eq!(sums(data, &[0, 10], &[9, 9], &mut out), Err(1));
+            sums(data, &[9, 0], &[9, 0], &mut out).unwrap();
+            assert_eq!(out, [0xE306_9283, 0]);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Records of fields that lie one behind the other, as MDS samples and LitData items are: a u32 for the size of each field
 //! that has no fixed one, then all fields.
 
-use rayon::prelude::*;
+use rayon::ThreadPool;
 
 use crate::columns::RowFailure;
 use crate::gather::span;
+use crate::pool::find_first;
 
 /// Bytes that one task of the pool copies, so that small copies stay on few threads.
 const BYTES_PER_TASK: usize = 1 << 16;
@@ -126,13 +127,19 @@ pub fn elements(rows: Rows<'_>, skip: usize) -> Result<Elements, RowFailure> {
 ///
 /// # Errors
 /// The first row that does not begin with the prefix or is of another length.
-pub fn copy(rows: Rows<'_>, prefix: &[u8], row_bytes: usize, out: &mut [u8]) -> Result<(), RowFailure> {
+pub fn copy(
+    rows: Rows<'_>,
+    prefix: &[u8],
+    row_bytes: usize,
+    out: &mut [u8],
+    pool: Option<&ThreadPool>,
+) -> Result<(), RowFailure> {
     if row_bytes == 0 {
         return (0..rows.which.len()).try_for_each(|row| body(rows, row, prefix, 0).map(|_| ()));
     }
     let rows_per_task = (BYTES_PER_TASK / row_bytes).max(1);
-    let tasks = out.par_chunks_mut(rows_per_task * row_bytes).enumerate();
-    let bad = tasks.find_map_first(|(task, out)| {
+    let tasks = out.chunks_mut(rows_per_task * row_bytes).collect();
+    let bad = find_first(pool, tasks, |task, out: &mut [u8]| {
         let mut places = out.chunks_exact_mut(row_bytes).zip(task * rows_per_task..);
         places.find_map(|(place, row)| match body(rows, row, prefix, row_bytes) {
             Ok(bytes) => {
@@ -204,11 +211,11 @@ mod tests {
         let mut out = [0; 4];
         let buffers: [&[u8]; 1] = [b"hdabhdcd"];
         let two = rows(&buffers, &[0, 0], &[4, 0], &[4, 4]);
-        copy(two, b"hd", 2, &mut out).unwrap();
+        copy(two, b"hd", 2, &mut out, None).unwrap();
         assert_eq!(&out, b"cdab");
-        assert_eq!(copy(two, b"hx", 2, &mut out).unwrap_err().row, 0);
-        assert_eq!(copy(rows(&buffers, &[0, 0], &[4, 0], &[4, 5]), b"hd", 2, &mut out).unwrap_err().row, 1);
-        assert_eq!(copy(rows(&buffers, &[0, 0], &[4, 5], &[4, 4]), b"", 4, &mut [0; 8]).unwrap_err().row, 1);
-        assert!(copy(two, b"hdab", 0, &mut []).is_err());
+        assert_eq!(copy(two, b"hx", 2, &mut out, None).unwrap_err().row, 0);
+        assert_eq!(copy(rows(&buffers, &[0, 0], &[4, 0], &[4, 5]), b"hd", 2, &mut out, None).unwrap_err().row, 1);
+        assert_eq!(copy(rows(&buffers, &[0, 0], &[4, 5], &[4, 4]), b"", 4, &mut [0; 8], None).unwrap_err().row, 1);
+        assert!(copy(two, b"hdab", 0, &mut [], None).is_err());
     }
 }

@@ -128,7 +128,11 @@ pub fn read(ranges: &mut [Range<'_>], ranges_per_task: usize) -> Result<(), File
     failed.map_or(Ok(()), Err)
 }
 
-fn read_in_turn(ranges: &mut [Range<'_>]) -> Result<(), FileError> {
+/// Reads ranges one after the other, in the calling thread; neighbours of one file share an open file.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in_turn(ranges: &mut [Range<'_>]) -> Result<(), FileError> {
     let mut open: Option<(&str, File)> = None;
     for range in ranges {
         let path = Path::new(range.path);

@@ -12,7 +12,8 @@
 
 use crate::keys::{finalise, mix};
 use crate::permute::Permutation;
-use rayon::prelude::*;
+use crate::pool::find_first;
+use rayon::ThreadPool;
 
 /// Rows of a lane that one task of the pool computes; fewer would derive the windows' keys too often.
 const ROWS_PER_TASK: usize = 256;
@@ -141,10 +142,11 @@ impl EpochOrder {
     /// Writes the ids of whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after lane, in
     /// it `hand` rows. `out` holds steps × lanes × hand ids; they are below 2⁶².
     #[allow(clippy::cast_possible_wrap)]
-    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64]) {
+    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64], pool: Option<&ThreadPool>) {
         let (hand, width) = (self.width((0, 1)), self.width(lanes));
         let steps_per_task = (ROWS_PER_TASK / hand).max(1);
-        out.par_chunks_mut(width * steps_per_task).enumerate().for_each(|(task, out)| {
+        let tasks = out.chunks_mut(width * steps_per_task).collect();
+        find_first(pool, tasks, |task, out: &mut [i64]| {
             let first = (step + (task * steps_per_task) as u64) * self.hand;
             let mut rows = vec![0; out.len() / width * hand];
             for (place, lane) in (lanes.0..lanes.1).enumerate() {
@@ -154,6 +156,7 @@ impl EpochOrder {
                     place.iter_mut().zip(hands).for_each(|(out, id)| *out = *id as i64);
                 }
             }
+            None::<()>
         });
     }
 

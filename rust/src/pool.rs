@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// Pools by what they do and number of threads, with the process that made them.
@@ -25,6 +26,21 @@ pub fn shared(threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
 /// If the system refuses to start the threads.
 pub fn io(threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
     named("io", threads)
+}
+
+/// What `work` finds in the first task in which it finds anything. A single task is done in the calling thread, which waits
+/// anyway; so are all of them without a pool.
+pub(crate) fn find_first<T: Send, F: Send>(
+    pool: Option<&ThreadPool>,
+    tasks: Vec<T>,
+    work: impl Fn(usize, T) -> Option<F> + Sync,
+) -> Option<F> {
+    match pool {
+        Some(pool) if tasks.len() > 1 => {
+            pool.install(|| tasks.into_par_iter().enumerate().find_map_first(|(number, task)| work(number, task)))
+        }
+        _ => tasks.into_iter().enumerate().find_map(|(number, task)| work(number, task)),
+    }
 }
 
 fn named(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>, ThreadPoolBuildError> {
@@ -54,5 +70,15 @@ mod tests {
         let (one, two) = (shared(2).unwrap(), shared(2).unwrap());
         assert!(Arc::ptr_eq(&one, &two));
         assert_eq!(shared(3).unwrap().current_num_threads(), 3);
+    }
+
+    #[test]
+    fn the_first_that_is_found_is_told() {
+        let pool = shared(2).unwrap();
+        for pool in [None, Some(&*pool)] {
+            assert_eq!(find_first(pool, vec![1, 2, 3, 2], |number, task| (task == 2).then_some(number)), Some(1));
+            assert_eq!(find_first(pool, vec![4], |_, task| Some(task)), Some(4));
+            assert_eq!(find_first(pool, vec![4, 5], |_, _| None::<()>), None);
+        }
     }
 }

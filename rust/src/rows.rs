@@ -1,7 +1,9 @@
 //! Fixed columns side by side: a table's rows as one run of bytes each, so that picking a row touches memory once
 //! however many columns it has.
 
-use rayon::prelude::*;
+use rayon::ThreadPool;
+
+use crate::pool::find_first;
 
 /// Rows that are turned together: as many as fill a cache line with 4-byte values.
 const TILE: usize = 16;
@@ -11,13 +13,14 @@ const BYTES_PER_TASK: usize = 1 << 17;
 /// Puts columns side by side: row i of `out` is row i of each column, `widths[c]` bytes each.
 ///
 /// Every column holds as many rows as `out` has room for; columns of width 0 take none.
-pub fn pack(columns: &[&[u8]], widths: &[usize], out: &mut [u8]) {
+pub fn pack(columns: &[&[u8]], widths: &[usize], out: &mut [u8], pool: Option<&ThreadPool>) {
     let row_bytes: usize = widths.iter().sum();
     if row_bytes == 0 {
         return;
     }
     let rows_per_task = rows_per_task(row_bytes);
-    out.par_chunks_mut(rows_per_task * row_bytes).enumerate().for_each(|(task, out)| {
+    let tasks = out.chunks_mut(rows_per_task * row_bytes).collect();
+    find_first(pool, tasks, |task, out: &mut [u8]| {
         for (tile, out) in out.chunks_mut(TILE * row_bytes).enumerate() {
             let first = task * rows_per_task + tile * TILE;
             let mut place = 0;
@@ -26,6 +29,7 @@ pub fn pack(columns: &[&[u8]], widths: &[usize], out: &mut [u8]) {
                 place += width;
             }
         }
+        None::<()>
     });
 }
 
@@ -64,6 +68,7 @@ pub fn unpack(
     which: &[i64],
     rows: &[i64],
     outs: Vec<&mut [u8]>,
+    pool: Option<&ThreadPool>,
 ) -> Result<(), usize> {
     let row_bytes: usize = widths.iter().sum();
     if row_bytes == 0 {
@@ -72,7 +77,7 @@ pub fn unpack(
     let rows_per_task = rows_per_task(row_bytes);
     let places = which.chunks(rows_per_task).zip(rows.chunks(rows_per_task));
     let tasks: Vec<_> = places.zip(split(outs, widths, rows_per_task, rows.len())).collect();
-    let bad = tasks.into_par_iter().enumerate().find_map_first(|(task, ((which, rows), outs))| {
+    let bad = find_first(pool, tasks, |task, ((which, rows), outs)| {
         unpack_task(parts, widths, row_bytes, which, rows, outs).map(|place| task * rows_per_task + place)
     });
     bad.map_or(Ok(()), Err)
@@ -154,6 +159,7 @@ mod tests {
 
     #[test]
     fn columns_of_every_width_go_in_and_come_out() {
+        let pool = crate::pool::shared(2).unwrap();
         let widths = [1_usize, 0, 2, 4, 8, 3, 100];
         for rows in [0_usize, 1, 15, 16, 17, 5_000] {
             let columns: Vec<Vec<u8>> =
@@ -161,7 +167,7 @@ mod tests {
             let columns: Vec<&[u8]> = columns.iter().map(Vec::as_slice).collect();
             let row_bytes: usize = widths.iter().sum();
             let mut packed = vec![0; rows * row_bytes];
-            pack(&columns, &widths, &mut packed);
+            pack(&columns, &widths, &mut packed, Some(&pool));
             for row in [0, rows / 2, rows.saturating_sub(1)].into_iter().filter(|row| *row < rows) {
                 let wanted: Vec<u8> = columns
                     .iter()
@@ -173,7 +179,8 @@ mod tests {
             let turned: Vec<i64> = (0..rows as i64).rev().collect();
             let which = vec![0; rows];
             let mut outs: Vec<Vec<u8>> = widths.iter().map(|width| vec![0; rows * width]).collect();
-            unpack(&[&packed], &widths, &which, &turned, outs.iter_mut().map(Vec::as_mut_slice).collect()).unwrap();
+            unpack(&[&packed], &widths, &which, &turned, outs.iter_mut().map(Vec::as_mut_slice).collect(), Some(&pool))
+                .unwrap();
             for ((out, column), width) in outs.iter().zip(columns).zip(widths) {
                 let wanted: Vec<u8> = column.chunks_exact(width.max(1)).rev().flatten().copied().collect();
                 assert_eq!(*out, wanted);
@@ -187,7 +194,7 @@ mod tests {
         let mut outs = [vec![0; 2], vec![0; 4]];
         for (which, rows, bad) in [([0, 0], [3, 4], 1), ([0, 1], [0, 0], 1), ([0, 0], [-1, 0], 0)] {
             let outs = outs.iter_mut().map(Vec::as_mut_slice).collect();
-            assert_eq!(unpack(&[part], &[1, 2], &which, &rows, outs), Err(bad));
+            assert_eq!(unpack(&[part], &[1, 2], &which, &rows, outs, None), Err(bad));
         }
     }
 }

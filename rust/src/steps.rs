@@ -151,7 +151,7 @@ mod tests {
                 let mine = (lanes / 2, lanes);
                 let count = (steps * (mine.1 - mine.0) * hand) as usize;
                 let mut expected = vec![0; count];
-                order.step_ids(mine, 0, &mut expected);
+                order.step_ids(mine, 0, &mut expected, None);
                 for row_bytes in [1, 2, 3, 4, 8, 16] {
                     let source: Vec<u8> =
                         (0..samples as usize * row_bytes).map(|byte| (byte * 31 / 7 % 251) as u8).collect();

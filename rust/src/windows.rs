@@ -2,8 +2,9 @@
 //!
 //! Windows may overlap. What is stored in another byte order, or as narrower integers than wanted, is converted on the way.
 
-use rayon::prelude::*;
+use rayon::ThreadPool;
 
+use crate::pool::find_first;
 use crate::prefetch::prefetch;
 
 /// Bytes that one task of the pool copies: enough to make handing it over cheap, few enough for small batches to be shared.
@@ -122,6 +123,7 @@ pub fn copy_windows<'a>(
     row_bytes: usize,
     conversion: Conversion,
     out: &mut [u8],
+    pool: Option<&ThreadPool>,
 ) -> Result<(), usize> {
     let width = conversion.wanted_bytes(row_bytes).unwrap_or(0);
     if width == 0 {
@@ -132,20 +134,19 @@ pub fn copy_windows<'a>(
         part(usize::try_from(part_number).ok()?)?.get(first..first.checked_add(row_bytes)?)
     };
     let rows_per_task = (BYTES_PER_TASK / width).max(1);
-    let tasks = which.par_chunks(rows_per_task).zip(start.par_chunks(rows_per_task));
-    let bad = tasks.zip(out.par_chunks_mut(rows_per_task * width)).enumerate().find_map_first(
-        |(task, ((which, start), out))| {
-            let mut next = which.iter().zip(start).skip(1);
-            let mut rows = which.iter().zip(start).zip(out.chunks_exact_mut(width));
-            let bad = rows.position(|((&number, &first), place)| {
-                if let Some(bytes) = next.next().and_then(|(&number, &first)| window(number, first)) {
-                    ask_for(bytes);
-                }
-                window(number, first).map(|bytes| (conversion.convert)(bytes, place)).is_none()
-            });
-            bad.map(|place| task * rows_per_task + place)
-        },
-    );
+    let places = which.chunks(rows_per_task).zip(start.chunks(rows_per_task));
+    let tasks: Vec<_> = places.zip(out.chunks_mut(rows_per_task * width)).collect();
+    let bad = find_first(pool, tasks, |task, ((which, start), out)| {
+        let mut next = which.iter().zip(start).skip(1);
+        let mut rows = which.iter().zip(start).zip(out.chunks_exact_mut(width));
+        let bad = rows.position(|((&number, &first), place)| {
+            if let Some(bytes) = next.next().and_then(|(&number, &first)| window(number, first)) {
+                ask_for(bytes);
+            }
+            window(number, first).map(|bytes| (conversion.convert)(bytes, place)).is_none()
+        });
+        bad.map(|place| task * rows_per_task + place)
+    });
     bad.map_or(Ok(()), Err)
 }
 
@@ -158,7 +159,7 @@ mod tests {
         let mut out = vec![0; start.len() * conversion.wanted_bytes(row_bytes).unwrap()];
         let which = vec![0; start.len()];
         let part = |number| (number == 0).then_some(data);
-        copy_windows(part, &which, start, row_bytes, conversion, &mut out).map(|()| out)
+        copy_windows(part, &which, start, row_bytes, conversion, &mut out, None).map(|()| out)
     }
 
     #[test]

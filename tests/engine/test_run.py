@@ -29,10 +29,19 @@ from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.cursor import Work
 
+#: Threads that wait for a store that hangs, left by tests of other files that ran in this process.
+_of_others: set[threading.Thread] = set()
+
 
 def threads_of_penstock() -> list[str]:
     """Threads that Python started for runs; the native pools belong to the process and stay."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    found = [thread for thread in threading.enumerate() if thread not in _of_others]
+    return [thread.name for thread in found if thread.name.startswith("penstock-")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def others() -> None:
+    _of_others.update(threading.enumerate())
 
 
 @pytest.fixture(autouse=True)

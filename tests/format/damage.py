@@ -32,13 +32,14 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 Rows = list[tuple[Any, ...]]
 
-#: How many flipped bits and cuts are tried at least.
-TRIES = int(os.environ.get("PENSTOCK_TRIES", "0"))
+#: How many flips of bits are tried of every format.
+TRIES = int(os.environ.get("PENSTOCK_TRIES", "1000"))
 #: Address space that damaged files may make a process ask for, and memory that they may make it use.
 ASKED_BYTES = 8 << 30
 USED_BYTES = 256 << 20
-#: Up to this many bytes a file is cut at every byte; above it at every byte near its ends, and at some between.
+#: Up to this many bytes a file is cut at every byte; above it at every byte near its ends, and at some between: `CUTS` in all.
 CUT_EVERYWHERE = 2_048
+CUTS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class Small:
     `ps.read` gets, of that file. options: further arguments of `ps.read`. sees: "all" if damage is told or does no harm,
     "structure" if values can change unseen, or garbage behind the end be taken for values; "nothing" where a file is nothing but values. cut: "told" if every truncation is an
     error or loses nothing, "prefix" if a file cut between records is one of fewer records, "short" if the last record can be cut
-    short unseen. tries: flipped bits and cuts that are tried, fewer where a library is slow; PENSTOCK_TRIES=1000 asks for as many of all. hostile: contents of the file that must be refused, by name.
+    short unseen. hostile: contents of the file that must be refused, by name.
     """
 
     name: str
@@ -58,7 +59,6 @@ class Small:
     options: Mapping[str, Any] = field(default_factory=dict)
     sees: str = "structure"
     cut: str = "told"
-    tries: int = 1_000
     hostile: Callable[[], Mapping[str, bytes]] = dict
 
 
@@ -100,33 +100,32 @@ class Victim:
         self._versions = 0
 
     def write(self, content: bytes) -> None:
-        self.path.write_bytes(content)
+        """Other bytes, in place: to cut a file to nothing first would cost more than to open and read it."""
+        with self.path.open("r+b", buffering=0) as file:
+            file.write(content)
+            file.truncate()
         self._versions += 1
         os.utime(self.path, ns=(self._versions, self._versions))
 
     def damage(self, content: bytes) -> None:
         """Other bytes behind the time that the file has."""
         found = self.path.stat()
-        self.path.write_bytes(content)
+        self.write(content)
         os.utime(self.path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def cuts(small: Small, size: int) -> list[int]:
+def cuts(size: int) -> list[int]:
     """The sizes to which a file is cut: all of them, or the smallest, the largest and some between."""
-    if max(small.tries, TRIES) < min(size, CUT_EVERYWHERE):
-        return sorted(
-            {*range(10), *range(size - 10, size), *random.Random(1).sample(range(size), max(small.tries, TRIES))}
-        )
     if size <= CUT_EVERYWHERE:
         return list(range(size))
-    between = random.Random(1).sample(range(size), CUT_EVERYWHERE // 4)
-    return sorted({*range(CUT_EVERYWHERE // 2), *range(size - CUT_EVERYWHERE // 4, size), *between})
+    first, last = CUTS // 4, size - CUTS // 4
+    return [*range(first), *sorted(random.Random(1).sample(range(first, last), CUTS // 2)), *range(last, size)]
 
 
-def flips(small: Small, content: bytes) -> Iterator[bytes]:
-    """The content with one bit flipped, or a few."""
+def flips(content: bytes) -> Iterator[bytes]:
+    """The content with one bit flipped, or a few; `TRIES` times."""
     rng = random.Random(2)
-    for _ in range(max(small.tries, TRIES)):
+    for _ in range(TRIES):
         flipped = bytearray(content)
         for _ in range(rng.choice([1, 1, 1, 2, 8])):
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
@@ -305,7 +304,6 @@ SMALL = [
     Small(name="parquet", make=tables.make_parquet, hostile=tables.hostile_parquet),
     Small(
         name="parquet filtered",
-        tries=300,
         make=tables.make_parquet,
         options={"filters": [("id", ">=", 1), ("text", "!=", "none")]},
         hostile=tables.hostile_parquet,

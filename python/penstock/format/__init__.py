@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,6 +60,8 @@ FORMATS: tuple[Format, ...] = (
 )
 
 _HEAD_BYTES = 512
+#: Up to this many names are looked at one by one.
+_FEW = 200
 
 #: Formats of this process's users, which are asked before the others.
 _registered: list[Format] = []
@@ -109,8 +114,8 @@ def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shard
     for format in formats:
         if format.claims(shards):
             return format, shards
-    lowered = pc.utf8_lower(shards.paths)
-    matches = {format.name: _ends_with(lowered, format.suffixes) for format in formats}
+    ends_with = _ends_with(shards.paths)
+    matches = {format.name: ends_with(format.suffixes) for format in formats}
     best = max(formats, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
         return best, shards.take(np.flatnonzero(matches[best.name]))
@@ -143,8 +148,17 @@ def _by_name(name: str) -> Format:
     raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in known_formats())}")
 
 
-def _ends_with(names: pa.LargeStringArray, suffixes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found = np.zeros(len(names), dtype=bool)
-    for suffix in suffixes:
-        found |= pc.ends_with(names, suffix).to_numpy(zero_copy_only=False)
-    return found
+def _ends_with(paths: pa.LargeStringArray) -> Callable[[tuple[str, ...]], npt.NDArray[np.bool_]]:
+    """Which names have one of the suffixes; Arrow's functions are quicker for many names, and slower for few."""
+    if len(paths) <= _FEW:
+        names = [name.lower() for name in paths.to_pylist()]
+        return lambda suffixes: np.array([name.endswith(suffixes) for name in names], dtype=bool)
+    lowered = pc.utf8_lower(paths)
+
+    def in_arrow(suffixes: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        found = np.zeros(len(lowered), dtype=bool)
+        for suffix in suffixes:
+            found |= pc.ends_with(lowered, suffix).to_numpy(zero_copy_only=False)
+        return found
+
+    return in_arrow

@@ -21,7 +21,7 @@ from penstock.format.checksums import check_ranges
 from penstock.format.choose import check_typed, choose_features
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.watched import watched
+from penstock.format.watched import BRIEF_BYTES, watched
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
@@ -85,6 +85,7 @@ def _index(shards: Shards, shard: int, read: ReadRanges, options: Options) -> tu
     name = options.own.get("database")
     if name is not None and not isinstance(name, (str, bytes)):
         raise PlanError(f"lmdb: database={name!r}; pass the name of a database")
+    size = os.path.getsize(path)
     keys, ends, offset, length, read_at, read_length = watched(
         kernels.WorkProgress(),
         lambda work: kernels.index_lmdb(
@@ -94,7 +95,8 @@ def _index(shards: Shards, shard: int, read: ReadRanges, options: Options) -> tu
             progress=work,
         ),
         options.progress,
-        os.path.getsize(path),
+        size,
+        brief=size < BRIEF_BYTES,
     )
     check_ranges(read, shards, np.full_like(read_at, shard), read_at, read_length)
     return _keys(keys, ends), offset, length

@@ -25,7 +25,7 @@ from penstock.format.checksums import check_files
 from penstock.format.index_cache import Entry, load_entry, shard_key, store_entry
 from penstock.format.protocol import Options, ReadRanges, forget
 from penstock.format.unpack import unpack_once
-from penstock.format.watched import available_threads, watched
+from penstock.format.watched import BRIEF_BYTES, available_threads, watched
 from penstock.shards import Shards
 from penstock.spec import Ids
 
@@ -162,11 +162,13 @@ class _Job:
             for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
                 readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
         limit = self.options.limits.record_bytes
+        total = int(sizes.sum())
         start, counts, length = watched(
             kernels.WorkProgress(),
             lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
             self.options.progress,
-            int(sizes.sum()),
+            total,
+            brief=total < BRIEF_BYTES,
         )
         parts = np.split(length, np.cumsum(counts)[:-1])
         columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)

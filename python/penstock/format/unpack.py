@@ -153,6 +153,8 @@ def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options:
     jobs = [_Job(*row) for row in columns]
 
     def run(work: _Room) -> list[int]:
+        if len(jobs) == 1:
+            return [_unpack(jobs[0], options, work)]
         with ThreadPoolExecutor(min(available_threads(), len(jobs)), thread_name_prefix="penstock-unpack") as threads:
             return list(threads.map(lambda job: _unpack(job, options, work), jobs))
 

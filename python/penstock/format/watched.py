@@ -13,6 +13,8 @@ _T = TypeVar("_T")
 
 #: Seconds between two reports of progress.
 _TICK_S = 0.1
+#: Less than this is looked through within a millisecond or two.
+BRIEF_BYTES = 1 << 20
 
 
 class Work(Protocol):
@@ -29,8 +31,16 @@ class Work(Protocol):
 _W = TypeVar("_W", bound=Work)
 
 
-def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total: int) -> _T:
-    """The result of call(work), which runs in a thread, so that progress can be told and Ctrl-C ends it."""
+def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total: int, *, brief: bool = False) -> _T:
+    """The result of call(work), which runs in a thread, so that progress can be told and Ctrl-C ends it.
+
+    brief: it takes a few milliseconds at most, and runs in the calling thread: starting another would take as long.
+    """
+    if brief:
+        made = call(work)
+        if progress is not None:
+            progress(total, total)
+        return made
     with ThreadPoolExecutor(1, thread_name_prefix="penstock-index") as threads:
         future = threads.submit(call, work)
         try:

@@ -19,9 +19,14 @@ fn crc32c_sums<'py>(
         return Err(misuse("begin and length must be equally long"));
     }
     let (data, begin, length) = (data.as_slice()?, begin.as_slice()?, length.as_slice()?);
-    let (pool, mut out) = (kernel_pool(threads)?, vec![0; begin.len()]);
-    py.detach(|| pool.install(|| crc32c::sums(data, begin, length, &mut out)))
-        .map_err(|part| misuse(format!("part {part} does not lie in the data")))?;
+    let mut out = vec![0; begin.len()];
+    let summed = if begin.len() <= crc32c::PARTS_PER_TASK {
+        py.detach(|| crc32c::sums_in_turn(data, begin, length, &mut out))
+    } else {
+        let pool = kernel_pool(threads)?;
+        py.detach(|| pool.install(|| crc32c::sums(data, begin, length, &mut out)))
+    };
+    summed.map_err(|part| misuse(format!("part {part} does not lie in the data")))?;
     Ok(PyArray1::from_vec(py, out))
 }
 

@@ -74,7 +74,7 @@ fn copy_fields(
     }
     let rows = Rows { buffers: &buffers, which, offset, length };
     let pool = kernel_pool(threads)?;
-    py.detach(|| pool.install(|| fields::copy(rows, prefix, row_bytes, out))).map_err(|failure| row_error(py, failure))
+    py.detach(|| fields::copy(rows, prefix, row_bytes, out, Some(&pool))).map_err(|failure| row_error(py, failure))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

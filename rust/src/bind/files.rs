@@ -95,9 +95,15 @@ fn read_ranges(
         let offset = u64::try_from(offset[i]).map_err(|_| outside())?;
         ranges.push(Range { path, number: shard[i], size, offset, out: mine });
     }
-    let pool = io_pool(threads)?;
     let ranges_per_task = count.div_ceil(threads.max(1) * 4);
-    py.detach(|| pool.install(|| files::read(&mut ranges, ranges_per_task))).map_err(to_python)
+    let read = match count {
+        0 | 1 => py.detach(|| files::read_in_turn(&mut ranges)), // this thread waits anyway
+        _ => {
+            let pool = io_pool(threads)?;
+            py.detach(|| pool.install(|| files::read(&mut ranges, ranges_per_task)))
+        }
+    };
+    read.map_err(to_python)
 }
 
 struct Table<'a> {

@@ -22,7 +22,7 @@ fn gather_rows(
     }
     let (source, rows, out) = (source.as_slice()?, rows.as_slice()?, out.as_slice_mut()?);
     let pool = kernel_pool(threads)?;
-    py.detach(|| pool.install(|| gather::rows(source, row_bytes, rows, out))).map_err(|place| {
+    py.detach(|| gather::rows(source, row_bytes, rows, out, Some(&pool))).map_err(|place| {
         PyIndexError::new_err(format!("row number {} at place {place} is outside the data", rows[place]))
     })
 }

@@ -56,7 +56,7 @@ impl EpochOrder {
         threads: usize,
     ) -> PyResult<()> {
         let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
-        py.detach(|| pool.install(|| self.0.step_ids(lanes, step, out)));
+        py.detach(|| self.0.step_ids(lanes, step, out, Some(&pool)));
         Ok(())
     }
 

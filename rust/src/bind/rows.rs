@@ -25,7 +25,7 @@ fn pack_columns(
         return Err(misuse(format!("{count} rows of {row_bytes} bytes do not fill {} bytes", out.len())));
     }
     let (out, pool) = (out.as_slice_mut()?, kernel_pool(threads)?);
-    py.detach(|| pool.install(|| rows::pack(&columns, &widths, out)));
+    py.detach(|| rows::pack(&columns, &widths, out, Some(&pool)));
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn unpack_rows(
     let (which, numbers) = (which.as_slice()?, numbers.as_slice()?);
     let outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
     let pool = kernel_pool(threads)?;
-    py.detach(|| pool.install(|| rows::unpack(&parts, &widths, which, numbers, outs))).map_err(|place| {
+    py.detach(|| rows::unpack(&parts, &widths, which, numbers, outs, Some(&pool))).map_err(|place| {
         PyIndexError::new_err(format!("row {} of part {} is not there (place {place})", numbers[place], which[place]))
     })
 }

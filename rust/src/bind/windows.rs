@@ -56,7 +56,7 @@ fn copy_windows(
     let (which, start, out) = (which.as_slice()?, start.as_slice()?, out.as_slice_mut()?);
     let pool = kernel_pool(threads)?;
     let part = |number: usize| parts.get(number).copied();
-    py.detach(|| pool.install(|| copy(part, which, start, row_bytes, conversion, out)))
+    py.detach(|| copy(part, which, start, row_bytes, conversion, out, Some(&pool)))
         .map_err(|place| outside(place, which, start))
 }
 
@@ -93,7 +93,7 @@ impl MappedFiles {
         let (which, start, out) = (which.as_slice()?, start.as_slice()?, out.as_slice_mut()?);
         let pool = kernel_pool(threads)?;
         py.detach(|| self.0.check(which)).map_err(|error| PyOSError::new_err((error.path, error.found)))?;
-        py.detach(|| pool.install(|| copy(|number| self.0.bytes(number), which, start, row_bytes, conversion, out)))
+        py.detach(|| copy(|number| self.0.bytes(number), which, start, row_bytes, conversion, out, Some(&pool)))
             .map_err(|place| outside(place, which, start))
     }
 }

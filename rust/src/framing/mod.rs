@@ -92,23 +92,25 @@ pub(crate) fn for_each_file<T: Send>(
     let next = AtomicUsize::new(0);
     let limit = AtomicUsize::new(files);
     let results: Mutex<Vec<Option<Result<T, Trouble>>>> = Mutex::new((0..files).map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, files.max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let file = next.fetch_add(1, Ordering::Relaxed);
-                    if file >= limit.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let result = work(file);
-                    if result.is_err() {
-                        // Files before this one may still fail, and their error comes first; later ones need no work.
-                        limit.fetch_min(file, Ordering::Relaxed);
-                    }
-                    results.lock().unwrap_or_else(PoisonError::into_inner)[file] = Some(result);
-                }
-            });
+    let serve = || {
+        loop {
+            let file = next.fetch_add(1, Ordering::Relaxed);
+            if file >= limit.load(Ordering::Relaxed) {
+                break;
+            }
+            let result = work(file);
+            if result.is_err() {
+                // Files before this one may still fail, and their error comes first; later ones need no work.
+                limit.fetch_min(file, Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner)[file] = Some(result);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(files) {
+            scope.spawn(serve);
+        }
+        serve(); // this thread waits anyway, and where there is one file, no other is started
     });
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let done = results.into_iter().flatten().enumerate();
