@@ -273,7 +273,9 @@ def row_groups(samples: int, root: Path | None) -> ps.Dataset:
     assert root is not None
     whole = format_tables.table(samples + 1)
     pq.write_table(whole.slice(0, samples // 3), root / "0.parquet", row_group_size=7)
-    pq.write_table(whole.slice(samples // 3), root / "1.parquet", row_group_size=13)
+    pq.write_table(
+        whole.slice(samples // 3), root / "1.parquet", row_group_size=13, write_page_index=True, max_rows_per_page=4
+    )
     return ps.read(f"{root}/*.parquet", filters=[("id", "<", samples)])
 
 

@@ -12,6 +12,7 @@ __all__ = [
     "ImageProgram",
     "JsonParser",
     "MappedFiles",
+    "ParquetFooter",
     "TarParser",
     "WorkProgress",
     "__version__",
@@ -37,6 +38,9 @@ __all__ = [
     "mix",
     "npy_header",
     "pack_columns",
+    "parquet_page_bounds",
+    "parquet_page_headers",
+    "parquet_pages",
     "read_ranges",
     "recognise_packing",
     "recognise_tar_packing",
@@ -389,3 +393,46 @@ def index_lmdb(
 
     database: a named one; None is the unnamed one, or the only one. Raises DataError naming the page for damaged files.
     """
+
+# parquet
+
+@final
+class ParquetFooter:
+    """A Parquet file's footer (without length and magic), with the columns and fields of these names and what lies inside them.
+
+    Raises ValueError for bytes that are none, or contradict themselves.
+    """
+
+    def __new__(cls, data: bytes, names: Sequence[Sequence[str]]) -> ParquetFooter: ...
+    @property
+    def rows(self) -> _Ids:
+        """Rows of each row group."""
+
+    @property
+    def leaves(self) -> list[tuple[list[str], int, bool, bool]]:
+        """Of each column that was asked for: its names, Parquet's number of its type, whether a row may have several values, whether bounds are in the order of the type."""
+
+    def chunks(self, group: int) -> _Ids:
+        """A row for each leaf: where pages with values begin, where the dictionary begins (-1: none), where the pages end (-1: they are not listed, or not to be read),
+        bytes unpacked, values, nulls (-1: not said), pages that need the dictionary (-1: not said), offset and length of the offset index, of the column index.
+        """
+
+    def bounds(self, group: int, leaf: int) -> tuple[bytes | None, bytes | None, bool]:
+        """The least and the greatest value, and whether they are so by the order of the type."""
+
+    def part(self, group: int, rows: int, parts: Sequence[Sequence[int]], arrow: bytes) -> bytes:
+        """The footer of a file with some of the columns of one row group. Of each: leaf, values, where the dictionary (-1: none) and the pages begin, bytes packed and unpacked.
+
+        arrow: what the columns are in Arrow, in base64.
+        """
+
+def parquet_pages(data: _Bytes, rows: int, begin: int, end: int) -> tuple[_Ids, _Ids, _Ids]:
+    """Offset, length and first row of the pages that an offset index lists. Raises ValueError if they are not all of the rows and bytes."""
+
+def parquet_page_bounds(
+    data: _Bytes, pages: int
+) -> tuple[npt.NDArray[np.bool_], list[bytes], list[bytes], _Ids | None]:
+    """What a column index says of each page: whether it holds nothing but nulls, least and greatest value, nulls if that is said. Raises ValueError."""
+
+def parquet_page_headers(buffer: _Bytes, at: _Ids, length: _Ids) -> _Ids:
+    """A row for each page: whether it is a dictionary, whether it needs one, values, rows (-1: not said), bytes unpacked. Raises ValueError."""

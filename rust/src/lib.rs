@@ -20,6 +20,7 @@ pub mod keys;
 pub mod lines;
 pub mod mapped;
 pub mod order;
+pub mod parquet;
 pub mod permute;
 pub mod pool;
 mod prefetch;

@@ -308,6 +308,13 @@ SMALL = [
         options={"filters": [("id", ">=", 1), ("text", "!=", "none")]},
         hostile=tables.hostile_parquet,
     ),
+    Small(
+        name="parquet pages",
+        tries=60,
+        make=tables.make_parquet_pages,
+        options={"filters": [("id", ">", 2)]},
+        hostile=tables.hostile_parquet,
+    ),
     Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),
     Small(name="arrow stream", make=tables.make_stream, cut="prefix", hostile=tables.hostile_arrow),
     Small(name="arrow packed", make=tables.make_packed, cut="prefix"),

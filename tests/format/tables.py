@@ -69,6 +69,12 @@ def make_parquet(folder: Path) -> Path:
     return path
 
 
+def make_parquet_pages(folder: Path) -> Path:
+    path = folder / "small.parquet"
+    pq.write_table(_small(), path, write_page_index=True, write_page_checksum=True, max_rows_per_page=2)
+    return path
+
+
 def make_arrow(folder: Path) -> Path:
     return write_arrow(folder / "small.arrow", table(5).select(["id", "third", "text", "list"]), rows=3)
 

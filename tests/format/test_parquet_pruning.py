@@ -21,8 +21,9 @@ import penstock as ps
 from cases import MemoryStorage
 from format import tables
 from penstock.format import parquet, parquet_footer
-from penstock.format.parquet import Files
-from penstock.format.parquet_footer import ColumnChunk, RowGroup, read_row_groups
+from penstock.format.parquet_files import Files
+from penstock.format.parquet_footer import ColumnChunk, RowGroup, read_footer, row_groups
+from penstock.format.parquet_footer import Path as Names
 from penstock.format.parquet_pruning import pruning_of
 
 DAY = datetime(2024, 1, 1)  # noqa: DTZ001
@@ -34,9 +35,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     groups: set[int] = set()
     table = Files.table
 
-    def noted(files: Files, shard: int, file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
+    def noted(files: Files, shard: int, file: pq.ParquetFile, group: int, paths: list[Names]) -> pa.Table:
         groups.add(group)
-        return table(files, shard, file, group, names)
+        return table(files, shard, file, group, paths)
 
     monkeypatch.setattr(Files, "table", noted)
     return groups
@@ -130,7 +131,7 @@ def test_a_small_footer_is_asked_for_once(tmp_path: Path) -> None:
     storage = MemoryStorage({"memory://0.parquet": (tmp_path / "0.parquet").read_bytes()})
     shards = storage.list("memory://")
     opened = Files(shards, storage.read, ps.Limits(), verify=True).bytes_of(0)
-    assert len(read_row_groups(opened, ["id"]) or []) == 10
+    assert len(read_groups(opened, ["id"]) or []) == 10
     Files(shards, storage.read, ps.Limits(), verify=True).open(0, opened)
     assert len(storage.reads) == 1
 
@@ -205,8 +206,8 @@ def test_no_row_is_lost(tmp_path: Path, read: set[int], seed: int) -> None:
         read.clear()
         found = []
         with contextlib.suppress(ps.SourceError):  # not a single record is left
-            groups = ps.read(tmp_path, columns=["id"], filters=keep).source.groups
-            found = [8 * n + row for n, kept in zip(groups.number, groups.kept, strict=True) for row in kept.tolist()]
+            parts = ps.read(tmp_path, columns=["id"], filters=keep).source.stored.parts
+            found = [8 * n + row for n, kept in zip(parts.group, parts.kept, strict=True) for row in kept.tolist()]
         assert found == wanted, keep
         spared += 12 - len(read)
     assert spared > 100
@@ -328,6 +329,11 @@ def test_only_certain_bounds_count(kind: pa.DataType, chunk: ColumnChunk, keep: 
 # Footers that are damaged, or too large
 
 
+def read_groups(file: pa.NativeFile, names: list[str]) -> list[RowGroup] | None:
+    footer = read_footer(file, [(name,) for name in names])
+    return None if footer is None else row_groups(footer, names)
+
+
 def file_of(footer: bytes) -> pa.NativeFile:
     return pa.BufferReader(b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")
 
@@ -357,7 +363,7 @@ def test_a_footer_that_is_too_large_rules_out_nothing(
     ids=repr,
 )
 def test_hostile_footers(content: bytes) -> None:
-    assert read_row_groups(file_of(content), ["id"]) is None
+    assert read_groups(file_of(content), ["id"]) is None
 
 
 def test_flipped_bits_of_a_footer(tmp_path: Path) -> None:
@@ -366,11 +372,11 @@ def test_flipped_bits_of_a_footer(tmp_path: Path) -> None:
     whole = path.read_bytes()
     size = int.from_bytes(whole[-8:-4], "little")
     footer, rng, told = whole[-8 - size : -8], random.Random(0), 0
-    assert reduce(lambda rows, group: rows + group.rows, read_row_groups(pa.OSFile(str(path)), ["id"]) or [], 0) == 6
+    assert reduce(lambda rows, group: rows + group.rows, read_groups(pa.OSFile(str(path)), ["id"]) or [], 0) == 6
     for _ in range(1_000):
         flipped = bytearray(footer)
         flipped[rng.randrange(size)] ^= 1 << rng.randrange(8)
-        groups = read_row_groups(file_of(bytes(flipped)), ["id", "text", "box"])
+        groups = read_groups(file_of(bytes(flipped)), ["id", "text", "box"])
         told += groups is None
         for group in groups or []:
             assert all(isinstance(chunk.low, bytes | None) for chunk in group.columns.values())

@@ -16,6 +16,7 @@ mod json;
 mod lines;
 mod lmdb;
 mod order;
+mod parquet;
 mod progress;
 mod recordio;
 mod rows;
@@ -67,6 +68,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     json::register(module)?;
     lines::register(module)?;
     order::register(module)?;
+    parquet::register(module)?;
     progress::register(module)?;
     recordio::register(module)?;
     tar::register(module)?;

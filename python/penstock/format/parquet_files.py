@@ -1,0 +1,61 @@
+"""Parquet files, and how row groups of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import DataError
+from penstock.format.hive import Folders
+from penstock.format.parquet_footer import Path
+from penstock.format.protocol import ReadRanges
+from penstock.format.ranged_file import open_shard
+from penstock.format.table import arrow_errors, named_leaves
+from penstock.limits import Limits
+from penstock.shards import Shards
+
+NO_PARQUET = "it is damaged, encrypted, or no Parquet file"
+DAMAGED = "the file is damaged, write it again"
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Parquet files, and how they are read."""
+
+    shards: Shards
+    read: ReadRanges
+    limits: Limits
+    verify: bool
+    folders: Folders = field(default_factory=Folders)
+
+    def place(self, shard: int, group: int) -> str:
+        """A row group, for messages."""
+        return f"{self.shards.path(shard)}, row group {group}"
+
+    def schema(self, file: pq.ParquetFile) -> pa.Schema:
+        """The columns of a file, and those that its folders give."""
+        return pa.schema([*file.schema_arrow, *self.folders.schema])
+
+    def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path]) -> pa.Table:
+        """These columns of a row group, and fields of its structs."""
+        given = self.folders.select([path[0] for path in paths])
+        table = file.read_row_group(group, columns=[".".join(path) for path in paths if path[0] not in given.values])
+        table.validate(full=True)
+        return given.add_to(table, shard)
+
+    def bytes_of(self, shard: int) -> pa.NativeFile:
+        """A file as bytes; DataError if there are none."""
+        if self.shards.sizes[shard] == 0:
+            raise DataError(f"{self.shards.path(shard)}: the file is empty; remove it or write it again")
+        return open_shard(self.shards, shard, self.read)
+
+    def open(self, shard: int, opened: pa.NativeFile | None = None) -> pq.ParquetFile:
+        """A file's reader; DataError if it is none."""
+        opened = opened or self.bytes_of(shard)
+        with arrow_errors(self.shards.path(shard), NO_PARQUET):
+            file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
+            dict(named_leaves(file.schema_arrow))  # names that are no text are told here
+            return file
