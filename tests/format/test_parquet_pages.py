@@ -275,6 +275,29 @@ def test_cuts_are_where_pages_begin(monkeypatch: pytest.MonkeyPatch) -> None:
 # What other writers do
 
 
+@pytest.mark.parametrize("writer", ["polars", "arrow-rs"])
+def test_files_of_other_writers(by_pages: list[int], writer: str) -> None:
+    path = damage.GOLDEN / "parquet" / f"{writer}.parquet"
+    whole = pq.read_table(path)
+    columns = {
+        "id": "id",
+        "half": ps.Column(feature="half", default=-1.0),
+        "list": "list",
+        "text": "box.text",
+        "time": "time",
+    }
+    for keep in ([("id", ">=", 310), ("id", "<", 330)], [("name", "==", "name 030")], [("box.left", "in", [7, 390])]):
+        wanted = whole.filter(pq.filters_to_expression([[(tuple(name.split(".")), *rest) for name, *rest in keep]]))
+        by_pages.clear()
+        batch = tables.rows_of(ps.read(path, columns=columns, filters=keep))
+        assert 0 < min(by_pages) <= max(by_pages) < 400
+        assert batch["id"].tolist() == wanted["id"].to_pylist()
+        assert batch["half"].tolist() == pc.fill_null(wanted["half"], -1.0).to_pylist()
+        assert batch["list"].to_pylist() == wanted["list"].to_pylist()
+        assert batch["text"].to_pylist() == [box["text"] for box in wanted["box"].to_pylist()]
+        assert batch["time"].tolist() == wanted["time"].cast(pa.int64()).to_pylist()
+
+
 def test_a_dictionary_that_the_footer_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "0.parquet"
     pq.write_table(WHOLE, path, write_page_index=True, data_page_size=200, write_batch_size=64)
