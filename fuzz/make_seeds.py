@@ -1,6 +1,6 @@
 """Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
 
-What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow and NumPy. The
+What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow, NumPy and pyarrow. The
 hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (image_decode/gif-frame-beyond-screen), are left as they are.
 """
 
@@ -11,6 +11,8 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 GOLDEN = Path("tests/golden")
@@ -105,6 +107,24 @@ def write(target: str, seeds: dict[str, bytes]) -> None:
         (SEEDS / target / name).write_bytes(data)
 
 
+def parquet_parts() -> dict[str, bytes]:
+    """The footer of a small file, of its page index a column's bounds and a column's pages, and a page."""
+    table = pa.table({"id": range(60), "text": [f"{n}" for n in range(60)], "list": [[n] * (n % 3) for n in range(60)]})
+    paged, single = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, paged, write_page_index=True, max_rows_per_page=20)
+    pq.write_table(table.select(["id"]), single, use_dictionary=False)
+    content = paged.getvalue()
+    footer = content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
+    index = content[: -8 - len(footer)]
+    column = pq.ParquetFile(single).metadata.row_group(0).column(0)
+    return {
+        "footer": footer,
+        "bounds": index[index.rindex(bytes([0x19, 0x31])) :],  # a list of three truth values
+        "pages": index[index.rindex(bytes([0x19, 0x3C])) :],  # a list of three structs
+        "page": single.getvalue()[column.data_page_offset :][: column.total_compressed_size],
+    }
+
+
 def main() -> None:
     """Writes all of them."""
     files = jpegs()
@@ -122,6 +142,7 @@ def main() -> None:
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
     write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
     write("field_records", FIELD_RECORDS)
+    write("parquet_pages", parquet_parts())
     frame = b"".join(frames(GOLDEN / "tfrecord" / "docs.tfrecord", 2_000))
     record = (GOLDEN / "recordio" / "plain.rec").read_bytes()
     write(

@@ -37,14 +37,15 @@ class Files:
 
     def schema(self, file: pq.ParquetFile) -> pa.Schema:
         """The columns of a file, and those that its folders give."""
-        return pa.schema([*file.schema_arrow, *self.folders.schema])
+        return pa.schema([*_without_views(file.schema_arrow), *self.folders.schema])
 
     def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path]) -> pa.Table:
         """These columns of a row group, and fields of its structs."""
         given = self.folders.select([path[0] for path in paths])
         table = file.read_row_group(group, columns=[".".join(path) for path in paths if path[0] not in given.values])
         table.validate(full=True)
-        return given.add_to(table, shard)
+        plain = _without_views(table.schema)
+        return given.add_to(table if plain.equals(table.schema) else table.cast(plain), shard)
 
     def bytes_of(self, shard: int) -> pa.NativeFile:
         """A file as bytes; DataError if there are none."""
@@ -59,3 +60,22 @@ class Files:
             file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
             dict(named_leaves(file.schema_arrow))  # names that are no text are told here
             return file
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """A schema whose text and bytes lie in one piece each, since few functions take views, which arrow-rs asks for."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema], schema.metadata)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_plain(part.type)) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind

@@ -98,16 +98,16 @@ class Look:
     def _kept(self, shard: int, file: pq.ParquetFile, paged: PagedFile | None, rows: Ids) -> list[_Kept]:
         """The rows that a filter keeps of each row group that has some."""
         none = np.empty(0, dtype=np.int32)
-        known = self.files.folders.known(shard)
+        known, schema = self.files.folders.known(shard), self.files.schema(file)
         possible = [True] * len(rows)
         if self.pruning is not None:
             said: list[RowGroup] | None = None if paged is None else row_groups(paged.footer, self.pruning.names)
-            possible = self.pruning.possible(file.schema_arrow, rows.tolist(), said, known)
+            possible = self.pruning.possible(schema, rows.tolist(), said, known)
         kept = []
         for group in np.flatnonzero(rows).tolist():
             wanted = None
             if possible[group] and self.pruning is not None and paged is not None:
-                wanted = possible_rows(self.paged, paged, self.pruning, file.schema_arrow, shard, group, known)
+                wanted = possible_rows(self.paged, paged, self.pruning, schema, shard, group, known)
             if not possible[group] or (wanted is not None and not len(wanted)):
                 kept.append(none)
             else:

@@ -86,7 +86,7 @@ impl Footer {
         let mut reader = Reader::new(data);
         reader.fields(|reader, number, kind| {
             match number {
-                2 => {
+                2 if found.groups.is_empty() => {
                     let schema = &mut found.schema;
                     reader.list(kind, STRUCT, |reader| {
                         if schema.len() == MOST_ELEMENTS {
@@ -105,6 +105,7 @@ impl Footer {
                         Ok(())
                     })?;
                 }
+                2 => return Err(reader.fault("columns behind row groups")),
                 7 => reader.list(kind, STRUCT, |reader| {
                     let mut by_type = false;
                     reader.fields(|reader, number, kind| {

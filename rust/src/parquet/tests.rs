@@ -80,6 +80,23 @@ fn every_truncation_of_a_footer_is_told() {
 }
 
 #[test]
+fn columns_come_before_row_groups() {
+    let mut to = Writer::default();
+    to.begin();
+    to.list(4, STRUCT, 1);
+    to.begin();
+    to.list(1, STRUCT, 0);
+    to.number(3, LONG, 7);
+    to.end();
+    to.end();
+    let mut data = to.finish();
+    data.pop();
+    data.extend([0x09, 0x04]); // field 2 again, with its number in full
+    data.extend(&footer()[1..]);
+    assert!(Footer::read(&data, &names(&["box"])).is_err());
+}
+
+#[test]
 fn flipped_bits_end_nothing() {
     let data = footer();
     for bit in 0..data.len() * 8 {
