@@ -32,8 +32,10 @@ from penstock.spec import Ids
 
 #: Data up to this size stays in memory as a whole; of larger data this much.
 MEMORY_BYTES = 256 << 20
-#: Parts that are decoded at once; each is decoded by several threads already.
-_TOGETHER = 2
+#: Parts that are decoded at once: two, since each is decoded by several threads already, and more of small ones, which must come from afar.
+_TOGETHER, _SMALL_TOGETHER = 2, 8
+#: Parts up to this size are small.
+_SMALL_BYTES = 32 << 20
 #: Parts that are mapped at once; the operating system allows some 65,000 maps.
 _MAPS = 8_192
 #: The column of a stored part that holds the fixed columns.
@@ -41,10 +43,21 @@ _FIXED = "fixed"
 
 
 class DecodedParts:
-    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads."""
+    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads.
 
-    def __init__(self, decode: Callable[[int], Rows], key: Callable[[int], str], count: int, total_bytes: int) -> None:
+    part_bytes: the size of the largest in memory, if that is known.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[int], Rows],
+        key: Callable[[int], str],
+        count: int,
+        total_bytes: int,
+        part_bytes: int = 1 << 63,
+    ) -> None:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
+        self._part_bytes = part_bytes
         self._stores = total_bytes > MEMORY_BYTES
         self._memory: OrderedDict[int, Rows] = OrderedDict()
         self._memory_bytes = 0
@@ -53,11 +66,11 @@ class DecodedParts:
         self._folder: str | None = None
         self._doing: dict[int, Future[Rows]] = {}
         self._lock = threading.Lock()
-        self._turn = threading.Semaphore(_TOGETHER)
+        self._turn = threading.Semaphore(_SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
-        return DecodedParts, (self._decode, self._key, self._count, self._total_bytes)
+        return DecodedParts, (self._decode, self._key, self._count, self._total_bytes, self._part_bytes)
 
     def slice(self, number: int, first: int, rows: int) -> Rows:
         """Rows [first, first + rows) of a part; they keep no more in memory than themselves and what is kept anyway."""

@@ -85,9 +85,9 @@ class Parquet:
     decoded: DecodedParts = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "decoded", DecodedParts(self._decode, self._key, len(self.stored.parts), self.manifest.held_bytes)
-        )
+        count, held = len(self.stored.parts), self.manifest.held_bytes
+        largest = held // max(1, self.manifest.samples) * int(self.stored.parts.rows.max(initial=0))
+        object.__setattr__(self, "decoded", DecodedParts(self._decode, self._key, count, held, largest))
 
     @property
     def block_rows(self) -> int | None:

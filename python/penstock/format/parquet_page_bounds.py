@@ -15,6 +15,8 @@ from penstock.format.parquet_parts import Pages
 from penstock.format.parquet_pruning import Pruning
 from penstock.spec import Ids
 
+#: Neighbouring pieces about which is asked together: asking costs about 50 µs.
+_TOGETHER = 16
 _NULLS, _AT, _LENGTH = 5, 9, 10
 
 
@@ -39,15 +41,27 @@ def possible_rows(
     if not columns:
         return None
     edges = np.unique(np.concatenate([first for first, _ in columns.values()]))
-    counts, segments = np.diff(edges), []
+    segments = []
     which = {path: np.searchsorted(first, edges[:-1], side="right") - 1 for path, (first, _) in columns.items()}
-    for segment, rows in enumerate(counts.tolist()):
+    for segment, rows in enumerate(np.diff(edges).tolist()):
         said = {path: _said(columns[path][1][page[segment]], rows) for path, page in which.items()}
         segments.append(RowGroup(rows, said))
-    left = np.array(pruning.possible(schema, counts.tolist(), segments, known))
-    if left.all():
+    left = _left(pruning, schema, segments, known)
+    if len(left) == len(segments):
         return None
-    return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(left))])
+    return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in left)])
+
+
+def _left(pruning: Pruning, schema: pa.Schema, segments: Sequence[RowGroup], known: pc.Expression) -> list[int]:
+    """The numbers of the segments that could hold rows; many together are asked about first."""
+    asked = list(range(len(segments)))
+    if len(segments) > _TOGETHER:
+        together = [pruning.together(segments[at : at + _TOGETHER]) for at in range(0, len(segments), _TOGETHER)]
+        left = _left(pruning, schema, together, known)
+        asked = [at for piece in left for at in asked[piece * _TOGETHER : (piece + 1) * _TOGETHER]]
+    pieces = [segments[at] for at in asked]
+    possible = pruning.possible(schema, [piece.rows for piece in pieces], pieces, known)
+    return [at for at, may in zip(asked, possible, strict=True) if may]
 
 
 def _said_of_pages(

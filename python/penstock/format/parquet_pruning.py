@@ -62,6 +62,14 @@ class Pruning:
             return [True] * len(rows)
         return [str(number) in left for number in range(len(rows))]
 
+    def together(self, pieces: Sequence[RowGroup]) -> RowGroup:
+        """What is true of all rows of several pieces of a row group."""
+        columns = {
+            path: _together([piece.columns[path] for piece in pieces], _type_at(self.schema, path))
+            for path in pieces[0].columns
+        }
+        return RowGroup(sum(piece.rows for piece in pieces), columns)
+
     def _same_types(self, schema: pa.Schema) -> bool:
         """Whether a file's columns have the types by which bounds are understood."""
         return all(
@@ -155,6 +163,20 @@ def _bounds(chunk: ColumnChunk, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar
         return pa.scalar(low, kind), pa.scalar(high, kind)
     except (struct.error, UnicodeError, pa.ArrowException, OverflowError, ValueError):
         return None
+
+
+def _together(chunks: Sequence[ColumnChunk], kind: pa.DataType | None) -> ColumnChunk:
+    """One chunk of several: its bounds are the least and the greatest of theirs, if all are known."""
+    rows, first = sum(chunk.values for chunk in chunks), chunks[0]
+    some = [chunk for chunk in chunks if chunk.nulls != chunk.values]
+    if not some:
+        return ColumnChunk(first.type, rows, rows)
+    nulls = 0 if all(chunk.nulls == 0 for chunk in chunks) else None
+    if kind is None or any(_bounds(chunk, kind) is None for chunk in some):
+        return ColumnChunk(first.type, rows, nulls)
+    low = min(some, key=lambda chunk: _value(chunk, chunk.low or b"", kind)).low
+    high = max(some, key=lambda chunk: _value(chunk, chunk.high or b"", kind)).high
+    return ColumnChunk(first.type, rows, nulls, low, high, first.ordered)
 
 
 def _value(chunk: ColumnChunk, packed: bytes, kind: pa.DataType) -> Any:
