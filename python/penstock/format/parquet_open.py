@@ -59,29 +59,32 @@ class Look:
             raise DataError(
                 f"{place}: row groups of {rows.tolist()[:8]} rows, {file.metadata.num_rows:,} in all; {DAMAGED}"
             )
+        sizes: list[int] = []
         for group, count in enumerate(rows.tolist()):
-            size = max(self.fixed_bytes * count, found[group].total_byte_size)
-            check_unpacked(size, int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
+            sizes.append(max(self.fixed_bytes * count, found[group].total_byte_size))
+            check_unpacked(sizes[-1], int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
         if paged is not None and not np.array_equal(paged.footer.rows, rows):
             paged = None
         number = np.flatnonzero(rows)
         kept = [] if self.keep is None else self._kept(shard, file, paged, rows)
         parts = [
-            self._parts(shard, paged, group, int(rows[group]), kept[turn] if kept else None)
+            self._parts(shard, paged, group, int(rows[group]), sizes[group], kept[turn] if kept else None)
             for turn, group in enumerate(number.tolist())
         ]
         return join_parts(parts, filtered=self.keep is not None), kept
 
-    def _parts(self, shard: int, paged: PagedFile | None, group: int, rows: int, kept: _Kept | None) -> Parts:
-        """The parts of a row group; none where no row is kept."""
+    def _parts(
+        self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: _Kept | None
+    ) -> Parts:
+        """The parts of a row group, whose columns are of `size` bytes together; none where no row is kept."""
         wanted = [column.path for column in self.columns]
         edges, by_pages = np.array([0, rows]), False
-        if paged is not None and (kept is None or len(kept) > 0):
+        some = kept is not None and 0 < len(kept) < rows
+        if paged is not None and (some or (is_large(size) and (kept is None or len(kept) == rows))):
             numbers = paged.footer.chunks(group)[paged.leaves(wanted)]
-            size = max(self.fixed_bytes * rows, int(numbers[:, _UNPACKED].clip(0, 1 << 40).sum()))
-            some = kept is not None and len(kept) < rows
-            if (some or is_large(size)) and (pages := self.paged.pages(shard, group, wanted)):
-                edges = edges_of(rows, size, pages)
+            chosen = max(self.fixed_bytes * rows, int(numbers[:, _UNPACKED].clip(0, 1 << 40).sum()))
+            if (some or is_large(chosen)) and (pages := self.paged.pages(shard, group, wanted)):
+                edges = edges_of(rows, chosen, pages)
                 by_pages = some or len(edges) > 2
         parts = [] if kept is None else np.split(kept, np.searchsorted(kept, edges[1:-1]))
         left = np.array([len(part) > 0 for part in parts] if kept is not None else [True] * (len(edges) - 1))

@@ -42,7 +42,12 @@ class PagedFile:
 
     def leaves(self, wanted: Sequence[Path]) -> list[int]:
         """The columns that these names lead to."""
-        return [leaf for leaf, path in enumerate(self.paths) if any(path[: len(names)] == names for names in wanted)]
+        names = set(wanted)
+        return [
+            leaf
+            for leaf, path in enumerate(self.paths)
+            if any(path[:length] in names for length in range(1, len(path) + 1))
+        ]
 
     def arrow_schema(self, leaves: Sequence[int]) -> pa.Schema:
         """What these columns are in Arrow."""
