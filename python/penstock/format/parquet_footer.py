@@ -35,6 +35,11 @@ class ColumnChunk:
     high: bytes | None = None
     ordered: bool = False
 
+    @property
+    def is_null(self) -> bool:
+        """Whether it has no values but nulls."""
+        return self.nulls == self.values
+
 
 @dataclass(frozen=True)
 class RowGroup:

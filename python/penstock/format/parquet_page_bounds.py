@@ -15,8 +15,6 @@ from penstock.format.parquet_parts import Pages
 from penstock.format.parquet_pruning import Pruning
 from penstock.spec import Ids
 
-#: Neighbouring pieces about which is asked together: asking costs about 50 µs.
-_TOGETHER = 16
 _NULLS, _AT, _LENGTH = 5, 9, 10
 
 
@@ -46,22 +44,10 @@ def possible_rows(
     for segment, rows in enumerate(np.diff(edges).tolist()):
         said = {path: _said(columns[path][1][page[segment]], rows) for path, page in which.items()}
         segments.append(RowGroup(rows, said))
-    left = _left(pruning, schema, segments, known)
-    if len(left) == len(segments):
+    possible = pruning.possible(schema, [segment.rows for segment in segments], segments, known)
+    if all(possible):
         return None
-    return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in left)])
-
-
-def _left(pruning: Pruning, schema: pa.Schema, segments: Sequence[RowGroup], known: pc.Expression) -> list[int]:
-    """The numbers of the segments that could hold rows; many together are asked about first."""
-    asked = list(range(len(segments)))
-    if len(segments) > _TOGETHER:
-        together = [pruning.together(segments[at : at + _TOGETHER]) for at in range(0, len(segments), _TOGETHER)]
-        left = _left(pruning, schema, together, known)
-        asked = [at for piece in left for at in asked[piece * _TOGETHER : (piece + 1) * _TOGETHER]]
-    pieces = [segments[at] for at in asked]
-    possible = pruning.possible(schema, [piece.rows for piece in pieces], pieces, known)
-    return [at for at, may in zip(asked, possible, strict=True) if may]
+    return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(possible))])
 
 
 def _said_of_pages(
@@ -107,7 +93,7 @@ def _bounds(piece: np.ndarray, pages: Pages, kind: int, nulls: int, *, ordered: 
 
 def _said(page: ColumnChunk, rows: int) -> ColumnChunk:
     """What is true of some rows of a page."""
-    if page.nulls == page.values:
+    if page.is_null:
         return ColumnChunk(page.type, rows, rows)
     nulls = 0 if page.nulls == 0 else None
     return ColumnChunk(page.type, rows, nulls, page.low, page.high, page.ordered)

@@ -25,6 +25,8 @@ from penstock.spec import is_bytes, is_text
 #: Parquet's numbers of the types that are compared, and how their bounds are packed.
 _PACKED = {0: "?", 1: "i", 2: "q", 4: "f", 5: "d"}
 _BYTE_ARRAY = 6
+#: Neighbouring row groups, or pieces of one, about which is asked together: asking costs about 50 µs.
+_TOGETHER = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +45,26 @@ class Pruning:
     def possible(
         self, schema: pa.Schema, rows: list[int], said: Sequence[RowGroup] | None, known: pc.Expression
     ) -> list[bool]:
-        """Whether each row group of a file could hold a row that is kept.
+        """Whether each row group of a file, or each piece of one, could hold a row that is kept.
 
         schema: the file's own; rows: of each row group; said: what its footer says, None if that is not known; known: what is
         true of all of its rows.
         """
         if said is None or [group.rows for group in said] != rows or not self._same_types(schema):
             said = [RowGroup(count, {}) for count in rows]
+        return self._possible(said, known)
+
+    def _possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
+        """The same; neighbours are asked about together first."""
+        if len(said) <= _TOGETHER:
+            return self._each_possible(said, known)
+        pieces = [said[at : at + _TOGETHER] for at in range(0, len(said), _TOGETHER)]
+        some = self._possible([self._together(piece) for piece in pieces], known)
+        left = [group for piece, may in zip(pieces, some, strict=True) if may for group in piece]
+        found = iter(self._each_possible(left, known))
+        return [may and next(found) for piece, may in zip(pieces, some, strict=True) for _ in piece]
+
+    def _each_possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
         kind, files = pads.IpcFileFormat(), LocalFileSystem()
         try:
             fragments = [
@@ -59,16 +74,18 @@ class Pruning:
             dataset = pads.FileSystemDataset(fragments, self.schema, kind, files)
             left = {fragment.path for fragment in dataset.get_fragments(filter=self.must)}
         except (pa.ArrowException, OverflowError):  # the filter's values do not compare with the bounds
-            return [True] * len(rows)
-        return [str(number) in left for number in range(len(rows))]
+            return [True] * len(said)
+        return [str(number) in left for number in range(len(said))]
 
-    def together(self, pieces: Sequence[RowGroup]) -> RowGroup:
-        """What is true of all rows of several pieces of a row group."""
-        columns = {
-            path: _together([piece.columns[path] for piece in pieces], _type_at(self.schema, path))
-            for path in pieces[0].columns
-        }
-        return RowGroup(sum(piece.rows for piece in pieces), columns)
+    def _together(self, groups: Sequence[RowGroup]) -> RowGroup:
+        """What is true of all rows of several row groups; columns of which that is not certain are left out."""
+        columns = {}
+        for path, first in groups[0].columns.items():
+            chunks = [group.columns[path] for group in groups if path in group.columns]
+            alike = all((chunk.type, chunk.ordered) == (first.type, first.ordered) or chunk.is_null for chunk in chunks)
+            if alike and len(chunks) == len(groups) and all(map(_is_certain, groups, chunks)):
+                columns[path] = _together(chunks, _type_at(self.schema, path))
+        return RowGroup(sum(group.rows for group in groups), columns)
 
     def _same_types(self, schema: pa.Schema) -> bool:
         """Whether a file's columns have the types by which bounds are understood."""
@@ -81,7 +98,7 @@ class Pruning:
         known = pc.scalar(True)
         for path, chunk in group.columns.items():
             kind = _type_at(self.schema, path)
-            if kind is None or chunk.values != group.rows or not 0 <= (chunk.nulls or 0) <= group.rows:
+            if kind is None or not _is_certain(group, chunk):
                 continue
             column = pc.field(*path)
             if chunk.nulls == group.rows:
@@ -91,6 +108,11 @@ class Pruning:
             ):
                 known &= (column >= bounds[0]) & (column <= bounds[1])
         return known
+
+
+def _is_certain(group: RowGroup, chunk: ColumnChunk) -> bool:
+    """Whether every row has one value, and the nulls are no more than that."""
+    return chunk.values == group.rows and 0 <= (chunk.nulls or 0) <= group.rows
 
 
 def pruning_of(filters: Any, schema: pa.Schema, folders: pa.Schema) -> Pruning | None:
@@ -168,7 +190,7 @@ def _bounds(chunk: ColumnChunk, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar
 def _together(chunks: Sequence[ColumnChunk], kind: pa.DataType | None) -> ColumnChunk:
     """One chunk of several: its bounds are the least and the greatest of theirs, if all are known."""
     rows, first = sum(chunk.values for chunk in chunks), chunks[0]
-    some = [chunk for chunk in chunks if chunk.nulls != chunk.values]
+    some = [chunk for chunk in chunks if not chunk.is_null]
     if not some:
         return ColumnChunk(first.type, rows, rows)
     nulls = 0 if all(chunk.nulls == 0 for chunk in chunks) else None
@@ -176,7 +198,7 @@ def _together(chunks: Sequence[ColumnChunk], kind: pa.DataType | None) -> Column
         return ColumnChunk(first.type, rows, nulls)
     low = min(some, key=lambda chunk: _value(chunk, chunk.low or b"", kind)).low
     high = max(some, key=lambda chunk: _value(chunk, chunk.high or b"", kind)).high
-    return ColumnChunk(first.type, rows, nulls, low, high, first.ordered)
+    return ColumnChunk(first.type, rows, nulls, low, high, some[0].ordered)
 
 
 def _value(chunk: ColumnChunk, packed: bytes, kind: pa.DataType) -> Any:
