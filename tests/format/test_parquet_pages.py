@@ -371,6 +371,16 @@ def test_pages_of_others_are_told(tmp_path: Path) -> None:
         files.table(0, 0, [("id",)], np.arange(2))
 
 
+def test_pages_whose_dictionary_is_lost_are_told(tmp_path: Path) -> None:
+    content, *_ = indexed(tmp_path)
+    files = opened(content, pq.read_schema(tmp_path / "0.parquet"), ["text"])
+    (texts,) = files.pages(0, 0, [("text",)]) or [None]
+    assert texts is not None
+    files._pages.put((0, 0, 0), replace(texts, dictionary=(0, 0)))
+    with pytest.raises(pa.ArrowInvalid, match="are others than the page index says"):
+        files.table(0, 0, [("text",)], np.arange(2))
+
+
 def test_an_index_that_points_outside_the_file_is_not_followed() -> None:
     nothing = np.empty(0, dtype=np.int64)
     shards = Shards(pa.array([WHERE], pa.large_string()), np.array([100]), np.array([0]))

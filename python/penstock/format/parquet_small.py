@@ -120,11 +120,13 @@ class SmallFile:
         is_dictionary, needs, values, rows, unpacked = found.T
         if column.has_dictionary:
             values, rows = values[1:], rows[1:]
-        elif needs.any():
+        elif needs.any() and column.pages.dictionary[1] > 0:
             raise LackingDictionary
         said = np.diff(column.pages.first_row)[column.chosen]
         wrong = (rows != said) & (rows >= 0) if column.repeated else (values != said) | ((rows != said) & (rows >= 0))
-        if is_dictionary.sum() != column.has_dictionary or is_dictionary[0] != column.has_dictionary or wrong.any():
+        lost = needs.any() and not column.has_dictionary
+        dictionaries = np.flatnonzero(is_dictionary).tolist()
+        if lost or wrong.any() or dictionaries != [0] * column.has_dictionary:
             raise pa.ArrowInvalid(
                 f"pages of column {self._footer.leaves[column.leaf][0]} are others than the page index says"
             )
