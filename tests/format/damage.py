@@ -304,15 +304,8 @@ SMALL = [
     Small(name="parquet", make=tables.make_parquet, hostile=tables.hostile_parquet),
     Small(
         name="parquet filtered",
-        make=tables.make_parquet,
-        options={"filters": [("id", ">=", 1), ("text", "!=", "none")]},
-        hostile=tables.hostile_parquet,
-    ),
-    Small(
-        name="parquet pages",
-        tries=60,
         make=tables.make_parquet_pages,
-        options={"filters": [("id", ">", 2)]},
+        options={"filters": [("id", ">=", 2), ("text", "!=", "none")]},
         hostile=tables.hostile_parquet,
     ),
     Small(name="arrow", make=tables.make_arrow, hostile=tables.hostile_arrow),

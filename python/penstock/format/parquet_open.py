@@ -148,6 +148,8 @@ def join_parts(parts: Sequence[Parts], *, filtered: bool) -> Parts:
 
 def for_each(items: range, look: Callable[[int], _T], progress: Callable[[int, int], None] | None) -> list[_T]:
     """look(item) for all items, several at once; stops at the first error."""
+    if len(items) == 1 and progress is None:
+        return [look(items[0])]
     found = []
     with ThreadPoolExecutor(min(TOGETHER, max(1, len(items))), thread_name_prefix="penstock-open") as threads:
         futures = [threads.submit(look, item) for item in items]
