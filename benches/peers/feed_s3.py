@@ -22,6 +22,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 BATCH = {"packed": 64, "large": 64, "small": 256}
 WORKERS = int(os.environ.get("PENSTOCK_BENCH_WORKERS", "8"))
 
+#: What tf.data reads at once of a file, and of how many files.
+TF_BUFFER_BYTES, TF_FILES = 8 << 20, 32
+
 #: Yields the bytes of one batch after the other.
 Feed = Iterator[int]
 
@@ -33,10 +36,15 @@ def loaded(dataset: Any, batch: int, *, shuffle: bool = False, loader: Any = Non
 
     torch.set_num_threads(1)
     made = (loader or DataLoader)(
-        dataset, batch_size=batch, num_workers=WORKERS, collate_fn=list, prefetch_factor=4, shuffle=shuffle or None
+        dataset, batch_size=batch, num_workers=WORKERS, collate_fn=rows_of, prefetch_factor=4, shuffle=shuffle or None
     )
     for rows in made:
         yield sum(map(len, rows))
+
+
+def rows_of(samples: list[Any]) -> list[bytes]:
+    """A batch that can go from process to process: LitData gives views of memory."""
+    return list(map(bytes, samples))
 
 
 def mosaicml(workload: str, scratch: str) -> Feed:
@@ -53,6 +61,9 @@ def mosaicml(workload: str, scratch: str) -> Feed:
     batch = BATCH[workload]
     remote = f"s3://bench/{workload}-mds"
     dataset = Bytes(remote=remote, local=scratch, shuffle=True, batch_size=batch, predownload=32 * batch)
+    # The index was fetched in this process; workers forked from it would share that connection and mix up each other's answers.
+    for stream in dataset.streams:
+        stream._downloader.clean_up()  # noqa: SLF001
     return loaded(dataset, batch)
 
 
@@ -111,11 +122,27 @@ def s3fs(workload: str, scratch: str) -> Feed:
     return loaded(Ranges(), BATCH[workload], shuffle=True)
 
 
+def tfdata(workload: str, scratch: str) -> Feed:
+    """tf.data from TFRecord files, by tensorflow-io's S3; as many files at once as it likes, and their records mixed."""
+    import tensorflow as tf
+
+    endpoint = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    os.environ.update(S3_ENDPOINT=endpoint, S3_USE_HTTPS="0", S3_VERIFY_SSL="0")
+    at_once: Any = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": False}
+    found = tf.data.Dataset.list_files(f"s3://bench/{workload}-tfrecord/*.tfrecord", shuffle=True, seed=0)
+    records = found.interleave(
+        lambda name: tf.data.TFRecordDataset(name, buffer_size=TF_BUFFER_BYTES), cycle_length=TF_FILES, **at_once
+    )
+    for rows in records.shuffle(1024, seed=0).batch(BATCH[workload]).prefetch(tf.data.AUTOTUNE):
+        yield sum(map(len, rows.numpy()))
+
+
 PEERS: dict[str, Callable[[str, str], Feed]] = {
     "mosaicml": mosaicml,
     "litdata": litdata,
     "webdataset": webdataset,
     "s3fs": s3fs,
+    "tfio": tfdata,
 }
 
 
@@ -124,6 +151,7 @@ MODULES = {
     "litdata": ["torch", "litdata"],
     "webdataset": ["torch", "webdataset"],
     "s3fs": ["torch", "s3fs"],
+    "tfio": ["tensorflow", "tensorflow_io"],
 }
 
 
