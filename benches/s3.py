@@ -1,9 +1,9 @@
 """Ours and the peers from one S3 server, over a line where each request waits 30 ms and each connection carries 30 MB/s.
 
-python benches/s3.py [--workload packed,large,small] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
+python benches/s3.py [--workload packed,large,small,connections] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
 
 packed: 640 MB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
-whole). Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
+whole); connections: ours with few of them, on the first two. Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -61,6 +62,8 @@ DATA = {
     "large-tfrecord": ("tfrecord", 20_000, 1_000_000_000),
     "small": ("small", 20_000, 5_000),
 }
+#: Ways to read with few connections: by name, options of ours_s3.py. The last two hold as many bytes open.
+WAYS = {"in order": ["--natural"], "shuffled": [], "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"]}
 WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "tfio", "small": "s3fs"}
 
 
@@ -134,24 +137,32 @@ def measure(arguments: argparse.Namespace, workload: str, console: Console) -> l
                     console.print(f"{workload} {peer}: {failure}")
                     continue
                 ratio = mine["mb_per_s"] / line["mb_per_s"]
-                lines.append(line | {"workload": workload, "ratio": ratio})
+                flowing = mine["flowing_mb_per_s"] / max(line["flowing_mb_per_s"], 1e-9)
+                lines.append(line | {"workload": workload, "ratio": ratio, "flowing_ratio": flowing})
                 console.print(
                     f"{workload} {peer}: {line['mb_per_s']:,.1f} MB/s, ours {mine['mb_per_s']:,.1f}: {ratio:.1f}"
                 )
-        if workload == "large":
-            lines += connections(store, arguments.seconds)
         if workload == "packed":
             lines += second_epoch(store, arguments.seconds)
     return lines
 
 
-def connections(store: s3_store.Store, seconds: float) -> list[Line]:
-    """Ours with so many requests in flight and no more, in the data's order: what of the line's rate arrives."""
+def connections(arguments: argparse.Namespace) -> list[Line]:
+    """Ours with so many requests in flight and no more, from the first batch on: what of the line's rate arrives.
+
+    In the data's order, and shuffled in blocks of 1 MB and of 8 MB: a block is a request.
+    """
     found = []
-    for requests in (4, 8, 16):
-        line = run(store, ours("large", seconds, "--natural", "--requests", str(requests)), seconds)
-        share = line["mb_per_s"] / (requests * MB_PER_S)
-        found.append(line | {"workload": "connections", "requests": requests, "share": share})
+    root, seconds = work_folder() / "s3", min(10.0, arguments.seconds)
+    with s3_store.store(root) as store:
+        os.environ.update(store.environment)
+        for workload, (way, options), requests in product(("packed", "large"), WAYS.items(), (4, 8, 16)):
+            write(OURS[workload], root, arguments.objects)
+            store.keep(f"{OURS[workload]}/")
+            line = run(store, ours(workload, seconds, *options, "--requests", str(requests)), seconds)
+            share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
+            named = f"{workload}, {way}, {requests} in flight"
+            found.append(line | {"workload": "connections", "requests": named, "share": share})
     return found
 
 
@@ -173,9 +184,11 @@ def row(workload: str, peer: str, lines: list[Line]) -> dict[str, Any]:
         "workload": workload,
         "peer": peer,
         "mb_per_s": median(line["mb_per_s"] for line in lines),
+        "flowing_mb_per_s": median(line["flowing_mb_per_s"] for line in lines),
         "first_batch_s": median(line["first_batch_s"] for line in lines),
         "connections": median(line["line"]["connections"] for line in lines),
         "ours_to_this": median(ratios) if ratios else None,
+        "ours_to_this_flowing": median(line["flowing_ratio"] for line in lines) if ratios else None,
         "share": median(line["share"] for line in lines) if "share" in lines[0] else None,
         "verdict": lines[-1].get("verdict"),
     }
@@ -183,11 +196,14 @@ def row(workload: str, peer: str, lines: list[Line]) -> dict[str, Any]:
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
     """A table for people."""
-    table = Table("workload", "", "MB/s", "first batch, s", "connections", "ours / this", "of the line")
+    table = Table(
+        "workload", "", "MB/s", "from the first batch on", "first batch, s", "connections", "ours / this", "of the line"
+    )
     for one in rows:
         ratio = f"{one['ours_to_this']:.1f}" if one["ours_to_this"] else ""
         share = f"{one['share']:.0%}" if one["share"] else ""
-        figures = (f"{one['mb_per_s']:,.1f}", f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
+        rates = (f"{one['mb_per_s']:,.1f}", f"{one['flowing_mb_per_s']:,.1f}")
+        figures = (*rates, f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
         table.add_row(one["workload"], one["peer"], *figures, ratio, share)
     console.print(table)
 
@@ -196,7 +212,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Reading from S3 over a slow line: ours and the peers.")
     listed: Any = {"type": lambda text: [name for name in text.split(",") if name]}
-    parser.add_argument("--workload", default=list(PEERS), help=",".join(PEERS), **listed)
+    parser.add_argument("--workload", default=[*PEERS, "connections"], help=",".join(PEERS), **listed)
     parser.add_argument("--peers", default=["s3fs", "litdata", "mosaicml", "webdataset", "tfio"], **listed)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="how long a side runs at most")
@@ -212,7 +228,9 @@ def main() -> None:
     if arguments.faults:
         result: dict[str, Any] = {"faults": under_faults(console)}
     else:
-        lines = [line for workload in arguments.workload for line in measure(arguments, workload, console)]
+        lines = []
+        for workload in arguments.workload:
+            lines += connections(arguments) if workload == "connections" else measure(arguments, workload, console)
         groups: dict[tuple[str, str], list[Line]] = {}
         for line in lines:
             named = f"{line['peer']} {line.get('requests', '')}".strip()

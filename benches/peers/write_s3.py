@@ -76,4 +76,6 @@ def small(out: Path, samples: int, shard_bytes: int) -> None:
 
 if __name__ == "__main__":
     name, out, samples, shard_bytes = sys.argv[1:]
-    {"mds": mds, "litdata": litdata, "tar": tar, "tfrecord": tfrecord, "small": small}[name](Path(out), int(samples), int(shard_bytes))
+    {"mds": mds, "litdata": litdata, "tar": tar, "tfrecord": tfrecord, "small": small}[name](
+        Path(out), int(samples), int(shard_bytes)
+    )
