@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 from common import cpu_seconds
-from feed_s3 import BATCH, measure
+from feed_s3 import BATCH, SMALL, measure
 
 import penstock as ps
 
@@ -38,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.requests:
         fix(arguments.requests)
-    name = "small" if arguments.workload == "small" else f"{arguments.workload}-mds"
+    name = SMALL if arguments.workload == "small" else f"{arguments.workload}-mds"
     opened: dict[str, Any] = {}
 
     def open_loader() -> ps.Loader:

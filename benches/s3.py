@@ -47,10 +47,11 @@ PEERS = {
         "s3fs": "large-tar",
         "tfio": "large-tfrecord",
     },
-    "small": {"s3fs": "small"},
+    "small": {"s3fs": ""},
 }
-OURS = {"packed": "packed-mds", "large": "large-mds", "small": "small"}
+OURS = {"packed": "packed-mds", "large": "large-mds"}
 #: By data set: its format, samples and bytes of a shard.
+#: "small-20000" and its like are so many objects of 5 KB.
 DATA = {
     "packed-mds": ("mds", 6_400, 5_000_000),
     "packed-litdata": ("litdata", 6_400, 5_000_000),
@@ -60,17 +61,15 @@ DATA = {
     "large-litdata": ("litdata", 20_000, 1_000_000_000),
     "large-tar": ("tar", 20_000, 1_000_000_000),
     "large-tfrecord": ("tfrecord", 20_000, 1_000_000_000),
-    "small": ("small", 20_000, 5_000),
 }
 #: Ways to read with few connections: by name, options of ours_s3.py. The last two hold as many bytes open.
 WAYS = {"in order": ["--natural"], "shuffled": [], "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"]}
 WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "tfio", "small": "s3fs"}
 
 
-def write(name: str, root: Path, objects: int) -> None:
+def write(name: str, root: Path) -> None:
     """Makes a data set unless it is there."""
-    kind, samples, shard_bytes = DATA[name]
-    samples = objects if name == "small" else samples
+    kind, samples, shard_bytes = DATA.get(name, ("small", int(name.rpartition("-")[2]), 5_000))
     place, mark = root / s3_store.BUCKET / name, root / f"{name}.{samples}"
     if mark.exists():
         return
@@ -111,14 +110,15 @@ def signed_urls(store: s3_store.Store, prefix: str, to: Path) -> None:
 
 def measure(arguments: argparse.Namespace, workload: str, console: Console) -> list[Line]:
     """All sides of one workload, in turn."""
-    peers = {peer: name for peer, name in PEERS[workload].items() if peer in arguments.peers}
-    root = work_folder() / "s3"
-    for name in {OURS[workload], *peers.values()}:
-        write(name, root, arguments.objects)
+    small = os.environ["PENSTOCK_BENCH_SMALL"] = f"small-{arguments.objects}"
+    peers = {peer: name or small for peer, name in PEERS[workload].items() if peer in arguments.peers}
+    root, names = work_folder() / "s3", {OURS.get(workload, small), *peers.values()}
+    for name in names:
+        write(name, root)
     lines: list[Line] = []
     with s3_store.store(root) as store, tempfile.TemporaryDirectory() as scratch:
         os.environ.update(store.environment, PENSTOCK_BENCH_URLS=f"{scratch}/urls.txt")
-        for name in {OURS[workload], *peers.values()}:
+        for name in names:
             store.keep(f"{name}/")
         if "webdataset" in peers:
             signed_urls(store, f"{workload}-tar/", Path(scratch) / "urls.txt")
@@ -157,7 +157,7 @@ def connections(arguments: argparse.Namespace) -> list[Line]:
     with s3_store.store(root) as store:
         os.environ.update(store.environment)
         for workload, (way, options), requests in product(("packed", "large"), WAYS.items(), (4, 8, 16)):
-            write(OURS[workload], root, arguments.objects)
+            write(OURS[workload], root)
             store.keep(f"{OURS[workload]}/")
             line = run(store, ours(workload, seconds, *options, "--requests", str(requests)), seconds)
             share = line["flowing_mb_per_s"] / (requests * MB_PER_S)

@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 #: Names of the workloads' data sets in the bucket, by what reads them.
 BATCH = {"packed": 64, "large": 64, "small": 256}
+SMALL = os.environ.get("PENSTOCK_BENCH_SMALL", "small-20000")
 WORKERS = int(os.environ.get("PENSTOCK_BENCH_WORKERS", "8"))
 
 #: What tf.data reads at once of a file, of how many files, and how many there are.
@@ -99,7 +100,7 @@ def s3fs(workload: str, scratch: str) -> Feed:
         endpoint = {"endpoint_url": os.environ["AWS_ENDPOINT_URL"]}
         return fsspec.filesystem("s3", client_kwargs=endpoint, skip_instance_cache=True)
 
-    top = connect().ls("bench/small/" if workload == "small" else f"bench/{workload}-tar/", detail=True)
+    top = connect().ls(f"bench/{SMALL}/" if workload == "small" else f"bench/{workload}-tar/", detail=True)
     folders = [one["name"] for one in top if one["type"] == "directory"]
     below = [one for folder in folders for one in connect().ls(folder + "/", detail=True)]
     found = {one["name"]: one for one in [*top, *below] if one["type"] == "file"}
