@@ -138,7 +138,8 @@ class _Threads:
         finally:
             with self._changed:
                 self._running -= 1
-                self._changed.notify(2)  # there may be room for one more than before
+                room = min(len(self._queue), self._pace.in_flight - self._running)
+                self._changed.notify(max(0, room - 1))  # this thread takes the next itself
         return True
 
     def _take(self) -> list[Request] | None:
