@@ -50,8 +50,7 @@ PEERS = {
     "small": {"s3fs": ""},
 }
 OURS = {"packed": "packed-mds", "large": "large-mds"}
-#: By data set: its format, samples and bytes of a shard.
-#: "small-20000" and its like are so many objects of 5 KB.
+#: By data set: its format, samples and bytes of a shard. Beside these, "small-20000" and its like are so many objects of 5 KB.
 DATA = {
     "packed-mds": ("mds", 6_400, 5_000_000),
     "packed-litdata": ("litdata", 6_400, 5_000_000),
@@ -69,7 +68,7 @@ WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "
 
 def write(name: str, root: Path) -> None:
     """Makes a data set unless it is there."""
-    kind, samples, shard_bytes = DATA.get(name, ("small", int(name.rpartition("-")[2]), 5_000))
+    kind, samples, shard_bytes = DATA[name] if name in DATA else ("small", int(name.rpartition("-")[2]), 5_000)
     place, mark = root / s3_store.BUCKET / name, root / f"{name}.{samples}"
     if mark.exists():
         return
@@ -142,6 +141,8 @@ def measure(arguments: argparse.Namespace, workload: str, console: Console) -> l
                 console.print(
                     f"{workload} {peer}: {line['mb_per_s']:,.1f} MB/s, ours {mine['mb_per_s']:,.1f}: {ratio:.1f}"
                 )
+        if workload in OURS:
+            lines += client_alone(store, workload, min(10.0, arguments.seconds))
         if workload == "packed":
             lines += second_epoch(store, arguments.seconds)
     return lines
@@ -163,6 +164,24 @@ def connections(arguments: argparse.Namespace) -> list[Line]:
             share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
             named = f"{workload}, {way}, {requests} in flight"
             found.append(line | {"workload": "connections", "requests": named, "share": share})
+    return found
+
+
+def client_alone(store: s3_store.Store, workload: str, seconds: float) -> list[Line]:
+    """What machine and line carry: our client of S3 alone, with requests as long as a shuffled epoch's and longer ones, beside ours."""
+    found = []
+    for how, size, requests in (("shuffled", 1_000_000, 96), ("in order", 8_000_000, 32)):
+        natural = ["--natural"] if how == "in order" else []
+        options = ["--bytes", str(size), "--requests", str(requests), "--seconds", str(seconds)]
+        command = [sys.executable, str(HERE / "client_s3.py"), "--workload", workload, *options]
+        mine = run(store, ours(workload, seconds, *natural, passes=9), seconds)
+        line = run(store, command, seconds)
+        ratios = {name: mine[name] / line[name] for name in ("mb_per_s", "flowing_mb_per_s")}
+        kept = {"ratio": ratios["mb_per_s"], "flowing_ratio": ratios["flowing_mb_per_s"]}
+        found += [
+            mine | {"workload": workload, "requests": f"{how}, several passes"},
+            line | kept | {"workload": workload},
+        ]
     return found
 
 
@@ -200,7 +219,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
         "workload", "", "MB/s", "from the first batch on", "first batch, s", "connections", "ours / this", "of the line"
     )
     for one in rows:
-        ratio = f"{one['ours_to_this']:.1f}" if one["ours_to_this"] else ""
+        ratio = f"{one['ours_to_this']:.1f}, {one['ours_to_this_flowing']:.2f}" if one["ours_to_this"] else ""
         share = f"{one['share']:.0%}" if one["share"] else ""
         rates = (f"{one['mb_per_s']:,.1f}", f"{one['flowing_mb_per_s']:,.1f}")
         figures = (*rates, f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
