@@ -61,8 +61,13 @@ DATA = {
     "large-tar": ("tar", 20_000, 1_000_000_000),
     "large-tfrecord": ("tfrecord", 20_000, 1_000_000_000),
 }
-#: Ways to read with few connections: by name, options of ours_s3.py. The last two hold as many bytes open.
-WAYS = {"in order": ["--natural"], "shuffled": [], "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"]}
+#: Ways to read with few connections: by name, options of ours_s3.py. All that are shuffled hold as many bytes open.
+WAYS = {
+    "in order": ["--natural"],
+    "shuffled": [],
+    "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"],
+    "shuffled, 16 MB": ["--block-rows", "160", "--lanes", "4"],
+}
 WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "tfio", "small": "s3fs"}
 
 
@@ -151,16 +156,17 @@ def measure(arguments: argparse.Namespace, workload: str, console: Console) -> l
 def connections(arguments: argparse.Namespace) -> list[Line]:
     """Ours with so many requests in flight and no more, from the first batch on: what of the line's rate arrives.
 
-    In the data's order, and shuffled in blocks of 1 MB and of 8 MB: a block is a request.
+    In the data's order, and shuffled in blocks of 1, 8 and 16 MB: a block is a request, or as many as the objects that it lies in.
     """
     found = []
     root, seconds = work_folder() / "s3", min(10.0, arguments.seconds)
     with s3_store.store(root) as store:
         os.environ.update(store.environment)
-        for workload, (way, options), requests in product(("packed", "large"), WAYS.items(), (4, 8, 16)):
+        for workload, (way, chosen), requests in product(("packed", "large"), WAYS.items(), (8, 16)):
             write(OURS[workload], root)
             store.keep(f"{OURS[workload]}/")
-            line = run(store, ours(workload, seconds, *options, "--requests", str(requests)), seconds)
+            options = [*chosen, "--requests", str(requests)]
+            line = run(store, ours(workload, seconds, *options, passes=9), seconds)
             share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
             named = f"{workload}, {way}, {requests} in flight"
             found.append(line | {"workload": "connections", "requests": named, "share": share})
