@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 from common import cpu_seconds
-from feed_s3 import BATCH, measure
+from feed_s3 import BATCH, SMALL, measure
 
 import penstock as ps
 
@@ -32,11 +32,13 @@ def main() -> None:
     parser.add_argument("--second", action="store_true", help="with the cache, and measured from the second epoch on")
     parser.add_argument("--local", type=Path, help="the same files from this folder")
     parser.add_argument("--natural", action="store_true", help="not shuffled")
+    parser.add_argument("--lanes", type=int)
+    parser.add_argument("--block-rows", type=int)
     parser.add_argument("--report", action="store_true", help="print the loader's report too")
     arguments = parser.parse_args()
     if arguments.requests:
         fix(arguments.requests)
-    name = "small" if arguments.workload == "small" else f"{arguments.workload}-mds"
+    name = SMALL if arguments.workload == "small" else f"{arguments.workload}-mds"
     opened: dict[str, Any] = {}
 
     def open_loader() -> ps.Loader:
@@ -44,8 +46,8 @@ def main() -> None:
         if not arguments.second:
             dataset = dataset.cache_local(0)
         if not arguments.natural:
-            dataset = dataset.shuffle(seed=0)
-        opened["loader"] = ps.Loader(dataset.batch(BATCH[arguments.workload]))
+            dataset = dataset.shuffle(seed=0, block_rows=arguments.block_rows)
+        opened["loader"] = ps.Loader(dataset.batch(BATCH[arguments.workload], lanes=arguments.lanes))
         return opened["loader"]
 
     if arguments.second:

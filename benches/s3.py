@@ -1,9 +1,9 @@
 """Ours and the peers from one S3 server, over a line where each request waits 30 ms and each connection carries 30 MB/s.
 
-python benches/s3.py [--workload packed,large,small] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
+python benches/s3.py [--workload packed,large,small,connections] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
 
 packed: 640 MB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
-whole). Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
+whole); connections: ours with few of them, on the first two. Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,30 +33,47 @@ from work import HERE, interpreter, work_folder
 LATENCY_MS, MB_PER_S = 30, 30
 #: By workload: the peers that can read it, and what each of them reads.
 PEERS = {
-    "packed": {"mosaicml": "packed-mds", "litdata": "packed-litdata", "webdataset": "packed-tar", "s3fs": "packed-tar"},
-    "large": {"mosaicml": "large-mds", "webdataset": "large-tar", "s3fs": "large-tar"},
-    "small": {"s3fs": "small"},
+    "packed": {
+        "mosaicml": "packed-mds",
+        "litdata": "packed-litdata",
+        "webdataset": "packed-tar",
+        "s3fs": "packed-tar",
+        "tfio": "packed-tfrecord",
+    },
+    "large": {
+        "mosaicml": "large-mds",
+        "litdata": "large-litdata",
+        "webdataset": "large-tar",
+        "s3fs": "large-tar",
+        "tfio": "large-tfrecord",
+    },
+    "small": {"s3fs": ""},
 }
-OURS = {"packed": "packed-mds", "large": "large-mds", "small": "small"}
-#: By data set: its format, samples and bytes of a shard.
+OURS = {"packed": "packed-mds", "large": "large-mds"}
+#: By data set: its format, samples and bytes of a shard. Beside these, "small-20000" and its like are so many objects of 5 KB.
 DATA = {
     "packed-mds": ("mds", 6_400, 5_000_000),
     "packed-litdata": ("litdata", 6_400, 5_000_000),
     "packed-tar": ("tar", 6_400, 5_000_000),
+    "packed-tfrecord": ("tfrecord", 6_400, 5_000_000),
     "large-mds": ("mds", 20_000, 1_000_000_000),
+    "large-litdata": ("litdata", 20_000, 1_000_000_000),
     "large-tar": ("tar", 20_000, 1_000_000_000),
-    "small": ("small", 20_000, 5_000),
+    "large-tfrecord": ("tfrecord", 20_000, 1_000_000_000),
 }
-WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "small": "s3fs"}
-NOT_RUN = {
-    "tf.data": "TensorFlow's wheels have no S3 file system; tensorflow-io, which had, is built for 2.16 and older"
+#: Ways to read with few connections: by name, options of ours_s3.py. All that are shuffled hold as many bytes open.
+WAYS = {
+    "in order": ["--natural"],
+    "shuffled": [],
+    "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"],
+    "shuffled, 16 MB": ["--block-rows", "160", "--lanes", "4"],
 }
+WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "tfio", "small": "s3fs"}
 
 
-def write(name: str, root: Path, objects: int) -> None:
+def write(name: str, root: Path) -> None:
     """Makes a data set unless it is there."""
-    kind, samples, shard_bytes = DATA[name]
-    samples = objects if name == "small" else samples
+    kind, samples, shard_bytes = DATA[name] if name in DATA else ("small", int(name.rpartition("-")[2]), 5_000)
     place, mark = root / s3_store.BUCKET / name, root / f"{name}.{samples}"
     if mark.exists():
         return
@@ -96,17 +114,24 @@ def signed_urls(store: s3_store.Store, prefix: str, to: Path) -> None:
 
 def measure(arguments: argparse.Namespace, workload: str, console: Console) -> list[Line]:
     """All sides of one workload, in turn."""
-    peers = {peer: name for peer, name in PEERS[workload].items() if peer in arguments.peers}
-    root = work_folder() / "s3"
-    for name in {OURS[workload], *peers.values()}:
-        write(name, root, arguments.objects)
+    small = os.environ["PENSTOCK_BENCH_SMALL"] = f"small-{arguments.objects}"
+    peers = {peer: name or small for peer, name in PEERS[workload].items() if peer in arguments.peers}
+    root, names = work_folder() / "s3", {OURS.get(workload, small), *peers.values()}
+    for name in names:
+        write(name, root)
     lines: list[Line] = []
     with s3_store.store(root) as store, tempfile.TemporaryDirectory() as scratch:
         os.environ.update(store.environment, PENSTOCK_BENCH_URLS=f"{scratch}/urls.txt")
-        for name in {OURS[workload], *peers.values()}:
+        for name in names:
             store.keep(f"{name}/")
         if "webdataset" in peers:
             signed_urls(store, f"{workload}-tar/", Path(scratch) / "urls.txt")
+        if (
+            workload == "small"
+        ):  # the server takes long for a page of its listings: let the line know those of the peers too
+            for peer in peers:
+                environments.ensure(peer)
+                call(theirs(peer, workload, 0.0), timeout_s=900)
         for _ in range(arguments.rounds):
             for peer in peers or [""]:
                 mine = run(store, ours(workload, arguments.seconds), arguments.seconds)
@@ -122,24 +147,53 @@ def measure(arguments: argparse.Namespace, workload: str, console: Console) -> l
                     console.print(f"{workload} {peer}: {failure}")
                     continue
                 ratio = mine["mb_per_s"] / line["mb_per_s"]
-                lines.append(line | {"workload": workload, "ratio": ratio})
+                flowing = mine["flowing_mb_per_s"] / line["flowing_mb_per_s"] if line["flowing_mb_per_s"] else ratio
+                lines.append(line | {"workload": workload, "ratio": ratio, "flowing_ratio": flowing})
                 console.print(
                     f"{workload} {peer}: {line['mb_per_s']:,.1f} MB/s, ours {mine['mb_per_s']:,.1f}: {ratio:.1f}"
                 )
-        if workload == "large":
-            lines += connections(store, arguments.seconds)
+        if workload in OURS:
+            lines += client_alone(store, workload, min(10.0, arguments.seconds))
         if workload == "packed":
             lines += second_epoch(store, arguments.seconds)
     return lines
 
 
-def connections(store: s3_store.Store, seconds: float) -> list[Line]:
-    """Ours with so many requests in flight and no more, in the data's order: what of the line's rate arrives."""
+def connections(arguments: argparse.Namespace) -> list[Line]:
+    """Ours with so many requests in flight and no more, from the first batch on: what of the line's rate arrives.
+
+    In the data's order, and shuffled in blocks of 1, 8 and 16 MB: a block is a request, or as many as the objects that it lies in.
+    """
     found = []
-    for requests in (4, 8, 16):
-        line = run(store, ours("large", seconds, "--natural", "--requests", str(requests)), seconds)
-        share = line["mb_per_s"] / (requests * MB_PER_S)
-        found.append(line | {"workload": "connections", "requests": requests, "share": share})
+    root, seconds = work_folder() / "s3", min(10.0, arguments.seconds)
+    with s3_store.store(root) as store:
+        os.environ.update(store.environment)
+        for workload, (way, chosen), requests in product(("packed", "large"), WAYS.items(), (8, 16)):
+            write(OURS[workload], root)
+            store.keep(f"{OURS[workload]}/")
+            options = [*chosen, "--requests", str(requests)]
+            line = run(store, ours(workload, seconds, *options, passes=9), seconds)
+            share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
+            named = f"{workload}, {way}, {requests} in flight"
+            found.append(line | {"workload": "connections", "requests": named, "share": share})
+    return found
+
+
+def client_alone(store: s3_store.Store, workload: str, seconds: float) -> list[Line]:
+    """What machine and line carry: our client of S3 alone, with requests as long as a shuffled epoch's and longer ones, beside ours."""
+    found = []
+    for how, size, requests in (("shuffled", 1_000_000, 96), ("in order", 8_000_000, 32)):
+        natural = ["--natural"] if how == "in order" else []
+        options = ["--bytes", str(size), "--requests", str(requests), "--seconds", str(seconds)]
+        command = [sys.executable, str(HERE / "client_s3.py"), "--workload", workload, *options]
+        mine = run(store, ours(workload, seconds, *natural, passes=9), seconds)
+        line = run(store, command, seconds)
+        ratios = {name: mine[name] / line[name] for name in ("mb_per_s", "flowing_mb_per_s")}
+        kept = {"ratio": ratios["mb_per_s"], "flowing_ratio": ratios["flowing_mb_per_s"]}
+        found += [
+            mine | {"workload": workload, "requests": f"{how}, several passes"},
+            line | kept | {"workload": workload},
+        ]
     return found
 
 
@@ -161,9 +215,11 @@ def row(workload: str, peer: str, lines: list[Line]) -> dict[str, Any]:
         "workload": workload,
         "peer": peer,
         "mb_per_s": median(line["mb_per_s"] for line in lines),
+        "flowing_mb_per_s": median(line["flowing_mb_per_s"] for line in lines),
         "first_batch_s": median(line["first_batch_s"] for line in lines),
         "connections": median(line["line"]["connections"] for line in lines),
         "ours_to_this": median(ratios) if ratios else None,
+        "ours_to_this_flowing": median(line["flowing_ratio"] for line in lines) if ratios else None,
         "share": median(line["share"] for line in lines) if "share" in lines[0] else None,
         "verdict": lines[-1].get("verdict"),
     }
@@ -171,23 +227,24 @@ def row(workload: str, peer: str, lines: list[Line]) -> dict[str, Any]:
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
     """A table for people."""
-    table = Table("workload", "", "MB/s", "first batch, s", "connections", "ours / this", "of the line")
+    table = Table(
+        "workload", "", "MB/s", "from the first batch on", "first batch, s", "connections", "ours / this", "of the line"
+    )
     for one in rows:
-        ratio = f"{one['ours_to_this']:.1f}" if one["ours_to_this"] else ""
+        ratio = f"{one['ours_to_this']:.1f}, {one['ours_to_this_flowing']:.2f}" if one["ours_to_this"] else ""
         share = f"{one['share']:.0%}" if one["share"] else ""
-        figures = (f"{one['mb_per_s']:,.1f}", f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
+        rates = (f"{one['mb_per_s']:,.1f}", f"{one['flowing_mb_per_s']:,.1f}")
+        figures = (*rates, f"{one['first_batch_s']:.2f}", f"{one['connections']:.0f}")
         table.add_row(one["workload"], one["peer"], *figures, ratio, share)
     console.print(table)
-    for peer, reason in NOT_RUN.items():
-        console.print(f"not run: {peer}: {reason}")
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Reading from S3 over a slow line: ours and the peers.")
     listed: Any = {"type": lambda text: [name for name in text.split(",") if name]}
-    parser.add_argument("--workload", default=list(PEERS), help=",".join(PEERS), **listed)
-    parser.add_argument("--peers", default=["s3fs", "litdata", "mosaicml", "webdataset"], **listed)
+    parser.add_argument("--workload", default=[*PEERS, "connections"], help=",".join(PEERS), **listed)
+    parser.add_argument("--peers", default=["s3fs", "litdata", "mosaicml", "webdataset", "tfio"], **listed)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="how long a side runs at most")
     parser.add_argument("--objects", type=int, default=20_000, help="objects of the workload small")
@@ -202,14 +259,16 @@ def main() -> None:
     if arguments.faults:
         result: dict[str, Any] = {"faults": under_faults(console)}
     else:
-        lines = [line for workload in arguments.workload for line in measure(arguments, workload, console)]
+        lines = []
+        for workload in arguments.workload:
+            lines += connections(arguments) if workload == "connections" else measure(arguments, workload, console)
         groups: dict[tuple[str, str], list[Line]] = {}
         for line in lines:
             named = f"{line['peer']} {line.get('requests', '')}".strip()
             groups.setdefault((line["workload"], named), []).append(line)
         rows = [row(*names, found) for names, found in groups.items()]
         show(rows, console)
-        result = {"rows": rows, "lines": lines, "not_run": NOT_RUN}
+        result = {"rows": rows, "lines": lines}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(
         json.dumps(result | {"cpu": cpu_model(), "cpus": len(os.sched_getaffinity(0)), "command": sys.argv}, indent=1)

@@ -80,12 +80,17 @@ class Store:
         return S3Store(BUCKET, config=named | config, client_options={"timeout": timedelta(minutes=10)})
 
     def keep(self, prefix: str) -> int:
-        """Has the line keep all objects below a prefix; gives their bytes."""
+        """Has the line keep all objects below a prefix, and their listings folder by folder; gives the objects' bytes."""
         self.shape(0, 0)
         store = self.open()
-        found = [one for page in obstore.list(store, prefix=prefix) for one in page]
+        next(iter(obstore.list(store, prefix=prefix, chunk_size=1000)))
+        top = obstore.list_with_delimiter(store, prefix=prefix)
+        below = [
+            one for folder in top["common_prefixes"] for page in obstore.list(store, prefix=folder) for one in page
+        ]
+        found = [one["path"] for one in [*top["objects"], *below]]
         with ThreadPoolExecutor(8) as threads:
-            return sum(threads.map(lambda one: len(obstore.get(store, one["path"]).bytes()), found))
+            return sum(threads.map(lambda path: len(obstore.get(store, path).bytes()), found))
 
     def _say(self, command: str) -> str:
         assert self.line.stdin is not None

@@ -20,7 +20,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 #: Names of the workloads' data sets in the bucket, by what reads them.
 BATCH = {"packed": 64, "large": 64, "small": 256}
+SMALL = os.environ.get("PENSTOCK_BENCH_SMALL", "small-20000")
 WORKERS = int(os.environ.get("PENSTOCK_BENCH_WORKERS", "8"))
+
+#: What tf.data reads at once of a file, of how many files, and how many there are.
+TF_BUFFER_BYTES, TF_FILES = 8 << 20, 32
+TF_SHARDS = {"packed": 128, "large": 2}
 
 #: Yields the bytes of one batch after the other.
 Feed = Iterator[int]
@@ -33,10 +38,15 @@ def loaded(dataset: Any, batch: int, *, shuffle: bool = False, loader: Any = Non
 
     torch.set_num_threads(1)
     made = (loader or DataLoader)(
-        dataset, batch_size=batch, num_workers=WORKERS, collate_fn=list, prefetch_factor=4, shuffle=shuffle or None
+        dataset, batch_size=batch, num_workers=WORKERS, collate_fn=rows_of, prefetch_factor=4, shuffle=shuffle or None
     )
     for rows in made:
         yield sum(map(len, rows))
+
+
+def rows_of(samples: list[Any]) -> list[bytes]:
+    """A batch that can go from process to process: LitData gives views of memory."""
+    return list(map(bytes, samples))
 
 
 def mosaicml(workload: str, scratch: str) -> Feed:
@@ -53,6 +63,9 @@ def mosaicml(workload: str, scratch: str) -> Feed:
     batch = BATCH[workload]
     remote = f"s3://bench/{workload}-mds"
     dataset = Bytes(remote=remote, local=scratch, shuffle=True, batch_size=batch, predownload=32 * batch)
+    # The index was fetched in this process; workers forked from it would share that connection and mix up each other's answers.
+    for stream in dataset.streams:
+        stream._downloader.clean_up()  # noqa: SLF001
     return loaded(dataset, batch)
 
 
@@ -87,7 +100,7 @@ def s3fs(workload: str, scratch: str) -> Feed:
         endpoint = {"endpoint_url": os.environ["AWS_ENDPOINT_URL"]}
         return fsspec.filesystem("s3", client_kwargs=endpoint, skip_instance_cache=True)
 
-    top = connect().ls("bench/small/" if workload == "small" else f"bench/{workload}-tar/", detail=True)
+    top = connect().ls(f"bench/{SMALL}/" if workload == "small" else f"bench/{workload}-tar/", detail=True)
     folders = [one["name"] for one in top if one["type"] == "directory"]
     below = [one for folder in folders for one in connect().ls(folder + "/", detail=True)]
     found = {one["name"]: one for one in [*top, *below] if one["type"] == "file"}
@@ -111,11 +124,29 @@ def s3fs(workload: str, scratch: str) -> Feed:
     return loaded(Ranges(), BATCH[workload], shuffle=True)
 
 
+def tfdata(workload: str, scratch: str) -> Feed:
+    """tf.data from TFRecord files, by tensorflow-io's S3; their names are known, since its own glob asks for each file several times."""
+    import tensorflow as tf
+
+    os.environ.update(S3_ENDPOINT=os.environ["AWS_ENDPOINT_URL"], S3_DISABLE_MULTI_PART_DOWNLOAD="1")
+    names = [f"s3://bench/{workload}-tfrecord/{number:05}.tfrecord" for number in range(TF_SHARDS[workload])]
+    found = tf.data.Dataset.from_tensor_slices(names).shuffle(len(names), seed=0)
+    records = found.interleave(
+        lambda name: tf.data.TFRecordDataset(name, buffer_size=TF_BUFFER_BYTES),
+        cycle_length=TF_FILES,
+        num_parallel_calls=TF_FILES,
+        deterministic=False,
+    )
+    for rows in records.shuffle(64, seed=0).batch(BATCH[workload]).prefetch(tf.data.AUTOTUNE):
+        yield sum(map(len, rows.numpy()))
+
+
 PEERS: dict[str, Callable[[str, str], Feed]] = {
     "mosaicml": mosaicml,
     "litdata": litdata,
     "webdataset": webdataset,
     "s3fs": s3fs,
+    "tfio": tfdata,
 }
 
 
@@ -124,21 +155,25 @@ MODULES = {
     "litdata": ["torch", "litdata"],
     "webdataset": ["torch", "webdataset"],
     "s3fs": ["torch", "s3fs"],
+    "tfio": ["tensorflow", "tensorflow_io"],
 }
 
 
 def measure(make: Callable[[], Feed], seconds: float) -> dict[str, float]:
-    """The rate of one pass, or of so many seconds of it, from before the data set is opened to the last batch."""
+    """The rate of one pass, or of so many seconds of it, from before the data set is opened to the last batch, and from the first on."""
     began_at = time.perf_counter()
-    size = batches = 0
+    size = first_size = batches = 0
     first_s = now = 0.0
     for got in make():
         now = time.perf_counter() - began_at
-        first_s = first_s or now
+        if not batches:
+            first_s, first_size = now, got
         size, batches = size + got, batches + 1
         if now > seconds:
             break
-    return {"first_batch_s": first_s, "seconds": now, "batches": batches, "mb_per_s": size / now / 1e6}
+    flowing = (size - first_size) / max(now - first_s, 1e-9)
+    rates = {"mb_per_s": size / now / 1e6, "flowing_mb_per_s": flowing / 1e6}
+    return {"first_batch_s": first_s, "seconds": now, "batches": batches, **rates}
 
 
 def main() -> None:

@@ -53,6 +53,18 @@ def tar(out: Path, samples: int, shard_bytes: int) -> None:
                 file.addfile(member, io.BytesIO(payload(number)))
 
 
+def tfrecord(out: Path, samples: int, shard_bytes: int) -> None:
+    """TFRecord files; a record is the sample's bytes."""
+    import tensorflow as tf
+
+    out.mkdir(parents=True)
+    each = shard_bytes // SAMPLE_BYTES
+    for shard in range(-(-samples // each)):
+        with tf.io.TFRecordWriter(str(out / f"{shard:05}.tfrecord")) as file:
+            for number in range(shard * each, min(samples, (shard + 1) * each)):
+                file.write(payload(number))
+
+
 def small(out: Path, samples: int, shard_bytes: int) -> None:
     """A folder of pictures of so many bytes each; what they hold is not looked at."""
     rng = np.random.default_rng(0)
@@ -64,4 +76,6 @@ def small(out: Path, samples: int, shard_bytes: int) -> None:
 
 if __name__ == "__main__":
     name, out, samples, shard_bytes = sys.argv[1:]
-    {"mds": mds, "litdata": litdata, "tar": tar, "small": small}[name](Path(out), int(samples), int(shard_bytes))
+    {"mds": mds, "litdata": litdata, "tar": tar, "tfrecord": tfrecord, "small": small}[name](
+        Path(out), int(samples), int(shard_bytes)
+    )

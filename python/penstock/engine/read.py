@@ -124,7 +124,7 @@ class OpenPieces:
     def __init__(self, places: Places, read: Read, slots: Slots, blocks: OpenBlocks) -> None:
         self._places, self._read, self._slots, self._blocks = places, read, slots, blocks
         self._pieces: dict[int, _Piece] = {}
-        self._epoch = -1
+        self._epoch, self._buffers = -1, 0
 
     def __call__(self, item: Item) -> Item:
         """Fills `item.opened`; nothing is read yet."""
@@ -153,7 +153,8 @@ class OpenPieces:
         """Describes blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
         shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
         edges = np.append(0, np.cumsum(length))
-        buffer = _Buffer(self._read, self._slots, (shard, offset, length, edges))
+        self._buffers += 1
+        buffer = _Buffer(self._buffers, self._read, self._slots, (shard, offset, length, edges))
         for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
             part = slice(low, high)
             place = slice(int(edges[low]), int(edges[high]))
@@ -170,7 +171,7 @@ class ReadPieces:
         """Fills `item.records`."""
         assert item.opened is not None
         pieces, row_block = item.opened.pieces, item.opened.which
-        buffers = dict.fromkeys(piece.buffer for piece in pieces)
+        buffers = sorted({piece.buffer for piece in pieces}, key=lambda buffer: buffer.number)  # oldest first
         for buffer in [buffer for buffer in buffers if not buffer.fill(wait=False)]:  # first what nobody else is at
             buffer.fill(wait=True)
         item.records = self._spans(item.samples, pieces, row_block)
@@ -190,7 +191,8 @@ class ReadPieces:
 class _Buffer:
     """Memory for some blocks, filled by whoever first needs one of them; the others wait."""
 
-    def __init__(self, read: Read, slots: Slots, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
+    def __init__(self, number: int, read: Read, slots: Slots, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
+        self.number = number
         self._read, self._slots, self._ranges = read, slots, ranges
         self._lock = threading.Lock()
         self.data: Bytes | None = None

@@ -31,7 +31,7 @@ from penstock.storage.ranges import plan
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEpoch:
-    """What the ranks of one node read in one epoch: `requests` to a store (of which each gives up to 8 MiB), and their `bytes`.
+    """What the ranks of one node read in one epoch: `requests` to a store (of which each gives up to 16 MiB), and their `bytes`.
 
     cache_hits, cache_bytes: ranges that the node's cache gives instead, and their bytes.
     """

@@ -1,8 +1,8 @@
 """Many requests at once: paced, retried, and hedged when one takes unusually long.
 
-All calls share one queue, so that what was asked for first is fetched first. A thread makes a request, copies the answer to
-where it belongs and takes the next. Nobody waits for a request that nobody wants any more: it ends in its own time, and its answer
-is dropped.
+All calls share one queue, so that what was asked for first is fetched first. A thread makes a request, or several that follow on
+each other, copies the answer to where it belongs and takes the next. Nobody waits for a request that nobody wants any more: it
+ends in its own time, and its answer is dropped.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from penstock.spec import Bytes
 from penstock.stopping import LOOK_S, StoppedError, is_stopped
+from penstock.storage.call import Call
 from penstock.storage.pace import Pace
-from penstock.storage.ranges import Requests
+from penstock.storage.ranges import Requests, shared_bytes
 from penstock.storage.retry import Retry, TransientError, with_retries
-
-#: Makes one request, without retries: (shard, offset, length) -> the bytes. Raises TransientError, or the final error.
-Get = Callable[[int, int, int], Any]
+from penstock.storage.waiting import Get, Request, Waiting
 
 #: Of all requests, the share that may be made twice.
 _HEDGED_SHARE = 0.05
@@ -49,6 +45,11 @@ class Fetcher:
         self._threads = _Threads(self.pace, self._retry)
         weakref.finalize(self, self._threads.close)
 
+    def longest_bytes(self, size: int) -> int:
+        """The longest request worth making for `size` bytes now: while nothing else is under way, all connections share them."""
+        longest = self.pace.longest_bytes
+        return shared_bytes(size, self.pace.in_flight, longest) if self._threads.is_idle else longest
+
     def fetch(self, get: Get, requests: Requests, out: Bytes) -> None:
         """Fills `out`; raises the first final error, or the last transient one after the retries' deadline.
 
@@ -56,8 +57,8 @@ class Fetcher:
         """
         if self._owner != os.getpid():  # threads do not survive a fork
             self._begin()
-        call = _Call(get, requests, out)
-        self._threads.add([(call, request) for request in range(len(requests))])
+        call = Call(get, requests, out)
+        self._threads.add(call.requests())
         try:
             while not call.wait(LOOK_S):
                 if is_stopped():
@@ -67,15 +68,14 @@ class Fetcher:
             call.end()
         call.check()
 
-    def _hedge(self, call: _Call) -> None:
+    def _hedge(self, call: Call) -> None:
         """Makes late requests a second time, as far as the budget allows."""
         traffic = self.pace.traffic
         for request in call.late(self.pace.late_after_s):
             if traffic.hedges > _HEDGED_SHARE * traffic.requests:
                 return
             self.pace.hedged()
-            call.hedged.add(request)
-            self._threads.add([(call, request)], first=True)
+            self._threads.add([request], first=True)
 
 
 class _Threads:
@@ -83,19 +83,24 @@ class _Threads:
 
     def __init__(self, pace: Pace, retry: Retry) -> None:
         self._pace, self._retry, self._owner = pace, retry, os.getpid()
-        self._queue: deque[tuple[_Call, int]] = deque()
+        self._queue = Waiting()
         self._started = self._running = 0
         self._closed = False
         self._changed = threading.Condition()
         _all.add(self)
 
-    def add(self, work: list[tuple[_Call, int]], *, first: bool = False) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._running and not self._queue
+
+    def add(self, requests: list[Request], *, first: bool = False) -> None:
         """Has requests made, in their turn or next."""
         with self._changed:
             if self._closed:
                 raise StoppedError
-            (self._queue.extendleft if first else self._queue.extend)(work)
-            self._changed.notify(len(work))
+            self._queue.add(requests, first=first)
+            self._changed.notify(len(requests))
         self._start_threads()
 
     def _start_threads(self) -> None:
@@ -115,25 +120,30 @@ class _Threads:
                     return
 
     def _serve(self) -> None:
-        while self._serve_one():
+        while self._serve_some():
             self._start_threads()
 
-    def _serve_one(self) -> bool:
-        """Makes one request; False if there was none for long."""
+    def _serve_some(self) -> bool:
+        """Makes one request, or several as one; False if there was none for long."""
         taken = self._take()
         if taken is None:
             return False
-        call, request = taken
         try:
-            call.make(request, self._attempt)
+            size = taken[-1].end - taken[0].offset
+            wanted = [one for one in taken if one.call.begin(one.number, size)]
+            if len(wanted) == 1:
+                self._make(wanted[0])
+            elif wanted:
+                self._make_together(wanted)
         finally:
             with self._changed:
                 self._running -= 1
-                self._changed.notify(2)  # there may be room for one more than before
+                room = min(len(self._queue), self._pace.in_flight - self._running)
+                self._changed.notify(max(0, room - 1))  # this thread takes the next itself
         return True
 
-    def _take(self) -> tuple[_Call, int] | None:
-        """The next request once there is room for it; None if there is nothing to do for long."""
+    def _take(self) -> list[Request] | None:
+        """The next request once there is room for it, with those that follow on it; None if there is nothing to do for long."""
         with self._changed:
             end = time.monotonic() + _IDLE_S
             while not (self._queue and self._running < self._pace.in_flight):
@@ -142,22 +152,55 @@ class _Threads:
                     self._started -= 1
                     return None
                 self._changed.wait(left)
+            free = self._pace.in_flight - self._running
             self._running += 1
-            return self._queue.popleft()
+            return self._queue.take(-(-len(self._queue) // free), self._pace.longest_bytes)
 
-    def _attempt(self, get: Get, place: tuple[int, int, int], stop: threading.Event) -> Any:
+    def _make(self, request: Request) -> None:
         """One request with its retries."""
+        call = request.call
 
-        def once() -> Any:
-            busy = self._running >= self._pace.in_flight
-            began_at = time.monotonic()
-            answer = get(*place)
-            if len(answer) != place[2]:
-                raise TransientError(f"{len(answer):,} bytes came instead of {place[2]:,}")
-            self._pace.answered(time.monotonic() - began_at, place[2], busy=busy)
-            return answer
+        def attempt() -> Any:
+            if not call.wants(request.number):
+                raise StoppedError  # the other of two was quicker
+            return self._once(request.get, request.shard, request.offset, request.length)
 
-        return with_retries(once, self._retry, stop, lambda error: self._pace.failed(slow_down=error.slow_down))
+        try:
+            answer = with_retries(attempt, self._retry, call.stop, self._failed)
+        except StoppedError:
+            return
+        except BaseException as error:
+            if call.wants(request.number):
+                call.fail(error)
+            return
+        call.put(request.number, answer)
+
+    def _make_together(self, requests: list[Request]) -> None:
+        """Requests that follow on each other as one. If it fails, each is made alone, so that each call meets its own error."""
+        first, last = requests[0], requests[-1]
+        try:
+            answer = memoryview(self._once(first.get, first.shard, first.offset, last.end - first.offset))
+        except BaseException as error:
+            if isinstance(error, TransientError):
+                self._failed(error)
+            with self._changed:
+                again = [replace(one, alone=True, left=False) for one in reversed(requests)]
+                self._queue.add([] if self._closed else again, first=True)
+            return
+        for one in requests:
+            one.call.put(one.number, answer[one.offset - first.offset : one.end - first.offset])
+
+    def _once(self, get: Get, shard: int, offset: int, length: int) -> Any:
+        busy = self._running >= self._pace.in_flight
+        began_at = time.monotonic()
+        answer = get(shard, offset, length)
+        if len(answer) != length:
+            raise TransientError(f"{len(answer):,} bytes came instead of {length:,}")
+        self._pace.answered(time.monotonic() - began_at, length, busy=busy)
+        return answer
+
+    def _failed(self, error: TransientError) -> None:
+        self._pace.failed(slow_down=error.slow_down)
 
     def close(self, patience_s: float = 0.0) -> None:
         """Drops what was not begun, and waits for the rest, but not for long; not in the child of a fork."""
@@ -170,103 +213,6 @@ class _Threads:
         end = time.monotonic() + patience_s
         while self._running and time.monotonic() < end:
             time.sleep(0.005)
-
-
-class _Call:
-    """One call of `fetch`: its requests, and which of them are done."""
-
-    def __init__(self, get: Get, requests: Requests, out: Bytes) -> None:
-        self._get, self._requests, self._out = get, requests, out
-        self._places = list(
-            zip(requests.shard.tolist(), requests.offset.tolist(), requests.length.tolist(), strict=True)
-        )
-        self._began_at: dict[int, float] = {}
-        self._left = set(range(len(requests)))
-        self._to_copy = len(requests)
-        self._error: BaseException | None = None
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-        self.hedged: set[int] = set()
-        if not len(requests):
-            self._done.set()
-
-    def make(self, request: int, attempt: Callable[[Get, tuple[int, int, int], threading.Event], Any]) -> None:
-        """Makes a request and copies its answer, unless that is done already."""
-        if self._stop.is_set() or request not in self._left:
-            return
-        self._began_at.setdefault(request, time.monotonic())
-
-        def get(*place: int) -> Any:
-            if request not in self._left:
-                raise StoppedError  # the other of two was quicker
-            return self._get(*place)
-
-        try:
-            answer = attempt(get, self._places[request], self._stop)
-        except StoppedError:
-            return
-        except BaseException as error:
-            if request in self._left:
-                self._fail(error)
-            return
-        with self._lock:
-            if self._stop.is_set() or request not in self._left:
-                return  # the slower of two, or too late
-            self._left.remove(request)
-            del self._began_at[request]
-        try:
-            self._copy(request, answer)
-        except BaseException as error:
-            self._fail(error)
-            return
-        with self._lock:
-            self._to_copy -= 1
-            if not self._to_copy:
-                self._done.set()
-
-    def _fail(self, error: BaseException) -> None:
-        with self._lock:
-            self._error = self._error or error
-        self._stop.set()
-        self._done.set()
-
-    def _copy(self, request: int, answer: Any) -> None:
-        data = np.frombuffer(answer, dtype=np.uint8)
-        planned = self._requests
-        for copy in range(int(planned.first_copy[request]), int(planned.first_copy[request + 1])):
-            source, at, size = int(planned.source[copy]), int(planned.at[copy]), int(planned.size[copy])
-            self._out[at : at + size] = data[source : source + size]
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether everything is done."""
-        return self._done.wait(timeout_s)
-
-    def late(self, late_after_s: Callable[[int], float | None]) -> list[int]:
-        """Requests that take unusually long, and were not made a second time."""
-        now = time.monotonic()
-        found = []
-        limits: dict[int, float | None] = {}
-        for request, began_at in list(self._began_at.items()):
-            size = self._places[request][2]
-            if size.bit_length() not in limits:
-                limits[size.bit_length()] = late_after_s(size)
-            limit_s = limits[size.bit_length()]
-            if limit_s is not None and now - began_at > limit_s and request not in self.hedged:
-                found.append(request)
-        return found
-
-    def end(self) -> None:
-        """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""
-        self._stop.set()
-
-    def check(self) -> None:
-        """Raises what went wrong."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # else the error's traceback and this call would hold each other
 
 
 @atexit.register

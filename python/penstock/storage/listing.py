@@ -2,36 +2,106 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.shards import Shards, version_number
+from penstock.spec import Ids
 from penstock.storage.glob import Wanted
 from penstock.storage.retry import Retry, TransientError
+
+_T = TypeVar("_T")
 
 #: Failures one after the other, once some pages have come; before that the whole listing is asked for again.
 _MOST_FAILURES = 8
 _WAITS = Retry(longest_s=2.0)
 
-#: Opens a listing behind a name (None: from the beginning): pages of objects with path, size, e_tag, last_modified.
-OpenPages = Callable[[str | None], Iterator[Sequence[Any]]]
+#: Objects that a full page names at least.
+_FULL = 1000
+#: Folders that are listed at once, and for how many at most: a folder costs a request.
+_AT_ONCE, _MOST_FOLDERS = 16, 4096
+
+#: Opens a listing of what lies below a folder, behind a name (None: from the beginning): pages of objects with path, size, e_tag,
+#: last_modified.
+OpenPages = Callable[[str, str | None], Iterator[Sequence[Any]]]
+#: The folders directly in a folder, and the objects that are.
+LookInto = Callable[[str], tuple[Sequence[str], Sequence[Any]]]
+#: Columns of a page: paths, sizes, versions, ETags.
+Columns = tuple[pa.LargeStringArray, Ids, Ids, pa.LargeStringArray]
 
 
-def listed_objects(open_pages: OpenPages, wanted: Wanted, root: str) -> Shards:
-    """The wanted objects in the order of their names; TransientError where it does not come to an end."""
-    return shards_of((_kept(page, wanted) for page in _pages(open_pages)), root, wanted.folder)
+def listed_objects(open_pages: OpenPages, look_into: LookInto, wanted: Wanted, root: str) -> Shards:
+    """The wanted objects in the order of their names; TransientError where it does not come to an end.
+
+    A listing gives page after page. Where the first lies in one of several folders, these are listed at once.
+    """
+    pages = _pages(lambda after: open_pages(wanted.folder, after))
+    first = next(pages, [])
+    folders, objects = _parts(first, look_into, wanted.folder)
+    if not folders:
+        return shards_of((_kept(page, wanted) for page in chain([first], pages)), root, wanted.folder)
+
+    def below(folder: str) -> list[Columns]:
+        found = _pages(lambda after: open_pages(folder, after))
+        return [_columns(kept, root) for page in found if (kept := _kept(page, wanted))]
+
+    listed = _at_once(below, folders)
+    return _joined([_columns(_kept(objects, wanted), root), *chain.from_iterable(listed)], root, wanted.folder)
+
+
+def _parts(first: Sequence[Any], look_into: LookInto, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
+    """Folders that hold all there is but for some objects, if a full first page lies in one of them; else none."""
+    if len(first) < _FULL:
+        return [], []
+    begin, end = first[0]["path"].split("/")[:-1], first[-1]["path"].split("/")[:-1]
+    depth = next((at for at, (one, other) in enumerate(zip(begin, end, strict=False)) if one != other), None)
+    common = begin[: min(len(begin), len(end)) if depth is None else depth]
+    for parts in range(len(folder.split("/")) if folder else 0, len(common)):
+        folders, objects = look_into("/".join(common[:parts]))
+        if len(folders) > 1:
+            return (folders, objects) if len(folders) <= _MOST_FOLDERS else ([], [])
+    return [], []
+
+
+def _at_once(call: Callable[[str], _T], items: Sequence[str]) -> list[_T]:
+    """The calls' results, from threads that keep no process alive; raises what went wrong first."""
+    left, found, errors, lock = iter(items), dict[str, _T](), list[BaseException](), threading.Lock()
+
+    def work() -> None:
+        while not errors:
+            with lock:
+                item = next(left, None)
+            if item is None:
+                return
+            try:
+                found[item] = call(item)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [
+        threading.Thread(target=work, name="penstock-list", daemon=True) for _ in range(min(_AT_ONCE, len(items)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [found[item] for item in items]
 
 
 def _kept(page: Sequence[Any], wanted: Wanted) -> list[Any]:
     return [one for one in page if wanted.has(one["path"], one["size"])]
 
 
-def _pages(open_pages: OpenPages) -> Iterator[Sequence[Any]]:
+def _pages(open_pages: Callable[[str | None], Iterator[Sequence[Any]]]) -> Iterator[Sequence[Any]]:
     """All pages; a listing that fails goes on behind the last name, as long as names ascend."""
     last, ascending, failures = "", True, 0
     pages = open_pages(None)
@@ -56,17 +126,25 @@ def _pages(open_pages: OpenPages) -> Iterator[Sequence[Any]]:
 
 def shards_of(pages: Iterator[Sequence[Any]], root: str, folder: str) -> Shards:
     """The shards that pages of objects are; `folder` is where they were looked for."""
-    paths, sizes, versions, etags = [], [], [], []
-    for page in pages:
-        tags = [one["e_tag"] or "" for one in page]
-        told = [version_number(tag or str(one["last_modified"])) for tag, one in zip(tags, page, strict=True)]
-        paths.append(pa.array([root + one["path"] for one in page], pa.large_string()))
-        etags.append(pa.array(tags, pa.large_string()))
-        sizes.append(np.array([one["size"] for one in page], dtype=np.int64))
-        versions.append(np.array(told, dtype=np.int64))
-    if not paths:
+    return _joined([_columns(page, root) for page in pages], root, folder)
+
+
+def _columns(page: Sequence[Any], root: str) -> Columns:
+    tags = [one["e_tag"] or "" for one in page]
+    versions = [version_number(tag or str(one["last_modified"])) for tag, one in zip(tags, page, strict=True)]
+    return (
+        pa.array([root + one["path"] for one in page], pa.large_string()),
+        np.array([one["size"] for one in page], dtype=np.int64),
+        np.array(versions, dtype=np.int64),
+        pa.array(tags, pa.large_string()),
+    )
+
+
+def _joined(parts: list[Columns], root: str, folder: str) -> Shards:
+    if not parts:
         none = np.empty(0, dtype=np.int64)
         return Shards(pa.array([], pa.large_string()), none, none)
+    paths, sizes, versions, etags = zip(*parts, strict=True)
     found = Shards(
         pa.concat_arrays(paths),
         np.concatenate(sizes),

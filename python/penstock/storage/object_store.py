@@ -111,7 +111,7 @@ class ObjectStore:
         may_be_one = bool(where) and not where.endswith("/")
         if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
             return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])
-        found = listed_objects(lambda after: self._below(wanted.folder, after), wanted, self._root)
+        found = listed_objects(self._below, self._look_into, wanted, self._root)
         if not len(found) and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
             return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])  # the name itself looks like a glob
         if not len(found):
@@ -156,10 +156,19 @@ class ObjectStore:
             for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
                 yield page if after is None else [one for one in page if one["path"] > after]
         except (exceptions.BaseError, OSError, ValueError) as error:
-            told = self._told(self._root + folder, error)
-            if self._root.startswith("http") and isinstance(told, StorageError):
-                raise self._nothing(folder) from None
-            raise told from None
+            raise self._unlisted(folder, error) from None
+
+    def _look_into(self, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
+        try:
+            found = obstore.list_with_delimiter(self._store, prefix=folder or None)
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._unlisted(folder, error) from None
+        return found["common_prefixes"], found["objects"]
+
+    def _unlisted(self, folder: str, error: Exception) -> Exception:
+        told = self._told(self._root + folder, error)
+        is_http = self._root.startswith("http") and isinstance(told, StorageError)
+        return self._nothing(folder) if is_http else told
 
     def _nothing(self, where: str) -> SourceError:
         if self._root.startswith("http"):

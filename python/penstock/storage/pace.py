@@ -6,15 +6,18 @@ import threading
 import time
 from collections import defaultdict, deque
 
+from penstock.storage.ranges import LONGEST_BYTES, SHARED_BYTES
 from penstock.traffic import Traffic
 
 #: Requests in flight: at least, at first, at most.
-FEWEST, FIRST, MOST = 4, 32, 256
+FEWEST, FIRST, MOST = 4, 64, 256
 #: More in flight must bring at least this much more to be kept.
 _GAIN = 1.05
 _GROWTH = 1.5
 #: Answers of about one size that are remembered for the latency's percentile, and how many must be known.
 _REMEMBERED, _KNOWN = 256, 20
+#: A request should take no longer than this at the rate that one connection had lately; each answer counts for so much of that rate.
+_LONGEST_S, _LATEST = 2.0, 0.05
 #: Steps without a gain before more is tried again: stores and lines change.
 _PATIENCE = 8
 
@@ -34,13 +37,23 @@ class Pace:
         self._durations: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
         self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
         self._best, self._settled, self._waited = 0.0, first, 0
-        self._slowed_at = 0.0
+        self._slowed_at = self._connection_rate = 0.0
+
+    @property
+    def longest_bytes(self) -> int:
+        """How long a request may be: 16 MiB, less where connections are slow."""
+        if not self._connection_rate:
+            return LONGEST_BYTES
+        return min(LONGEST_BYTES, max(SHARED_BYTES, int(_LONGEST_S * self._connection_rate)))
 
     def answered(self, duration_s: float, size: int, *, busy: bool) -> None:
         """A request came back; `busy`: as many as allowed were in flight."""
         with self._lock:
             self.traffic.add(duration_s, size)
             self._durations[size.bit_length()].append(duration_s)
+            if size >= SHARED_BYTES // 2:  # of a short answer most is waiting
+                rate = size / max(duration_s, 1e-6)
+                self._connection_rate += (_LATEST if self._connection_rate else 1.0) * (rate - self._connection_rate)
             if not busy:
                 self._restart()
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from penstock.errors import StorageError
@@ -38,6 +39,19 @@ class Store(Protocol):
         """A buffer of `length` bytes from `start`; DataError if the file is another than was listed."""
 
 
+@dataclass(frozen=True)
+class _Get:
+    """Makes one request for bytes of a shard; see `waiting.Get`."""
+
+    store: Store
+    shards: Shards
+
+    def __call__(self, shard: int, start: int, length: int) -> Any:
+        shards = self.shards
+        etag = "" if shards.etags is None else str(shards.etags[shard])
+        return self.store.get(shards.path(shard), etag, int(shards.sizes[shard]), start, length)
+
+
 class RemoteStorage:
     """Reads ranges of a store's files by planned, paced, retried and hedged requests."""
 
@@ -62,13 +76,9 @@ class RemoteStorage:
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """See `format.protocol.ReadRanges`; StorageError if the store does not answer in time."""
-        requests = plan(shard, offset, length, at)
-
-        def get(number: int, start: int, size: int) -> Any:
-            etag = "" if shards.etags is None else str(shards.etags[number])
-            return self._store.get(shards.path(number), etag, int(shards.sizes[number]), start, size)
-
-        _told(lambda: self._fetcher.fetch(get, requests, out))
+        longest_bytes = self._fetcher.longest_bytes(int(length.sum()))
+        requests = plan(shard, offset, length, at, longest_bytes=longest_bytes)
+        _told(lambda: self._fetcher.fetch(_Get(self._store, shards), requests, out))
 
     @property
     def traffic(self) -> Traffic:

@@ -1,0 +1,107 @@
+"""One call for many requests: which of them are done, and where their answers go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.spec import Bytes
+from penstock.storage.ranges import Requests
+from penstock.storage.waiting import Get, Request
+
+
+class Call:
+    """One call of `Fetcher.fetch`. It is set up and waited for by one thread; its requests are made by others."""
+
+    def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
+        self._get, self._planned, self._out = get, planned, out
+        self._begun: dict[int, tuple[float, int]] = {}
+        self._left = set(range(len(planned)))
+        self._to_copy = len(planned)
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._hedged: set[int] = set()
+        self.stop = threading.Event()
+        if not len(planned):
+            self._done.set()
+
+    def requests(self) -> list[Request]:
+        """All of them, to be made. They hold the call, and it does not hold them, so that its memory is free when it ends."""
+        planned = self._planned
+        places = zip(planned.shard.tolist(), planned.offset.tolist(), planned.length.tolist(), strict=True)
+        return [Request(self, number, self._get, *place) for number, place in enumerate(places)]
+
+    def wants(self, number: int) -> bool:
+        """Whether a request's answer is still waited for."""
+        return number in self._left and not self.stop.is_set()
+
+    def begin(self, number: int, size: int) -> bool:
+        """Notes that a request begins, with others of `size` bytes in all; False if it need not."""
+        if not self.wants(number):
+            return False
+        self._begun.setdefault(number, (time.monotonic(), size))
+        return True
+
+    def put(self, number: int, answer: Any) -> None:
+        """Copies an answer to where it belongs, unless that is done already."""
+        with self._lock:
+            if not self.wants(number):
+                return  # the slower of two, or too late
+            self._left.remove(number)
+            self._begun.pop(number, None)
+        try:
+            self._copy(number, np.frombuffer(answer, dtype=np.uint8))
+        except BaseException as error:
+            self.fail(error)
+            return
+        with self._lock:
+            self._to_copy -= 1
+            if not self._to_copy:
+                self._done.set()
+
+    def fail(self, error: BaseException) -> None:
+        """A request failed for good: the whole call has."""
+        with self._lock:
+            self._error = self._error or error
+        self.stop.set()
+        self._done.set()
+
+    def _copy(self, number: int, data: Bytes) -> None:
+        planned = self._planned
+        for copy in range(int(planned.first_copy[number]), int(planned.first_copy[number + 1])):
+            source, at, size = int(planned.source[copy]), int(planned.at[copy]), int(planned.size[copy])
+            self._out[at : at + size] = data[source : source + size]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether everything is done."""
+        return self._done.wait(timeout_s)
+
+    def late(self, late_after_s: Callable[[int], float | None]) -> Iterable[Request]:
+        """Requests that take unusually long, to be made a second time; each once."""
+        now = time.monotonic()
+        limits: dict[int, float | None] = {}
+        for number, (began_at, size) in list(self._begun.items()):
+            if size.bit_length() not in limits:
+                limits[size.bit_length()] = late_after_s(size)
+            limit_s = limits[size.bit_length()]
+            if limit_s is not None and now - began_at > limit_s and number not in self._hedged:
+                self._hedged.add(number)
+                yield replace(self.requests()[number], alone=True)
+
+    def end(self) -> None:
+        """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""
+        self.stop.set()
+
+    def check(self) -> None:
+        """Raises what went wrong."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # else the error's traceback and this call would hold each other
