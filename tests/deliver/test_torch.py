@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ import penstock as ps
 from penstock.deliver import find_ranks
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+delivery = pytest.importorskip("penstock.deliver.torch")
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -131,3 +135,64 @@ def test_cuda_batches_stay_while_the_consumer_is_behind() -> None:
                 del batch
         for x, ids in kept:
             assert torch.equal(x[:, 7], ids.float() * 2)
+
+
+class OnHost(torch.Tensor):
+    """A tensor that notes what would be done with it on a device."""
+
+    told: list[str]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        self.told.append(f"copy to {args[0]}, non_blocking={kwargs['non_blocking']}")
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        self.told.append(f"used on {stream}")
+
+
+def test_what_a_copy_to_cuda_does_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a device: only the calls are seen, not what they do."""
+    told: list[str] = []
+
+    class Event:
+        def synchronize(self) -> None:
+            told.append("wait for the event")
+
+    class Stream:
+        def __init__(self, device: Any) -> None:
+            told.append(f"a stream of {device}")
+
+        def record_event(self) -> Event:
+            told.append("an event")
+            return Event()
+
+    @contextlib.contextmanager
+    def stream(entered: Any) -> Iterator[None]:
+        assert isinstance(entered, Stream)
+        told.append("on the side stream:")
+        yield
+        told.append("back")
+
+    for name, found in {
+        "is_available": lambda: True,
+        "current_device": lambda: 3,
+        "current_stream": lambda device: f"the consumer's stream of {device}",
+        "Stream": Stream,
+        "stream": stream,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, found)
+    deliver = delivery.ToTorch("cuda")
+    column = torch.zeros(4).as_subclass(OnHost)
+    column.told = told
+    text = pa.array(["a"])
+    moved = deliver.finish({"x": column, "text": text})
+    assert deliver.receive(moved)["text"] is text
+    assert told == [
+        "a stream of cuda:3",
+        "on the side stream:",
+        "copy to cuda:3, non_blocking=True",
+        "an event",
+        "back",
+        "wait for the event",
+        "used on the consumer's stream of cuda:3",
+    ]
