@@ -23,6 +23,7 @@ from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
 from servers.http import http_server
+from servers.names import ODD_NAMES
 from servers.s3 import CREDENTIALS, Server, s3_server
 
 TOKEN = "a-token-that-must-not-be-shown"
@@ -192,18 +193,7 @@ def test_an_object_that_is_deleted_in_mid_epoch(server: Server) -> None:
             next(batches)
 
 
-KEYS = [
-    "a b.txt",
-    "A B.txt",
-    "caf\u00e9.txt",
-    "cafe\u0301.txt",
-    "[1]*.txt",
-    "a%20b.txt",
-    "a+b.txt",
-    "#x?.txt",
-    "日本.txt",
-]
-KEYS += ["a&b=c.txt", "it's.txt", "a\\b.txt", "{x,y}.txt", "a..b..txt"]
+KEYS = [*ODD_NAMES, "a\\b.txt"]
 
 
 def test_keys_of_every_kind_are_told_apart(server: Server) -> None:

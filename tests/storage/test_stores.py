@@ -17,22 +17,12 @@ from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import TransientError
 from servers import azure, gcs
+from servers.names import ODD_NAMES
 from servers.s3 import CREDENTIALS, s3_server
 
 RNG = np.random.default_rng(0)
 FILES = {f"train/{number:02}.bin": RNG.bytes(20_000 + number) for number in range(12)}
-KEYS = [
-    "a b.txt",
-    "A B.txt",
-    "caf\u00e9.txt",
-    "cafe\u0301.txt",
-    "[1]*.txt",
-    "a%20b.txt",
-    "a+b.txt",
-    "#x?.txt",
-    "日本.txt",
-]
-ODD = {f"odd/{key}": key.encode() for key in [*KEYS, "a&b=c.txt", "it's.txt", "{x,y}.txt", "a..b..txt"]}
+ODD = {f"odd/{key}": key.encode() for key in ODD_NAMES}
 ONE, ZERO = np.array([1]), np.array([0])
 
 SERVERS: dict[str, tuple[Callable[[], str], Callable[[], AbstractContextManager[Any]]]] = {
