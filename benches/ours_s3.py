@@ -47,7 +47,10 @@ def main() -> None:
             dataset = dataset.cache_local(0)
         if not arguments.natural:
             dataset = dataset.shuffle(seed=0, block_rows=arguments.block_rows)
-        opened["loader"] = ps.Loader(dataset.batch(BATCH[arguments.workload], lanes=arguments.lanes))
+        # Of one pass the peers know that it is one.
+        opened["loader"] = ps.Loader(
+            dataset.batch(BATCH[arguments.workload], lanes=arguments.lanes), epochs=1 if arguments.passes == 1 else None
+        )
         return opened["loader"]
 
     if arguments.second:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from penstock._core import (
     EpochOrder,
     ExampleParser,
+    HttpLanding,
+    HttpLane,
     ImageProgram,
     JsonParser,
     MappedFiles,
@@ -54,6 +56,8 @@ from penstock._core import __version__ as native_version
 __all__ = [
     "EpochOrder",
     "ExampleParser",
+    "HttpLanding",
+    "HttpLane",
     "ImageProgram",
     "JsonParser",
     "MappedFiles",

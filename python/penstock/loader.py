@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,8 @@ class Loader:
     to: "numpy" or "torch"; device: for torch, e.g. "cuda". rank, world_size: this process's share; found from
     torch.distributed or torchrun's environment if not given. memory: bytes for batches made ahead (default: an eighth of
     what is free). cpus: threads for kernels (default: what the process may use). prefetch: batches made ahead (default:
-    tunes itself).
+    tunes itself). epochs: how many passes there will be, if that is known: nothing is read ahead for more (default: the next
+    pass's first batches are read while this one ends). More passes may be made all the same.
 
     After a pass that was broken off, `state_dict` says where, and a new pass begins the next epoch. After `load_state_dict` or
     `set_epoch` the next pass begins there. Raises PlanError for what cannot work, DataError for damaged data, with the place.
@@ -56,6 +58,7 @@ class Loader:
         memory: int | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.dataset = dataset
         self.rank, self.world_size = find_ranks(rank, world_size)
@@ -65,11 +68,14 @@ class Loader:
             raise PlanError(f"prefetch={prefetch}; at least one batch must be made ahead")
         if memory is not None and memory < 1:
             raise PlanError(f"memory={memory}; batches made ahead take some bytes")
+        if epochs is not None and epochs < 1:
+            raise PlanError(f"epochs={epochs}; at least one pass must be made")
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
         self._memory = memory or psutil.virtual_memory().available // 8
-        self._prefetch = prefetch
+        self._prefetch, self._epochs = prefetch, epochs
+        self._until = math.inf  # the run's first epoch that it does not make
         self._epoch, self._step = 0, 0
         self._chosen = True  # the position was set, not reached by a pass
         self._pass = 0
@@ -86,7 +92,9 @@ class Loader:
             return None
         rank, world_size = self._place
         here = (0, world_size) if self._node else ranks_here(rank, world_size)
-        return Ahead(dataset.storage, dataset.source.manifest, self._lowered.order, rank, world_size, here)
+        return Ahead(
+            dataset.storage, dataset.source.manifest, self._lowered.order, rank, world_size, here, self._epochs
+        )
 
     @property
     def _place(self) -> tuple[int, int]:
@@ -158,11 +166,13 @@ class Loader:
         """The run that goes on at the loader's position; a new one if there is none."""
         if self._runs:
             run, position = self._runs[0]
-            if self._normal(position[0]) == self._here:
+            if self._normal(position[0]) == self._here and self._epoch < self._until:
                 return run, position
             self.close()
         depth = self._depth()
-        work = self._lowered.work_from(self._here, one_by_one=self._one_by_one)
+        if self._epochs is not None:
+            self._until = max(self._epochs, self._epoch + 1)
+        work = self._lowered.work_from(self._here, one_by_one=self._one_by_one, epochs=self._epochs)
         self._traffic = traffic_of(self.dataset.read_ranges)
         if self._ahead is not None:
             work = self._ahead.follow(work)

@@ -6,7 +6,7 @@ in memory and not 100.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +82,16 @@ def bytes_of(array: Any) -> Bytes:
     return flat
 
 
-def spans_to_arrow(spans: Spans) -> pa.LargeBinaryArray:
-    """The bytes of all spans joined into one large_binary array (one copy)."""
+def new_bytes(size: int) -> Bytes:
+    """An uninitialised array."""
+    return np.empty(size, dtype=np.uint8)
+
+
+def spans_to_arrow(spans: Spans, take: Callable[[int], Bytes] = new_bytes) -> pa.LargeBinaryArray:
+    """The bytes of all spans joined into one large_binary array (one copy), in memory that `take` gives."""
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
     np.cumsum(spans.length, out=offsets[1:])
-    joined = np.empty(int(offsets[-1]), dtype=np.uint8)
+    joined = take(int(offsets[-1]))
     kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]

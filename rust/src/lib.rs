@@ -13,6 +13,7 @@ pub mod files;
 pub mod framing;
 pub mod gather;
 pub mod geometry;
+pub mod http;
 pub mod image;
 pub mod jpeg;
 pub mod json;

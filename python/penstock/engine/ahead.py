@@ -50,9 +50,16 @@ class Ahead:
     """
 
     def __init__(
-        self, storage: AheadStorage, manifest: Any, order: Order, rank: int, world_size: int, here: tuple[int, int]
+        self,
+        storage: AheadStorage,
+        manifest: Any,
+        order: Order,
+        rank: int,
+        world_size: int,
+        here: tuple[int, int],
+        epochs: int | None,
     ) -> None:
-        self._storage, self._manifest, self._order = storage, manifest, order
+        self._storage, self._manifest, self._order, self._epochs = storage, manifest, order, epochs
         lanes = (
             lanes_of_rank(order.lanes, here[0], world_size)[0],
             lanes_of_rank(order.lanes, here[1] - 1, world_size)[1],
@@ -101,7 +108,9 @@ class Ahead:
                 reached = self._here
                 coming = self._from(reached)
             while not stop.is_set() and self._storage.is_idle and sum(size for _, size in done) < _MOST_BYTES:
-                work = next(coming)
+                work = next(coming, None)
+                if work is None:
+                    break
                 reached = Position(work.epoch, work.step + work.steps)
                 try:
                     done.append((reached, self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)))
@@ -124,7 +133,10 @@ class Ahead:
 
     def _from(self, position: Position) -> Iterator[Work]:
         order = self._order
-        return works(position, steps_per_epoch=order.steps_per_epoch, full_steps=order.full_steps, steps_per_work=1)
+        if self._epochs is not None and position.epoch >= self._epochs:
+            return iter(())
+        sizes = {"steps_per_epoch": order.steps_per_epoch, "full_steps": order.full_steps}
+        return works(position, **sizes, steps_per_work=1, epochs=self._epochs)
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
         """Fetches what a work needs and the cache lacks; the bytes that it needs."""

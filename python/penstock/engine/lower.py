@@ -59,13 +59,14 @@ class Lowered:
     pictures: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
 
-    def work_from(self, start: Position, *, one_by_one: bool = False) -> Iterator[Work]:
-        """All work from a position on; `one_by_one` makes every step alone."""
+    def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
+        """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
         return works(
             start,
             steps_per_epoch=self.order.steps_per_epoch,
             full_steps=self.order.full_steps,
             steps_per_work=1 if one_by_one else self.steps_per_item,
+            epochs=epochs,
         )
 
 
@@ -134,7 +135,7 @@ class _Maker:
     def end(self, deliver: Deliver) -> None:
         """Appends the stage that hands over."""
         kind = "cpu" if deliver.new_memory is None else "copy"
-        self.add("deliver", kind, _Hand(deliver, self.order, self.where), threads=1 if kind == "cpu" else 2)
+        self.add("deliver", kind, _Hand(deliver, self.order, self.where, self.record_slots), threads=self.together)
 
 
 def _lower_read(maker: _Maker, node: Node) -> None:
@@ -237,8 +238,8 @@ LOWER: dict[type, Callable[[_Maker, Node], None]] = {
 class _Hand:
     """Columns to what the user's framework works with."""
 
-    def __init__(self, deliver: Deliver, order: Order, where: Where) -> None:
-        self._deliver, self._order, self._where = deliver, order, where
+    def __init__(self, deliver: Deliver, order: Order, where: Where, slots: Slots) -> None:
+        self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
 
     def __call__(self, item: Item) -> Item:
         if self._order.last is Last.PAD:
@@ -248,7 +249,7 @@ class _Hand:
             item.spec = {**item.spec, VALID: Field("bool")}
         converted = {
             name: self._deliver.convert(
-                spans_to_arrow(column) if isinstance(column, Spans) else column, item.spec[name]
+                spans_to_arrow(column, self._slots.take) if isinstance(column, Spans) else column, item.spec[name]
             )
             for name, column in item.columns.items()
         }

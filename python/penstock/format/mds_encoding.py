@@ -36,12 +36,16 @@ _MOST = 1 << 32
 
 @dataclass(frozen=True)
 class Encoding:
-    """One encoding: its name, bytes of a value (None if they vary), how a column is made, and why it cannot be."""
+    """One encoding: its name, bytes of a value (None if they vary), how a column is made, and why it cannot be.
+
+    looks: whether the column is made by what its first values are.
+    """
 
     name: str
     size: int | None = None
     make: MakeLeaf = lambda _: BytesLeaf()
     refused: str = ""
+    looks: bool = False
 
 
 def encoding_of(name: str) -> Encoding:
@@ -63,7 +67,7 @@ def encoding_of(name: str) -> Encoding:
     if name in ("str_int", "str_float", "str_decimal"):
         return Encoding(name, make=lambda _: DigitsLeaf(Field("int64" if name == "str_int" else "float64")))
     if name == "pil":
-        return Encoding(name, make=picture_leaf)
+        return Encoding(name, make=picture_leaf, looks=True)
     if name == "pkl":
         return Encoding(
             name, refused="it is pickled, and unpickling runs whatever the file says; write it in another encoding"
@@ -76,7 +80,7 @@ def _array(name: str, arguments: str) -> Encoding:
     if dtype and dtype not in _DTYPES.values():
         return Encoding(name, refused=f"{dtype!r} is no dtype of an ndarray")
     if not axes:
-        return Encoding(name, make=lambda spans: array_leaf(ArrayHeader(dtype or None), spans))
+        return Encoding(name, make=lambda spans: array_leaf(ArrayHeader(dtype or None), spans), looks=True)
     parts = axes.split(",")
     shape = tuple(int(axis) for axis in parts if axis.isascii() and axis.isdigit() and len(axis) < 12)
     if len(shape) != len(parts) or 0 in shape or math.prod(shape) > _MOST:

@@ -1,4 +1,4 @@
-"""The cursor: from a position on, the pieces of work of this epoch, the next one, and so on for ever."""
+"""The cursor: from a position on, the pieces of work of this epoch, the next one, and so on."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ class Work:
     steps: int
 
 
-def works(start: Position, *, steps_per_epoch: int, full_steps: int, steps_per_work: int) -> Iterator[Work]:
+def works(
+    start: Position, *, steps_per_epoch: int, full_steps: int, steps_per_work: int, epochs: int | None = None
+) -> Iterator[Work]:
     """All work from `start` on, in order; pieces end at multiples of `steps_per_work`, and full steps stand apart from others.
+
+    It ends with epoch number epochs - 1, or with the epoch of `start` if that is a later one; for None never.
 
     [w.steps for w in islice(works(Position(0, 3), steps_per_epoch=6, full_steps=5, steps_per_work=4), 4)] == [1, 1, 1, 4]
     """
     epoch, step = start.epoch, start.step
-    while True:
+    while epochs is None or epoch < max(epochs, start.epoch + 1):
         while step < steps_per_epoch:
             aligned = step - step % steps_per_work + steps_per_work
             last = min(aligned, full_steps) if step < full_steps else min(aligned, steps_per_epoch)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.kernels import HttpLanding
 from penstock.spec import Bytes
 from penstock.storage.ranges import Requests
 from penstock.storage.waiting import Get, Request
@@ -27,6 +28,7 @@ class Call:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._hedged: set[int] = set()
+        self._landing: HttpLanding | None = None
         self.stop = threading.Event()
         if not len(planned):
             self._done.set()
@@ -36,6 +38,27 @@ class Call:
         planned = self._planned
         places = zip(planned.shard.tolist(), planned.offset.tolist(), planned.length.tolist(), strict=True)
         return [Request(self, number, self._get, *place) for number, place in enumerate(places)]
+
+    @property
+    def landing(self) -> HttpLanding:
+        """Where native threads put answers; asked for by one thread."""
+        if self._landing is None:
+            planned = self._planned
+            self._landing = HttpLanding(self._out, planned.first_copy, planned.source, planned.at, planned.size)
+            if self.stop.is_set():
+                self._landing.close_all()
+        return self._landing
+
+    def landed(self, number: int) -> None:
+        """An answer lies where it belongs."""
+        with self._lock:
+            if number not in self._left:
+                return
+            self._left.remove(number)
+            self._begun.pop(number, None)
+            self._to_copy -= 1
+            if not self._to_copy:
+                self._done.set()
 
     def wants(self, number: int) -> bool:
         """Whether a request's answer is still waited for."""
@@ -55,6 +78,8 @@ class Call:
                 return  # the slower of two, or too late
             self._left.remove(number)
             self._begun.pop(number, None)
+        if self._landing is not None:
+            self._landing.close(number)
         try:
             self._copy(number, np.frombuffer(answer, dtype=np.uint8))
         except BaseException as error:
@@ -97,6 +122,8 @@ class Call:
     def end(self) -> None:
         """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""
         self.stop.set()
+        if self._landing is not None:
+            self._landing.close_all()
 
     def check(self) -> None:
         """Raises what went wrong."""

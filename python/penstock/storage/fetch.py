@@ -1,13 +1,15 @@
 """Many requests at once: paced, retried, and hedged when one takes unusually long.
 
 All calls share one queue, so that what was asked for first is fetched first. A thread makes a request, or several that follow on
-each other, copies the answer to where it belongs and takes the next. Nobody waits for a request that nobody wants any more: it
-ends in its own time, and its answer is dropped.
+each other, copies the answer to where it belongs and takes the next; where a lane makes the first tries (see `lane`), threads make
+those that failed and those that are late. Nobody waits for a request that nobody wants any more: it ends in its own time, and its
+answer is dropped.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -18,6 +20,8 @@ from typing import Any
 from penstock.spec import Bytes
 from penstock.stopping import LOOK_S, StoppedError, is_stopped
 from penstock.storage.call import Call
+from penstock.storage.direct import Direct
+from penstock.storage.lane import Lane
 from penstock.storage.pace import Pace
 from penstock.storage.ranges import Requests, shared_bytes
 from penstock.storage.retry import Retry, TransientError, with_retries
@@ -36,13 +40,13 @@ _all: weakref.WeakSet[_Threads] = weakref.WeakSet()
 class Fetcher:
     """Makes requests in threads of its own and copies their answers to where they belong. For several callers at once."""
 
-    def __init__(self, pace: Pace, retry: Retry) -> None:
-        self.pace, self._retry = pace, retry
+    def __init__(self, pace: Pace, retry: Retry, direct: Direct | None = None) -> None:
+        self.pace, self._retry, self._direct = pace, retry, direct
         self._begin()
 
     def _begin(self) -> None:
         self._owner = os.getpid()
-        self._threads = _Threads(self.pace, self._retry)
+        self._threads = _Threads(self.pace, self._retry, self._direct)
         weakref.finalize(self, self._threads.close)
 
     def longest_bytes(self, size: int) -> int:
@@ -58,7 +62,7 @@ class Fetcher:
         if self._owner != os.getpid():  # threads do not survive a fork
             self._begin()
         call = Call(get, requests, out)
-        self._threads.add(call.requests())
+        self._threads.begin(call.requests())
         try:
             while not call.wait(LOOK_S):
                 if is_stopped():
@@ -81,9 +85,10 @@ class Fetcher:
 class _Threads:
     """A queue of requests, and threads that make them. They hold nothing of the fetcher, so that it can be collected."""
 
-    def __init__(self, pace: Pace, retry: Retry) -> None:
+    def __init__(self, pace: Pace, retry: Retry, direct: Direct | None) -> None:
         self._pace, self._retry, self._owner = pace, retry, os.getpid()
         self._queue = Waiting()
+        self._lane = None if direct is None else Lane(pace, direct, self._again, lambda: self._running)
         self._started = self._running = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -92,7 +97,21 @@ class _Threads:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way."""
-        return not self._running and not self._queue
+        return not self._running and not self._queue and not self._lane
+
+    def begin(self, requests: list[Request]) -> None:
+        """Has requests made for the first time."""
+        if self._lane is None or self._closed:
+            self.add(requests)
+        else:
+            self._lane.add(requests)
+
+    def _again(self, requests: list[Request], error: TransientError | None) -> None:
+        """Makes requests again, one by one, so that each call meets its own error."""
+        if error is not None:
+            self._failed(error)
+        with contextlib.suppress(StoppedError):
+            self.add([replace(one, alone=True, left=False, error=error) for one in reversed(requests)], first=True)
 
     def add(self, requests: list[Request], *, first: bool = False) -> None:
         """Has requests made, in their turn or next."""
@@ -166,7 +185,8 @@ class _Threads:
             return self._once(request.get, request.shard, request.offset, request.length)
 
         try:
-            answer = with_retries(attempt, self._retry, call.stop, self._failed)
+            before = int(request.error is not None)
+            answer = with_retries(attempt, self._retry, call.stop, self._failed, before=before)
         except StoppedError:
             return
         except BaseException as error:
@@ -176,16 +196,12 @@ class _Threads:
         call.put(request.number, answer)
 
     def _make_together(self, requests: list[Request]) -> None:
-        """Requests that follow on each other as one. If it fails, each is made alone, so that each call meets its own error."""
+        """Requests that follow on each other as one."""
         first, last = requests[0], requests[-1]
         try:
             answer = memoryview(self._once(first.get, first.shard, first.offset, last.end - first.offset))
         except BaseException as error:
-            if isinstance(error, TransientError):
-                self._failed(error)
-            with self._changed:
-                again = [replace(one, alone=True, left=False) for one in reversed(requests)]
-                self._queue.add([] if self._closed else again, first=True)
+            self._again(requests, error if isinstance(error, TransientError) else None)
             return
         for one in requests:
             one.call.put(one.number, answer[one.offset - first.offset : one.end - first.offset])
@@ -206,6 +222,8 @@ class _Threads:
         """Drops what was not begun, and waits for the rest, but not for long; not in the child of a fork."""
         if self._owner != os.getpid():
             return
+        if self._lane is not None:
+            self._lane.close()
         with self._changed:
             self._closed = True
             self._queue.clear()

@@ -15,15 +15,15 @@ from obstore.store import HTTPStore, from_url
 from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.shards import Shards
 from penstock.storage.aws_profile import profile_settings
+from penstock.storage.direct import Direct
 from penstock.storage.glob import Wanted
+from penstock.storage.lane import ATTEMPT_TIMEOUT_S
 from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.retry import TransientError
 
 #: Objects that one page of a listing names.
 _PAGE = 1000
-#: One attempt of a request, connection and body together.
-ATTEMPT_TIMEOUT_S = 30
 
 _AGAIN = "if the data was changed on purpose, open the dataset again"
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
@@ -60,6 +60,8 @@ class ObjectStore:
 
     def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None) -> None:
         self._store, self._root, self._settings = store, root, settings or {}
+        #: How the native client may ask for objects; None where it may not.
+        self.direct = Direct.of(store, root)
 
     @classmethod
     def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
 #: A proxy to which no connection can be made; and how an error says that one was to be made.
-_NOWHERE = "http://127.0.0.1:0"
+NOWHERE = "http://127.0.0.1:0"
 REFUSED = "127.0.0.1:0,"
 #: Where machines in a cloud ask for their credentials.
 _METADATA = ("169.254.0.0/16", "fd00:ec2::/32", "metadata", "google.internal")
@@ -37,7 +37,7 @@ def only_own_hosts(url: SplitResult, settings: Mapping[str, Any]) -> dict[str, s
     hosts += [os.environ.get("GCE_METADATA_HOST", "").partition(":")[0], *_METADATA, *_of_provider(url, settings)]
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR"):
         hosts.append("127.0.0.1")
-    return {"proxy_url": _NOWHERE, "proxy_excludes": ",".join(sorted({host for host in hosts if host}))}
+    return {"proxy_url": NOWHERE, "proxy_excludes": ",".join(sorted({host for host in hosts if host}))}
 
 
 def _host(text: str) -> str:

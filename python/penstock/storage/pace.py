@@ -10,7 +10,7 @@ from penstock.storage.ranges import LONGEST_BYTES, SHARED_BYTES
 from penstock.traffic import Traffic
 
 #: Requests in flight: at least, at first, at most.
-FEWEST, FIRST, MOST = 4, 64, 256
+FEWEST, FIRST, MOST = 4, 96, 256
 #: More in flight must bring at least this much more to be kept.
 _GAIN = 1.05
 _GROWTH = 1.5
@@ -35,7 +35,9 @@ class Pace:
         self.traffic = Traffic()
         self._lock = threading.Lock()
         self._durations: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
-        self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
+        self._bytes = self._answers = 0
+        self._busy_s = 0.0
+        self._busy_since: float | None = None
         self._best, self._settled, self._waited = 0.0, first, 0
         self._slowed_at = self._connection_rate = 0.0
 
@@ -54,11 +56,12 @@ class Pace:
             if size >= SHARED_BYTES // 2:  # of a short answer most is waiting
                 rate = size / max(duration_s, 1e-6)
                 self._connection_rate += (_LATEST if self._connection_rate else 1.0) * (rate - self._connection_rate)
-            if not busy:
-                self._restart()
-                return
-            self._bytes += size
-            self._answers += 1
+            now = time.monotonic()
+            if busy and self._busy_since is not None:
+                self._bytes += size
+                self._answers += 1
+                self._busy_s += now - self._busy_since
+            self._busy_since = now if busy else None  # while fewer are in flight than may be, the clock stands still
             if self._answers >= max(16, 2 * self.in_flight):
                 self._step()
 
@@ -100,11 +103,11 @@ class Pace:
             return self.traffic.copy()
 
     def _restart(self) -> None:
-        self._began_at, self._bytes, self._answers = time.monotonic(), 0, 0
+        self._bytes = self._answers = 0
+        self._busy_s, self._busy_since = 0.0, None
 
     def _step(self) -> None:
-        now = time.monotonic()
-        rate = self._bytes / max(now - self._began_at, 1e-6)
+        rate = self._bytes / max(self._busy_s, 1e-6)
         if rate > self._best * _GAIN:
             self._best, self._settled, self._waited = rate, self.in_flight, 0
             self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))

@@ -48,8 +48,16 @@ class _Get:
 
     def __call__(self, shard: int, start: int, length: int) -> Any:
         shards = self.shards
-        etag = "" if shards.etags is None else str(shards.etags[shard])
-        return self.store.get(shards.path(shard), etag, int(shards.sizes[shard]), start, length)
+        return self.store.get(shards.path(shard), self._etag(shard), int(shards.sizes[shard]), start, length)
+
+    def target(self, shard: int) -> tuple[str, str, int]:
+        """See `waiting.Get`."""
+        name = self.shards.path(shard)[len(self.store.root) :]
+        return name, self._etag(shard), int(self.shards.sizes[shard])
+
+    def _etag(self, shard: int) -> str:
+        etags = self.shards.etags
+        return "" if etags is None else str(etags[shard])
 
 
 class RemoteStorage:
@@ -57,7 +65,7 @@ class RemoteStorage:
 
     def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
         self._store, self._list_retry = store, list_retry
-        self._fetcher = Fetcher(Pace(), read_retry)
+        self._fetcher = Fetcher(Pace(), read_retry, getattr(store, "direct", None))
         self._deadline_s = read_retry.deadline_s
 
     @property

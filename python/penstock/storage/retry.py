@@ -40,14 +40,21 @@ class Retry:
 
 
 def with_retries(
-    attempt: Callable[[], _T], retry: Retry, stop: threading.Event, failed: Callable[[TransientError], None]
+    attempt: Callable[[], _T],
+    retry: Retry,
+    stop: threading.Event,
+    failed: Callable[[TransientError], None],
+    *,
+    before: int = 0,
 ) -> _T:
-    """The answer of the first attempt that succeeds; `failed` hears of each that did not.
+    """The answer of the first attempt that succeeds; `failed` hears of each that did not. `before`: attempts that failed already.
 
     Raises the last TransientError after the deadline, StoppedError when `stop` is set, anything else at once.
     """
     end = time.monotonic() + retry.deadline_s
-    number = 0
+    number = before
+    if before:
+        stop.wait(retry.wait_s(before - 1))
     while True:
         if stop.is_set():
             raise StoppedError

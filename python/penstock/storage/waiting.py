@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.storage.retry import TransientError
 
 if TYPE_CHECKING:
     from penstock.storage.call import Call
 
-#: Makes one request, without retries: (shard, offset, length) -> the bytes. Raises TransientError, or the final error. Equal ones
-#: ask for the same files.
-Get = Callable[[int, int, int], Any]
+
+class Get(Protocol):
+    """How a request is made. Equal ones ask for the same files."""
+
+    def __call__(self, shard: int, start: int, length: int) -> Any:
+        """One request, without retries: its bytes. Raises TransientError, or the final error."""
+
+    def target(self, shard: int) -> tuple[str, str, int]:
+        """A file's name in its store, its ETag and its size in bytes."""
 
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: not to be made together with others."""
+    """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: not to be made together with others.
+
+    error: what went wrong when it was tried first.
+    """
 
     call: Call
     number: int
@@ -27,6 +37,7 @@ class Request:
     length: int
     alone: bool = False
     left: bool = False
+    error: TransientError | None = None
 
     @property
     def end(self) -> int:

@@ -11,6 +11,7 @@ mod entry_points;
 mod fields;
 mod files;
 mod gather;
+mod http;
 mod image;
 mod json;
 mod lines;
@@ -63,6 +64,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fields::register(module)?;
     files::register(module)?;
     gather::register(module)?;
+    http::register(module)?;
     image::register(module)?;
     lmdb::register(module)?;
     json::register(module)?;

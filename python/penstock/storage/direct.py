@@ -1,0 +1,104 @@
+"""Which requests for objects the native client can make, and for which URLs.
+
+It takes a third of the CPU time that obstore does, and nothing of the interpreter's. obstore knows the stores: it signs the URLs, and
+makes the requests where a proxy or unusual settings are in play, and again those that were not answered as hoped, whose errors it tells.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+from urllib.request import getproxies
+
+import obstore
+from obstore.store import HTTPStore, S3Store
+
+from penstock.storage.own_hosts import NOWHERE
+
+#: A signature is good for so long, and used for half of that.
+_SIGNED_S = 900
+#: Signed URLs that are remembered.
+_REMEMBERED = 8192
+#: After so many requests in turn that were left to obstore, all are for a while.
+_IN_TURN, _LEFT_S = 8, 60.0
+#: Settings of an S3 store and of a client under which a GET of a signed URL is all that it takes.
+_PLAIN = frozenset(
+    {
+        *("bucket", "endpoint", "region", "default_region", "virtual_hosted_style_request", "aws_endpoint_url_s3"),
+        *("access_key_id", "secret_access_key", "session_token", "metadata_endpoint", "imdsv1_fallback"),
+        *("role_arn", "role_session_name", "sts_endpoint", "web_identity_token_file"),
+        *("container_credentials_relative_uri", "container_credentials_full_uri", "container_authorization_token_file"),
+        *("conditional_put", "copy_if_not_exists", "disable_tagging", "unsigned_payload", "checksum_algorithm"),
+    }
+)
+_PLAIN_CLIENT = frozenset({"timeout", "connect_timeout", "allow_http", "user_agent", "proxy_url", "proxy_excludes"})
+#: Environment variables that S3 stores obey and a signed URL does not.
+_UNUSUAL = ("AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER", "AWS_S3_EXPRESS", "AWS_SSE_CUSTOMER_KEY_BASE64")
+
+
+class Direct:
+    """URLs of a store's objects by their names, signed if need be, and whether it is worth asking there."""
+
+    def __init__(self, url_of: Callable[[str], str]) -> None:
+        self._url_of = url_of
+        self._in_turn, self._again_at = 0, 0.0
+
+    @classmethod
+    def of(cls, store: Any, root: str) -> Direct | None:
+        """For an obstore store; None where obstore should make all requests."""
+        options = dict(getattr(store, "client_options", None) or {})
+        has_proxy = options.get("proxy_url", NOWHERE) != NOWHERE or getproxies().keys() & {"http", "https", "all"}
+        if has_proxy or not options.keys() <= _PLAIN_CLIENT:
+            return None
+        if isinstance(store, HTTPStore):
+            return cls(lambda name: root + quote(name)) if root else None
+        config: Mapping[str, Any] = getattr(store, "config", {})
+        if isinstance(store, S3Store) and config.keys() <= _PLAIN and not any(map(os.environ.get, _UNUSUAL)):
+            return cls(_Signed(store))
+        return None
+
+    def url(self, name: str) -> str | None:
+        """Where an object is; None if obstore should ask for it."""
+        if time.monotonic() < self._again_at:
+            return None
+        try:
+            return self._url_of(name)
+        except (obstore.exceptions.BaseError, OSError, ValueError):
+            self.left()
+            return None
+
+    def worked(self) -> None:
+        """A request was answered as hoped."""
+        self._in_turn = 0
+
+    def left(self) -> None:
+        """A request was left to obstore."""
+        self._in_turn += 1
+        if self._in_turn >= _IN_TURN:
+            self._in_turn, self._again_at = 0, time.monotonic() + _LEFT_S
+
+
+class _Signed:
+    """Signed URLs of a store's objects, each used for some minutes."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._known: dict[str, tuple[float, str]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str) -> str:
+        now = time.monotonic()
+        until, url = self._known.get(name, (0.0, ""))
+        if now < until:
+            return url
+        url = obstore.sign(self._store, "GET", name, timedelta(seconds=_SIGNED_S))
+        with self._lock:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[name] = now + _SIGNED_S / 2, url
+        return url

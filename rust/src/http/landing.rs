@@ -1,0 +1,91 @@
+//! Where the answers to several requests go: parts of one memory, each written by one thread at a time, and by none once it is closed.
+#![allow(unsafe_code)] // Writes through a pointer, to memory that `Landing::new` is promised; each write is checked to lie in it.
+
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes [source, source + size) of a request's answer go to place `at` of the memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Offset in the answer.
+    pub source: u64,
+    /// Offset in the memory.
+    pub at: usize,
+    /// Bytes.
+    pub size: usize,
+}
+
+/// Memory that answers are written to.
+#[derive(Debug)]
+pub struct Landing {
+    memory: *mut u8,
+    places: Vec<Place>,
+    /// Request r has places first[r] … first[r + 1] - 1.
+    first: Vec<usize>,
+    open: Vec<Mutex<bool>>,
+}
+
+// SAFETY: `memory` is written only while the lock of the request is held, and places of different requests do not overlap.
+unsafe impl Send for Landing {}
+// SAFETY: as above.
+unsafe impl Sync for Landing {}
+
+impl Landing {
+    /// None if a place does not lie in the memory of `size` bytes, or the requests' places are not in order.
+    ///
+    /// # Safety
+    /// The memory must stay where it is, and nobody else may read or write the places of a request, until that request is closed. Places of
+    /// different requests must not overlap.
+    #[must_use]
+    pub unsafe fn new(memory: *mut u8, size: usize, places: Vec<Place>, first: Vec<usize>) -> Option<Self> {
+        let lies_in = |place: &Place| place.at.checked_add(place.size).is_some_and(|end| end <= size);
+        let in_order = first.is_sorted() && first.first() == Some(&0) && first.last() == Some(&places.len());
+        if !in_order || !places.iter().all(lies_in) {
+            return None;
+        }
+        let open = (1..first.len()).map(|_| Mutex::new(true)).collect();
+        Some(Self { memory, places, first, open })
+    }
+
+    /// How many requests there are.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether a request is not closed yet.
+    #[must_use]
+    pub fn is_open(&self, request: usize) -> bool {
+        *self.open[request].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes bytes of a request's answer from its offset `offset` on; false if the request is closed.
+    pub fn put(&self, request: usize, offset: u64, bytes: &[u8]) -> bool {
+        let open = self.open[request].lock().unwrap_or_else(PoisonError::into_inner);
+        if !*open {
+            return false;
+        }
+        let end = offset + bytes.len() as u64;
+        for place in &self.places[self.first[request]..self.first[request + 1]] {
+            let (low, high) = (place.source.max(offset), (place.source + place.size as u64).min(end));
+            if low < high {
+                let some = &bytes[(low - offset) as usize..(high - offset) as usize];
+                // SAFETY: the place lies in the memory, which is there since the request is open.
+                unsafe { ptr::copy_nonoverlapping(some.as_ptr(), self.memory.add(place.at + (low - place.source) as usize), some.len()) };
+            }
+        }
+        true
+    }
+
+    /// Nothing is written for this request any more; whether it was open.
+    pub fn close(&self, request: usize) -> bool {
+        std::mem::replace(&mut *self.open[request].lock().unwrap_or_else(PoisonError::into_inner), false)
+    }
+
+    /// Nothing is written any more.
+    pub fn close_all(&self) {
+        (0..self.requests()).for_each(|request| {
+            self.close(request);
+        });
+    }
+}
