@@ -14,6 +14,7 @@ mod gather;
 mod image;
 mod json;
 mod lines;
+mod listed;
 mod lmdb;
 mod order;
 mod parquet;

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use memchr::{memchr, memchr_iter, memchr2};
 
-use super::{FileTrouble, Progress, Trouble, for_each_file};
+use super::index::open_listed;
+use super::{FileTrouble, Progress, Trouble, for_each_file, place_of};
 
 /// Bytes that one task looks at; small enough for its positions to be u32.
 const CHUNK_BYTES: u64 = 4 << 20;
@@ -187,7 +188,7 @@ fn join(start: u64, parts: &[Part], style: Style, record_bytes: u64) -> Result<L
         if length > record_bytes {
             let found = format!("a line of {length} bytes, the limit is {record_bytes}");
             let remedy = "raise Limits.record_bytes if the file can be trusted";
-            return Err(Trouble::data(place_of(lines.lengths.len(), *before), found, remedy));
+            return Err(Trouble::data(place_of(lines.lengths.len() as u64, *before), found, remedy));
         }
         if std::mem::take(&mut header) {
             lines.start = end as i64;
@@ -207,7 +208,7 @@ fn join(start: u64, parts: &[Part], style: Style, record_bytes: u64) -> Result<L
     }
     if parts.last().is_some_and(|part| part.open) {
         return Err(Trouble::data(
-            place_of(lines.lengths.len(), before),
+            place_of(lines.lengths.len() as u64, before),
             "a quote is opened and never closed",
             "the file is truncated or damaged here; where quotes mean nothing, pass quotes=False",
         ));
@@ -220,10 +221,6 @@ fn join(start: u64, parts: &[Part], style: Style, record_bytes: u64) -> Result<L
     Ok(lines)
 }
 
-fn place_of(record: usize, at: u64) -> String {
-    format!("record {record}, byte {at}")
-}
-
 /// Where the text begins: behind a byte order mark.
 fn text_start(file: &File, size: u64) -> Result<u64, Trouble> {
     let mut head = vec![0; 3.min(size as usize)];
@@ -234,19 +231,9 @@ fn text_start(file: &File, size: u64) -> Result<u64, Trouble> {
     Ok(if head == UTF8_MARK { 3 } else { 0 })
 }
 
-fn open(path: &Path, size: u64) -> Result<File, Trouble> {
-    let file = File::open(path)?;
-    let found = file.metadata()?.len();
-    if found == size {
-        return Ok(file);
-    }
-    let found = format!("{found} bytes, it had {size} when it was listed");
-    Err(Trouble::data("", found, "the file changed meanwhile: read it again once it is complete"))
-}
-
 /// One task: a part of a file, or all parts of one whose quotes must be followed from the beginning.
 fn scan(path: &Path, size: u64, first: u64, end: u64, style: Style, progress: &Progress) -> Result<Vec<Part>, Trouble> {
-    let file = open(path, size)?;
+    let file = open_listed(path, size)?;
     let start = text_start(&file, size)?;
     let mut table = style.is_table().then(|| Table::new(style.quoted, style.blank));
     let mut buffer = vec![0; CHUNK_BYTES.min(end - first) as usize];
