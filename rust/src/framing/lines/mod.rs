@@ -4,12 +4,15 @@
 //! no records, they belong to the record that follows, or to the last one, so that records lie without gaps. A byte order
 //! mark of UTF-8 belongs to none.
 
+mod parts;
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use memchr::{memchr, memchr_iter, memchr2};
-
+use self::parts::{Part, Table, plain_part};
 use super::index::open_listed;
 use super::{FileTrouble, Progress, Trouble, for_each_file, place_of};
 
@@ -54,127 +57,6 @@ pub struct Lines {
     pub start: i64,
     /// The length of each, its line end included.
     pub lengths: Vec<i64>,
-}
-
-/// Where lines end in a part of a file.
-#[derive(Debug, Default)]
-struct Part {
-    /// Behind each "\n" that ends a record; behind the first of all, too.
-    ends: Vec<u32>,
-    bytes: u32,
-    /// Whether what stands before the first "\n" (or everything, without one) is blank.
-    head_blank: bool,
-    /// The same of what stands behind the last.
-    tail_blank: bool,
-    /// Whether a quote is open at the end.
-    open: bool,
-}
-
-/// The lines of a part of a file that has no quotes.
-fn plain_part(chunk: &[u8], blank: Blank) -> Part {
-    let mut part = Part { bytes: chunk.len() as u32, ..Part::default() };
-    if blank == Blank::Kept {
-        part.ends = memchr_iter(b'\n', chunk).map(|place| place as u32 + 1).collect();
-        return part;
-    }
-    let mut begin = 0;
-    for place in memchr_iter(b'\n', chunk) {
-        let is_blank = is_blank(&chunk[begin..place], blank);
-        if begin == 0 {
-            part.head_blank = is_blank;
-        }
-        if begin == 0 || !is_blank {
-            part.ends.push(place as u32 + 1);
-        }
-        begin = place + 1;
-    }
-    part.tail_blank = is_blank(&chunk[begin..], blank);
-    if begin == 0 {
-        part.head_blank = part.tail_blank;
-    }
-    part
-}
-
-fn is_blank(line: &[u8], blank: Blank) -> bool {
-    match blank {
-        Blank::Kept => false,
-        Blank::Empty => matches!(line, [] | b"\r"),
-        Blank::White => line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')),
-    }
-}
-
-/// Where in a CSV file the reader is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Outside quotes.
-    Open,
-    /// Inside quotes.
-    Quoted,
-    /// Behind a quote inside quotes: the end of them, or the first of two that stand for one.
-    Quote,
-}
-
-/// Finds the records of a CSV file, part after part.
-struct Table {
-    /// None where quotes mean nothing.
-    quoted: Option<u8>,
-    blank: Blank,
-    place: Place,
-    /// The byte before the next one, "\n" at the beginning.
-    before: u8,
-    /// Bytes of the record so far, as far as it matters for whether it is blank.
-    seen: usize,
-}
-
-impl Table {
-    const fn new(quoted: Option<u8>, blank: Blank) -> Self {
-        Self { quoted, blank, place: Place::Open, before: b'\n', seen: 0 }
-    }
-
-    fn part(&mut self, chunk: &[u8]) -> Part {
-        let mut part = Part { bytes: chunk.len() as u32, ..Part::default() };
-        let (mut at, mut begin) = (0, 0);
-        while at < chunk.len() {
-            match self.place {
-                Place::Quoted => match memchr(b'"', &chunk[at..]) {
-                    Some(found) => (at, self.place) = (at + found + 1, Place::Quote),
-                    None => at = chunk.len(),
-                },
-                Place::Quote if chunk[at] == b'"' => (at, self.place) = (at + 1, Place::Quoted),
-                Place::Quote => self.place = Place::Open,
-                Place::Open => match self
-                    .quoted
-                    .map_or_else(|| memchr(b'\n', &chunk[at..]), |_| memchr2(b'"', b'\n', &chunk[at..]))
-                {
-                    None => at = chunk.len(),
-                    Some(found) => {
-                        let found = at + found;
-                        let before = if found == 0 { self.before } else { chunk[found - 1] };
-                        at = found + 1;
-                        if chunk[found] == b'"' {
-                            if before == b'\n' || Some(before) == self.quoted {
-                                self.place = Place::Quoted;
-                            }
-                        } else {
-                            if !self.is_blank(self.seen + found - begin, before) {
-                                part.ends.push(at as u32);
-                            }
-                            (self.seen, begin) = (0, at);
-                        }
-                    }
-                },
-            }
-        }
-        self.seen += chunk.len() - begin;
-        self.before = chunk.last().copied().unwrap_or(self.before);
-        part.tail_blank = self.is_blank(self.seen, self.before);
-        part.open = self.place == Place::Quoted;
-        part
-    }
-
-    const fn is_blank(&self, bytes: usize, last: u8) -> bool {
-        matches!(self.blank, Blank::Empty) && (bytes == 0 || bytes == 1 && last == b'\r')
-    }
 }
 
 /// The records of a file, of its parts in order.
@@ -311,66 +193,4 @@ pub fn index_bytes(bytes: &[u8], chunk_bytes: usize, style: Style, record_bytes:
 pub fn trimmed(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const TEXT: Style = Style { blank: Blank::Kept, quoted: None, header: false };
-    const JSON: Style = Style { blank: Blank::White, quoted: None, header: false };
-    const CSV: Style = Style { blank: Blank::Empty, quoted: Some(b','), header: false };
-
-    fn records(bytes: &[u8], style: Style) -> Vec<&[u8]> {
-        let found = index_bytes(bytes, 1 << 20, style, 1 << 30).unwrap();
-        let mut at = found.start as usize;
-        let cut = |length: &i64| {
-            at += *length as usize;
-            &bytes[at - *length as usize..at]
-        };
-        found.lengths.iter().map(cut).collect()
-    }
-
-    #[test]
-    fn text_keeps_empty_lines() {
-        assert_eq!(records(b"a\n\r\n\nb", TEXT), [b"a\n".as_slice(), b"\r\n", b"\n", b"b"]);
-        assert_eq!(records(b"\xEF\xBB\xBFa\n", TEXT), [b"a\n"]);
-        assert!(records(b"", TEXT).is_empty());
-    }
-
-    #[test]
-    fn blank_lines_belong_to_their_neighbours() {
-        assert_eq!(records(b"\n 1\n\t \r\n2\n\n", JSON), [b"\n 1\n".as_slice(), b"\t \r\n2\n\n"]);
-        assert_eq!(records(b"1\n  ", JSON), [b"1\n  "]);
-        assert!(records(b" \n\n", JSON).is_empty());
-        assert_eq!(records(b"\n\r\na\n \n", CSV), [b"\n\r\na\n".as_slice(), b" \n"]);
-    }
-
-    #[test]
-    fn newlines_inside_quotes_end_nothing() {
-        assert_eq!(records(b"\"a\nb\",1\n\"\"\"\n\",2", CSV), [b"\"a\nb\",1\n".as_slice(), b"\"\"\"\n\",2"]);
-        assert_eq!(records(b"5\" pipe\nx\n", CSV), [b"5\" pipe\n".as_slice(), b"x\n"]);
-        let open = index_bytes(b"a\n1,\"b\nc", 100, CSV, 100).unwrap_err();
-        assert!(open.to_string().starts_with("record 1, byte 2: a quote is opened"));
-    }
-
-    #[test]
-    fn a_header_is_left_out() {
-        let found = index_bytes(b"\n\"x\ny\"\n1\n2\n", 3, Style { header: true, ..CSV }, 100).unwrap();
-        assert_eq!(found, Lines { start: 7, lengths: vec![2, 2] });
-    }
-
-    proptest! {
-        #[test]
-        fn parts_make_no_difference(
-            bytes in proptest::collection::vec(prop::sample::select(b"a \t\r\n\n\",".to_vec()), 0..60), size in 1_usize..9,
-        ) {
-            for style in [TEXT, JSON, CSV, Style { quoted: None, ..CSV }, Style { header: true, ..CSV }] {
-                let whole = index_bytes(&bytes, 1 << 20, style, 1 << 30);
-                let parts = index_bytes(&bytes, size, style, 1 << 30);
-                prop_assert_eq!(format!("{whole:?}"), format!("{parts:?}"));
-            }
-        }
-    }
 }
