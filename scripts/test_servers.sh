@@ -13,6 +13,38 @@ bounded() {
     fi
 }
 
+# lacks TESTS PACKAGES PROGRAM…: whether a program is missing, which is then said.
+lacks() {
+    tests=$1 packages=$2
+    shift 2
+    for program; do
+        if ! command -v "$program" >/dev/null; then
+            echo "$program is missing: the tests of $tests will be skipped (Debian: apt-get install $packages)" >&2
+            return 0
+        fi
+    done
+    return 1
+}
+
+# is_made NAME VERSION: whether target/NAME is this version.
+is_made() {
+    [ "$(cat "target/$1/version" 2>/dev/null)" = "$2" ]
+}
+
+# make_server NAME VERSION TESTS SECONDS COMMAND…: fills target/NAME by a command, in so many seconds at most (0: as many as it takes).
+make_server() {
+    name=$1 version=$2 tests=$3 seconds=$4
+    shift 4
+    rm -rf "target/$name"
+    mkdir -p "target/$name"
+    if bounded "$seconds" "$@" >"target/$name.log" 2>&1; then
+        printf '%s\n' "$version" > "target/$name/version"
+    else
+        rm -rf "target/$name"
+        echo "What the tests of $tests talk to could not be made: they will be skipped (target/$name.log says why)" >&2
+    fi
+}
+
 postgresql() {
     if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then
         return
@@ -30,88 +62,48 @@ postgresql() {
     apt-get install -y -qq --no-install-recommends postgresql >/dev/null
 }
 
-# Hadoop's cluster for tests, out of Maven Central, into target/hadoop; fetched again when the list of it changes.
+# Hadoop's cluster for tests, out of Maven Central; fetched again when the list of it changes.
 hadoop() {
     list=tests/servers/hadoop/pom.xml
-    if cmp -s "$list" target/hadoop/pom.xml; then
-        return
-    fi
-    if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then
-        echo "Java or Maven is missing: the tests of HDFS will be skipped (Debian: apt-get install maven default-jdk-headless)" >&2
+    if is_made hadoop "$(cat "$list")" || lacks HDFS "maven default-jdk-headless" java mvn; then
         return
     fi
     echo "Fetching Hadoop's cluster for tests (95 MB), which the tests of hdfs:// talk to"
-    rm -rf target/hadoop
-    mkdir -p target/hadoop
-    if ! mvn -B -q -f "$list" dependency:copy-dependencies -DoutputDirectory="$PWD/target/hadoop" >target/hadoop.log 2>&1; then
-        rm -rf target/hadoop
-        echo "Hadoop could not be fetched: the tests of HDFS will be skipped (target/hadoop.log says why)" >&2
-        return
-    fi
-    cp "$list" target/hadoop/pom.xml
+    make_server hadoop "$(cat "$list")" HDFS 0 \
+        mvn -B -q -f "$list" dependency:copy-dependencies -DoutputDirectory="$PWD/target/hadoop"
 }
 
-# Apache Arrow's example server of Flight SQL (SQLite in memory), into target/flightsql; built again when the version changes.
+# Apache Arrow's example server of Flight SQL (SQLite in memory).
 flight_sql() {
     version=v18.8.0
-    if [ -x target/flightsql/sqlite_flightsql_server ] && [ "$(cat target/flightsql/version 2>/dev/null)" = "$version" ]; then
-        return
-    fi
-    if ! command -v go >/dev/null; then
-        echo "Go is missing: the tests of Flight SQL will be skipped (Debian: apt-get install golang-go)" >&2
+    if is_made flightsql "$version" || lacks "Flight SQL" golang-go go; then
         return
     fi
     echo "Building Apache Arrow's example server of Flight SQL (about two minutes), which the tests of read_sql talk to"
-    mkdir -p target/flightsql
     package=github.com/apache/arrow-go/v18/arrow/flight/flightsql/example/cmd/sqlite_flightsql_server
-    if ! GOBIN="$PWD/target/flightsql" go install "$package@$version" >target/flightsql.log 2>&1; then
-        rm -rf target/flightsql
-        echo "Flight SQL's server could not be built: its tests will be skipped (target/flightsql.log says why)" >&2
-        return
-    fi
-    echo "$version" > target/flightsql/version
+    make_server flightsql "$version" "Flight SQL" 0 env GOBIN="$PWD/target/flightsql" go install "$package@$version"
 }
 
-# fake-gcs-server, which speaks the protocols of Google Cloud Storage, into target/gcs. What Flight SQL's build compiled is used again.
+# fake-gcs-server, which speaks the protocols of Google Cloud Storage. What Flight SQL's build compiled is used again.
 gcs() {
     version=v1.56.1
-    if [ -x target/gcs/fake-gcs-server ] && [ "$(cat target/gcs/version 2>/dev/null)" = "$version" ]; then
-        return
-    fi
-    if ! command -v go >/dev/null; then
-        echo "Go is missing: the tests of gs:// will be skipped (Debian: apt-get install golang-go)" >&2
+    if is_made gcs "$version" || lacks gs:// golang-go go; then
         return
     fi
     echo "Building a server of Google Cloud Storage (about a minute), which the tests of gs:// talk to"
-    mkdir -p target/gcs
-    if ! bounded 600 env GOBIN="$PWD/target/gcs" go install -ldflags "-s -w" \
-        "github.com/fsouza/fake-gcs-server@$version" >target/gcs.log 2>&1; then
-        rm -rf target/gcs
-        echo "The server of Google Cloud Storage could not be built: its tests will be skipped (target/gcs.log says why)" >&2
-        return
-    fi
-    echo "$version" > target/gcs/version
+    make_server gcs "$version" gs:// 600 \
+        env GOBIN="$PWD/target/gcs" go install -ldflags "-s -w" "github.com/fsouza/fake-gcs-server@$version"
 }
 
-# Azurite, Microsoft's server of Azure's protocols, into target/azurite.
+# Azurite, Microsoft's server of Azure's protocols.
 azurite() {
     version=3.35.0
-    if [ "$(cat target/azurite/version 2>/dev/null)" = "$version" ]; then
-        return
-    fi
-    if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
-        echo "Node.js or npm is missing: the tests of az:// will be skipped (Debian: apt-get install npm)" >&2
+    if is_made azurite "$version" || lacks az:// npm npm node; then
         return
     fi
     echo "Installing Azurite (190 MB), which the tests of az:// talk to"
-    rm -rf target/azurite
-    mkdir -p target/azurite
-    if ! bounded 300 npm install --prefix target/azurite --no-audit --no-fund --ignore-scripts "azurite@$version" >target/azurite.log 2>&1; then
-        rm -rf target/azurite
-        echo "Azurite could not be installed: its tests will be skipped (target/azurite.log says why)" >&2
-        return
-    fi
-    echo "$version" > target/azurite/version
+    make_server azurite "$version" az:// 300 \
+        npm install --prefix target/azurite --no-audit --no-fund --ignore-scripts "azurite@$version"
 }
 
 # Some wait for the network while others compile.

@@ -22,8 +22,8 @@ from penstock.engine.tune import Depth
 from penstock.engine.workers import usable_cpus
 from penstock.errors import DataError, PlanError, ProcessError, StateError
 from penstock.observe.report import report_text
-from penstock.observe.store import judge_store, store_figures
-from penstock.observe.verdict import judge
+from penstock.observe.stats import no_stats, run_stats
+from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
 from penstock.plan.check import find
 from penstock.plan.nodes import Shard
@@ -81,7 +81,7 @@ class Loader:
         self._pass = 0
         self._one_by_one = False
         self._first_batch_s = 0.0
-        self._last_stats = _nothing_yet()
+        self._last_stats = no_stats()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
         self._ahead = self._ahead_of(dataset)
@@ -296,21 +296,14 @@ class Loader:
             return self._last_stats
         run = running[0][0]
         elapsed_s = time.perf_counter() - run.started_at
-        storage = self._storage_figures(elapsed_s)
-        verdict = judge(run.meters, elapsed_s, run.waited_s, judge_store(storage) if storage else "")
-        samples = run.meters[-1].rows
-        return {
-            "samples": samples,
-            "elapsed_s": elapsed_s,
-            "samples_per_s": samples / elapsed_s,
-            "first_batch_s": self._first_batch_s,
-            "waited": verdict.waited,
-            "verdict": verdict.text,
-            "bottleneck": verdict.bottleneck,
-            "decoders": dict(self._lowered.pictures()),
-            "storage": storage,
-            "stages": [meter.snapshot(elapsed_s) for meter in run.meters],
-        }
+        return run_stats(
+            run.meters,
+            elapsed_s=elapsed_s,
+            waited_s=run.waited_s,
+            first_batch_s=self._first_batch_s,
+            decoders=self._lowered.pictures(),
+            storage=self._storage_figures(elapsed_s),
+        )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
         """What the store did since the run began; other loaders' requests to the same dataset are counted too."""
@@ -348,16 +341,3 @@ def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...]
     runs.clear()
     for ring in slots:
         ring.clear()
-
-
-def _nothing_yet() -> dict[str, Any]:
-    rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
-    return {
-        "samples": 0,
-        "verdict": "No batch was made yet.",
-        "bottleneck": "nothing",
-        "decoders": {},
-        "storage": None,
-        "stages": [],
-        **rates,
-    }

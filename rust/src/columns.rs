@@ -205,11 +205,13 @@ fn join(parts: Vec<Vec<Gathered>>, forms: &[Form]) -> Vec<Filled> {
 }
 
 fn join_column(parts: Vec<Gathered>, form: Form) -> Filled {
-    let mut joined = Gathered::default();
     let mut parts = parts.into_iter();
-    if let Some(first) = parts.next() {
-        joined = first;
-    }
+    let mut joined = parts.next().unwrap_or_default();
+    let rest = parts.as_slice();
+    joined.rows.reserve_exact(rest.iter().map(|part| part.rows.len()).sum());
+    joined.places.reserve_exact(rest.iter().map(|part| part.places.len()).sum());
+    joined.lengths.reserve_exact(rest.iter().map(|part| part.lengths.len()).sum());
+    joined.data.reserve_exact(rest.iter().map(|part| part.data.len()).sum());
     for part in parts {
         joined.rows.extend_from_slice(&part.rows);
         joined.places.extend_from_slice(&part.places);

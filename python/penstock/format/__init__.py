@@ -32,7 +32,7 @@ from penstock.format import (
     webdataset,
     zarr,
 )
-from penstock.format.protocol import AnySource, Format, Options, ReadRanges
+from penstock.format.protocol import AnySource, Format, Options, ReadRanges, read_range
 from penstock.shards import Shards
 
 FORMATS: tuple[Format, ...] = (
@@ -134,11 +134,7 @@ def read_head(shards: Shards, read: ReadRanges, shard: int | None = None) -> byt
     """The first bytes (up to 512) of a shard, by default of the first that is not empty."""
     if shard is None:
         shard = int(np.argmax(shards.sizes > 0))
-    size = min(int(shards.sizes[shard]), _HEAD_BYTES)
-    out = np.empty(size, dtype=np.uint8)
-    ids = [np.array([number], dtype=np.int64) for number in (shard, 0, size, 0)]
-    read(shards, ids[0], ids[1], ids[2], out, ids[3])
-    return out.tobytes()
+    return read_range(read, shards, shard, 0, min(int(shards.sizes[shard]), _HEAD_BYTES)).tobytes()
 
 
 def _by_name(name: str) -> Format:

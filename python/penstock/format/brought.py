@@ -25,11 +25,10 @@ from penstock.errors import DataError, SourceError
 from penstock.folders import cache_folder
 from penstock.format.cache_room import hold, make_room
 from penstock.format.index_cache import shard_key
-from penstock.format.protocol import Options, Progress, ReadRanges, forget
+from penstock.format.protocol import Options, Progress, ReadRanges, forget, read_range
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.format.watched import watched
 from penstock.shards import Shards
-from penstock.spec import Bytes
 
 _T = TypeVar("_T")
 
@@ -99,9 +98,7 @@ class _Desk:
     def _piece(self, shard: int, at: int, handle: int) -> None:
         self.work.check()
         size = min(_PIECE_BYTES, int(self.shards.sizes[shard]) - at)
-        piece: Bytes = np.empty(size, dtype=np.uint8)
-        numbers = [np.array([number], dtype=np.int64) for number in (shard, at, size, 0)]
-        self.read(self.shards, numbers[0], numbers[1], numbers[2], piece, numbers[3])
+        piece = read_range(self.read, self.shards, shard, at, size)
         written = 0
         while written < size:
             written += os.pwrite(handle, piece[written:].data, at + written)

@@ -6,11 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from penstock import kernels
 from penstock.errors import SourceError
 from penstock.format.manifest import Manifest
+from penstock.format.native_columns import read_first_records
 from penstock.format.protocol import Options, ReadRanges
 from penstock.format.record_index import Framing, index_shards
 from penstock.shards import Shards
@@ -86,14 +85,4 @@ def _framing(style: LineStyle, format: str) -> Framing:
 
 def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
     """The first records of the first file that has any: at least one, at most `INFER_RECORDS`."""
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    shard = manifest.shard_of(np.zeros(1, dtype=np.int64))
-    last = min(int(manifest.first_sample[shard[0] + 1]), INFER_RECORDS)
-    ends = np.cumsum(manifest.length[:last])
-    records = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
-    buffer = np.empty(int(ends[records - 1]), dtype=np.uint8)
-    nothing = np.zeros(1, dtype=np.int64)
-    read(manifest.stored, shard, manifest.offset[:1], np.array([buffer.size]), buffer, nothing)
-    length = manifest.length[:records]
-    return Spans((buffer,), np.zeros(records, dtype=np.int64), ends[:records] - length, length)
+    return read_first_records(manifest, read, INFER_RECORDS, INFER_BYTES)

@@ -5,7 +5,6 @@ Format: litdata, streaming/item_loader.py, `append_arrow_row_footer`: the Arrow 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ import pyarrow as pa
 
 from penstock.errors import DataError
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Options, ReadRanges
+from penstock.format.protocol import Options, ReadRanges, read_range
+from penstock.format.ranged_file import RangedFile
 from penstock.format.table import TableColumn, choose_columns, columns_of
 from penstock.shards import Shards
 from penstock.spec import Columns, Spec
@@ -94,7 +94,7 @@ def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str)
 
 def is_rows(shards: Shards, shard: int, read: ReadRanges) -> bool:
     """Whether a chunk ends as one of rows does."""
-    return int(shards.sizes[shard]) >= _END_BYTES and _bytes_of(shards, shard, read, -len(MAGIC), len(MAGIC)) == MAGIC
+    return int(shards.sizes[shard]) >= _END_BYTES and _last_bytes(shards, shard, read, len(MAGIC)) == MAGIC
 
 
 def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Options, where: str) -> RowsSource:
@@ -110,55 +110,17 @@ def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Op
 def _reader(shards: Shards, shard: int, read: ReadRanges) -> pa.RecordBatchFileReader:
     """Reads the Arrow file of a chunk."""
     where, size = shards.path(shard), int(shards.sizes[shard])
-    end = _bytes_of(shards, shard, read, -_END_BYTES, _END_BYTES) if size >= _END_BYTES else b""
+    end = _last_bytes(shards, shard, read, _END_BYTES) if size >= _END_BYTES else b""
     length = int.from_bytes(end[:4], "little")
     if end[4:] != MAGIC or length > size - _END_BYTES:
         raise DataError(f"{where}: no Arrow file of rows at its end; the chunk is damaged: copy or write it again")
-    file = pa.PythonFile(_Part(shards, shard, read, size - _END_BYTES - length, length), mode="r")
+    part = (size - _END_BYTES - length, length)
+    file = pa.PythonFile(RangedFile(shards, shard, read, part, ahead_bytes=0), mode="r")
     try:
         return pa.ipc.open_file(file)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DataError(f"{where}: {error}; the chunk is damaged: copy or write it again") from None
 
 
-def _bytes_of(shards: Shards, shard: int, read: ReadRanges, offset: int, length: int) -> bytes:
-    """Bytes of a shard; a negative offset counts from its end."""
-    out = np.empty(length, dtype=np.uint8)
-    begin = offset if offset >= 0 else int(shards.sizes[shard]) + offset
-    numbers = [np.array([number], dtype=np.int64) for number in (shard, begin, length, 0)]
-    read(shards, numbers[0], numbers[1], numbers[2], out, numbers[3])
-    return out.tobytes()
-
-
-class _Part(io.RawIOBase):
-    """Some bytes of a shard as a file."""
-
-    def __init__(self, shards: Shards, shard: int, read: ReadRanges, begin: int, length: int) -> None:
-        self._shards, self._shard, self._read, self._begin, self._length = shards, shard, read, begin, length
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """The next byte."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to a byte."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, fewer at the end."""
-        rest = max(0, self._length - self._at)
-        count = rest if size is None or size < 0 else min(size, rest)
-        found = _bytes_of(self._shards, self._shard, self._read, self._begin + self._at, count) if count else b""
-        self._at += count
-        return found
+def _last_bytes(shards: Shards, shard: int, read: ReadRanges, count: int) -> bytes:
+    return read_range(read, shards, shard, int(shards.sizes[shard]) - count, count).tobytes()

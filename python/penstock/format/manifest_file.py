@@ -22,7 +22,7 @@ from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.jsonl import open_jsonl
 from penstock.format.lines import LineManifest
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, Column, Format, Options, ReadRanges
+from penstock.format.protocol import Allocate, Column, Format, Options, ReadRanges, read_range
 from penstock.shards import Shards
 from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
@@ -98,10 +98,7 @@ def _content(shards: Shards, read: ReadRanges, options: Options) -> bytes:
             f"{shards.path(0)}: a manifest of {size} bytes, the limit is {options.limits.record_bytes}; "
             "raise Limits.record_bytes if it can be trusted"
         )
-    out = np.empty(size, dtype=np.uint8)
-    zero = np.zeros(1, dtype=np.int64)
-    read(shards, zero, zero, shards.sizes[:1], out, zero)
-    return out.tobytes()
+    return read_range(read, shards, 0, 0, size).tobytes()
 
 
 def _is_whole(name: str) -> bool:

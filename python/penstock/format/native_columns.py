@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import PlanError
 from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, ReadRanges
+from penstock.format.protocol import Allocate, ReadRanges, read_range
 from penstock.spec import Bytes, Columns, Field, Ids, Spans
 from penstock.spec import Column as Values
 
@@ -141,16 +141,16 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
     return row.tobytes()
 
 
-def read_first_records(manifest: Manifest, read: ReadRanges) -> Spans:
-    """The first records of the first shard that has any: up to 100, and one that is larger than 64 MiB only by itself."""
+def read_first_records(
+    manifest: Manifest, read: ReadRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
+) -> Spans:
+    """The first records of the first shard that has any: so many at most, and one that is larger than so many bytes only by itself."""
     shard = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
-    last = min(int(manifest.first_sample[shard + 1]), FIRST_RECORDS)
+    last = min(int(manifest.first_sample[shard + 1]), most)
     assert manifest.offset is not None
     assert manifest.length is not None
     offset, length = manifest.offset[:last] - manifest.offset[0], manifest.length[:last]
-    records = max(1, int(np.searchsorted(offset + length, FIRST_BYTES, side="right")))
-    buffer = np.empty(int(offset[records - 1] + length[records - 1]), dtype=np.uint8)
-    start, size = manifest.offset[:1], np.array([buffer.size], dtype=np.int64)
-    zero = np.zeros(1, dtype=np.int64)
-    read(manifest.stored, np.array([shard], dtype=np.int64), start, size, buffer, zero)
+    records = max(1, int(np.searchsorted(offset + length, most_bytes, side="right")))
+    size = int(offset[records - 1] + length[records - 1])
+    buffer = read_range(read, manifest.stored, shard, int(manifest.offset[0]), size)
     return Spans((buffer,), np.zeros(records, dtype=np.int64), offset[:records], length[:records])

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from penstock.format.manifest import Manifest
 from penstock.kernels import EpochOrder
 from penstock.limits import DEFAULT_LIMITS, Limits
@@ -31,6 +33,14 @@ class ReadRanges(Protocol):
 
         Raises DataError naming the file if it is gone, shorter than the range, or no longer of the size in `shards`.
         """
+
+
+def read_range(read: ReadRanges, shards: Shards, shard: int, offset: int, length: int) -> Bytes:
+    """One byte range of one shard."""
+    out = np.empty(length, dtype=np.uint8)
+    number, begin, size, at = (np.array([one], dtype=np.int64) for one in (shard, offset, length, 0))
+    read(shards, number, begin, size, out, at)
+    return out
 
 
 def forget(read: ReadRanges, shards: Shards) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import DataError
 from penstock.format.checksums import has_checksums
-from penstock.format.protocol import ReadRanges
+from penstock.format.protocol import ReadRanges, read_range
 from penstock.shards import Shards
 
 #: Bytes that are read at least, and kept: libraries ask for a footer or a header in many small reads.
@@ -22,13 +22,23 @@ _AHEAD_BYTES = 1 << 16
 class RangedFile(io.RawIOBase):
     """A read-only file over the ranges of one shard. Not for several threads at once.
 
+    part: the first byte and the length of what of the shard is the file; all of it if not given. ahead_bytes: what a read brings at least.
+
     with RangedFile(shards, 3, read) as file: file.seek(-8, os.SEEK_END); file.read()
     """
 
-    def __init__(self, shards: Shards, shard: int, read: ReadRanges) -> None:
+    def __init__(
+        self,
+        shards: Shards,
+        shard: int,
+        read: ReadRanges,
+        part: tuple[int, int] | None = None,
+        ahead_bytes: int = _AHEAD_BYTES,
+    ) -> None:
         super().__init__()
         self._shards, self._shard, self._read = shards, shard, read
-        self._size = int(shards.sizes[shard])
+        self._begin, self._size = part or (0, int(shards.sizes[shard]))
+        self._ahead_bytes = ahead_bytes
         self._at = 0
         self._kept, self._kept_from = np.empty(0, dtype=np.uint8), 0
 
@@ -80,19 +90,16 @@ class RangedFile(io.RawIOBase):
     def _bytes(self, offset: int, length: int) -> Any:
         within = offset - self._kept_from
         if not 0 <= within <= len(self._kept) - length:
-            if length >= _AHEAD_BYTES:
+            if length >= self._ahead_bytes:
                 return self._fetch(offset, length)
-            start = max(0, min(offset, self._size - _AHEAD_BYTES))
-            self._kept = self._fetch(start, min(_AHEAD_BYTES, self._size - start))
+            start = max(0, min(offset, self._size - self._ahead_bytes))
+            self._kept = self._fetch(start, min(self._ahead_bytes, self._size - start))
             self._kept_from = start  # only now, since reading may fail
             within = offset - start
         return self._kept[within : within + length]
 
     def _fetch(self, offset: int, length: int) -> Any:
-        out = np.empty(length, dtype=np.uint8)
-        numbers = [np.array([number], dtype=np.int64) for number in (self._shard, offset, length, 0)]
-        self._read(self._shards, numbers[0], numbers[1], numbers[2], out, numbers[3])
-        return out
+        return read_range(self._read, self._shards, self._shard, self._begin + offset, length)
 
 
 def open_shard(shards: Shards, shard: int, read: ReadRanges, *, mapped: bool = False) -> pa.NativeFile:

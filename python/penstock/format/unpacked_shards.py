@@ -19,7 +19,7 @@ from penstock.errors import DataError, SourceError
 from penstock.folders import cache_folder
 from penstock.format.cache_room import hold
 from penstock.format.index_cache import shard_key
-from penstock.format.protocol import Options, ReadRanges, forget
+from penstock.format.protocol import Options, ReadRanges, forget, read_range
 from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
 from penstock.shards import Shards
@@ -185,10 +185,7 @@ def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iter
 
 def read_whole(shards: Shards, shard: int, read: ReadRanges) -> Bytes:
     """All bytes of one shard."""
-    out = np.empty(int(shards.sizes[shard]), dtype=np.uint8)
-    nothing = np.zeros(1, dtype=np.int64)
-    read(shards, nothing + shard, nothing, nothing + out.size, out, nothing)
-    return out
+    return read_range(read, shards, shard, 0, int(shards.sizes[shard]))
 
 
 def beyond(size: int, packed_bytes: int, limits: Limits) -> str:

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from penstock.errors import SourceError
-from penstock.format.protocol import Options, ReadRanges
+from penstock.format.protocol import Options, ReadRanges, read_range
 from penstock.shards import Shards
 
 #: What version 2 calls its metadata; no listing has them.
@@ -59,10 +58,7 @@ class RangedStore(Store):
             return None
         shards, shard, read = place
         begin, end = _span(wanted, int(shards.sizes[shard]))
-        out = np.empty(max(0, end - begin), dtype=np.uint8)
-        numbers = [np.array([number], dtype=np.int64) for number in (shard, begin, out.size, 0)]
-        read(shards, numbers[0], numbers[1], numbers[2], out, numbers[3])
-        return out.tobytes()
+        return read_range(read, shards, shard, begin, max(0, end - begin)).tobytes()
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None

@@ -5,7 +5,7 @@ What is kept is exactly what was read: pieces, cut so that they never overlap, m
 batch size or another loader finds what is there.
 
 A killed process, a full disk or a flipped bit costs a request, never a wrong byte: bytes are written before the journal names
-them, named as dropped before they go (`cache_index`), and a piece's checksum is compared when a process first uses it.
+them, named as dropped before they go (`cache_index`), and a piece's checksum is compared when a process first uses it (`cache_pieces`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
-from penstock import kernels
 from penstock.spec import Bytes, Ids
-from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, choose
+from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, Forecast, choose
 from penstock.storage.cache_files import Files, Ranges
 from penstock.storage.cache_index import Found, Index
 from penstock.storage.cache_locks import Claims
 from penstock.storage.cache_packs import Packs
+from penstock.storage.cache_pieces import Pieces
 
 #: Left free on the disk.
 RESERVE_BYTES = 1 << 30
@@ -41,20 +40,6 @@ _PAUSE_S = 5.0
 #: What shares the limit is looked at again after so long.
 _ROOM_S = 1.0
 _ATTEMPTS = 8
-#: Pieces that are verified between two reports.
-_TOGETHER = 256
-_THREADS = 4
-
-
-class Forecast(Protocol):
-    """What somebody knows of the future."""
-
-    @property
-    def margin_s(self) -> float:
-        """By so much sooner must something be needed to take the place of something else."""
-
-    def __call__(self, begin: Ids) -> Expected:
-        """In how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +60,16 @@ class Contents:
 class RangeCache:
     """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most."""
 
-    def __init__(self, folder: str, limit_bytes: int, packs: Packs | None = None) -> None:
+    def __init__(
+        self, folder: str, limit_bytes: int, packs: Packs | None = None, pieces: Callable[[Index], Pieces] = Pieces
+    ) -> None:
         self.folder, self._limit_bytes = folder, limit_bytes
         self._room: Callable[[], int] | None = None
         self._asked_at, self._left_bytes = -_ROOM_S, 0
         self.files = Files()
         self.evicted = self.stored_bytes = 0
         self._index = Index(folder, self.files, packs or Packs(folder))
+        self._pieces = pieces(self._index)
         self._forecasts: list[Forecast] = []
         self._uncounted = self._read_bytes = 0
         self._until: float | None = None
@@ -118,7 +106,7 @@ class RangeCache:
             if not len(found.number):
                 return found.missing
             try:
-                is_whole = self._read(found, out)
+                is_whole = self._pieces.read(found, out)
             except OSError:  # somebody removed a pack
                 self._forget_lost(found)
                 continue
@@ -134,36 +122,6 @@ class RangeCache:
     def claims(self) -> Claims:
         """Claims on what is to be fetched."""
         return Claims(os.path.join(self.folder, "claims"))
-
-    def _read(self, found: Found, out: Bytes) -> bool:
-        """Reads pieces, and compares the checksums of those that are used for the first time; a damaged one goes, and the answer is False."""
-        rows, pieces, packs = found.rows, found.pieces, self._index.packs
-        packs.read(rows["pack"], rows["position"] + pieces.begin - rows["begin"], pieces.length, out, pieces.at)
-        fresh = np.flatnonzero(~rows["checked"])
-        if not len(fresh):
-            return True
-        is_whole = pieces.length == rows["end"] - rows["begin"]
-        there, others = fresh[is_whole[fresh]], fresh[~is_whole[fresh]]
-        good = np.zeros(len(rows), dtype=bool)
-        sums = kernels.crc32c_sums(out, pieces.at[there], pieces.length[there], _THREADS)
-        good[there] = sums == rows["checksum"][there]
-        good[others] = self._are_whole(rows[others])
-        self._index.checked(found.number[fresh[good[fresh]]], found.generation)
-        bad = found.number[fresh[~good[fresh]]]
-        if len(bad) and self._index.still(bad, found.generation):
-            self._index.drop(bad, found.generation)
-        return not len(bad)
-
-    def _are_whole(self, rows: Any) -> Any:
-        """Whether the checksums of pieces are right."""
-        good, zero = np.zeros(len(rows), dtype=bool), np.zeros(1, dtype=np.int64)
-        for number in range(len(rows)):
-            row = rows[number : number + 1]
-            scratch = np.empty(int(row["end"][0] - row["begin"][0]), dtype=np.uint8)
-            length = np.array([len(scratch)], dtype=np.int64)
-            self._index.packs.read(row["pack"], row["position"], length, scratch, zero)
-            good[number] = kernels.crc32c_sums(scratch, zero, length, 1)[0] == row["checksum"][0]
-        return good
 
     def _forget_lost(self, found: Found) -> None:
         """Forgets what lay in packs that somebody removed."""
@@ -190,26 +148,7 @@ class RangeCache:
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[int, int]:
         """Reads everything and drops what is damaged: pieces that were read, and pieces that were dropped."""
-        number, generation, rows = self._index.live()
-        turn = np.lexsort((rows["position"], rows["pack"]))
-        total, done, damaged = int((rows["end"] - rows["begin"]).sum()), 0, 0
-        for first in range(0, len(turn), _TOGETHER):
-            some = turn[first : first + _TOGETHER]
-            try:
-                good = self._are_whole(rows[some])
-            except OSError:  # of the pieces of a lost pack none can be read
-                good = np.array([self._is_readable_and_whole(rows[one : one + 1]) for one in some.tolist()])
-            damaged += self._index.drop(number[some[~good]], generation)
-            done += int((rows["end"] - rows["begin"])[some].sum())
-            if progress is not None:
-                progress(done, total)
-        return len(number), damaged
-
-    def _is_readable_and_whole(self, row: Any) -> bool:
-        try:
-            return bool(self._are_whole(row)[0])
-        except OSError:
-            return False
+        return self._pieces.verify(progress)
 
     def clear(self) -> int:
         """Removes everything that the cache made, and nothing else; the bytes of the disk that became free."""
@@ -270,15 +209,12 @@ class RangeCache:
             some = ranges.take(np.arange(done, done + fitting))
             places = zip(some.at.tolist(), some.length.tolist(), strict=True)
             pack, position = packs.write([out[at : at + length] for at, length in places])
-            if self._index.add(some, pack, position, self._sums(out, some.at, some.length)):
+            if self._index.add(some, pack, position, self._pieces.sums(out, some.at, some.length)):
                 stored += int(some.length.sum())
             done += fitting
         self._uncounted += stored
         self.stored_bytes += stored
         return stored
-
-    def _sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
-        return kernels.crc32c_sums(out, at, length, _THREADS)
 
     def _free_bytes(self) -> int:
         return shutil.disk_usage(self.folder).free

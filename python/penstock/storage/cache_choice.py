@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,17 @@ Expected = npt.NDArray[np.float64]
 
 #: When room is made, this share of the limit is freed at once, so that not every piece has to look for what to drop.
 FREED_SHARE = 0.02
+
+
+class Forecast(Protocol):
+    """What somebody knows of the future."""
+
+    @property
+    def margin_s(self) -> float:
+        """By so much sooner must something be needed to take the place of something else."""
+
+    def __call__(self, begin: Ids) -> Expected:
+        """In how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,22 +11,29 @@ from penstock.spec import Bytes, Ids
 from penstock.storage.cache import RangeCache
 from penstock.storage.cache_index import Found
 from penstock.storage.cache_packs import PAGE_BYTES, Packs
+from penstock.storage.cache_pieces import Pieces
 
 
 class SimulatedCache(RangeCache):
     """Its journal lies in `folder`; whatever it was told to keep, it counts as read from the disk."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
-        super().__init__(folder, limit_bytes, SimulatedPacks(folder))
-
-    def _read(self, found: Found, out: Bytes) -> bool:
-        return True
-
-    def _sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
-        return np.zeros(len(at), dtype=np.uint32)
+        super().__init__(folder, limit_bytes, SimulatedPacks(folder), SimulatedPieces)
 
     def _free_bytes(self) -> int:
         return 1 << 62
+
+
+class SimulatedPieces(Pieces):
+    """Pieces without bytes."""
+
+    def read(self, found: Found, out: Bytes) -> bool:
+        """All are whole."""
+        return True
+
+    def sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
+        """Zeros."""
+        return np.zeros(len(at), dtype=np.uint32)
 
 
 class SimulatedPacks(Packs):

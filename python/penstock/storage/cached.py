@@ -245,7 +245,7 @@ class _Forecast:
 
     @property
     def margin_s(self) -> float:
-        """See `cache.Forecast`: an epoch.
+        """See `cache_choice.Forecast`: an epoch.
 
         All of an epoch is needed once. To drop one piece of it for another makes no request less, but one write more, and heaps the
         requests of an epoch up at its end.
@@ -253,7 +253,7 @@ class _Forecast:
         return self._next_use.epoch_s
 
     def __call__(self, begin: Ids) -> Expected:
-        """See `cache.Forecast`."""
+        """See `cache_choice.Forecast`."""
         if self._sorted is None:
             base = self._bases.of(np.arange(len(self._shards)))
             known = np.flatnonzero(base >= 0)

@@ -4,7 +4,7 @@ use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-use super::{Bytes, Ids, Out, kernel_pool, misuse};
+use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
 use crate::gather;
 
 /// Copies rows of `row_bytes` bytes, picked by number, into `out`.
@@ -38,11 +38,9 @@ fn join_spans(
     length: Ids<'_>,
     mut out: Out<'_>,
 ) -> PyResult<()> {
-    let buffers = buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<Vec<_>, _>>()?;
+    let buffers = slices(&buffers)?;
     let (which, offset, length, out) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?, out.as_slice_mut()?);
-    if offset.len() != which.len() || length.len() != which.len() {
-        return Err(misuse("which, offset and length must be equally long"));
-    }
+    check_spans(which, offset, length)?;
     py.detach(|| gather::spans(&buffers, which, offset, length, out))
         .map_err(|row| PyIndexError::new_err(format!("span {row} does not lie in its buffer")))
 }

@@ -3,11 +3,11 @@
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
+use super::listed::{listed, listed_error};
 use super::progress::WorkProgress;
-use super::trouble::{file_error, row_error};
+use super::trouble::row_error;
 use super::{Bytes, Ids, check_spans, misuse, slices};
 use crate::example::Records;
-use crate::framing::FileTrouble;
 use crate::framing::lines::{Blank, Style, index_files};
 use crate::lines;
 
@@ -29,20 +29,16 @@ fn index_lines<'py>(
     threads: usize,
     progress: &WorkProgress,
 ) -> PyResult<(Array<'py, i64>, Array<'py, i64>, Array<'py, i64>)> {
-    let sizes = sizes.as_slice()?;
-    if sizes.len() != paths.len() {
-        return Err(misuse("paths and sizes must be equally long"));
-    }
     let blank = match blank {
         "kept" => Blank::Kept,
         "empty" => Blank::Empty,
         "white" => Blank::White,
         _ => return Err(misuse(format!("blank={blank:?}"))),
     };
-    let files: Vec<(&str, u64)> = paths.iter().map(String::as_str).zip(sizes.iter().map(|&size| size as u64)).collect();
+    let files = listed(&paths, &sizes)?;
     let found = py
         .detach(|| index_files(&files, Style { blank, quoted, header }, record_bytes, threads, &progress.0))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+        .map_err(listed_error(py, &paths))?;
     let start = PyArray1::from_iter(py, found.iter().map(|lines| lines.start));
     let counts = PyArray1::from_iter(py, found.iter().map(|lines| lines.lengths.len() as i64));
     let lengths = found.into_iter().flat_map(|lines| lines.lengths).collect::<Vec<_>>();

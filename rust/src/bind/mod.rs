@@ -15,6 +15,7 @@ mod http;
 mod image;
 mod json;
 mod lines;
+mod listed;
 mod lmdb;
 mod order;
 mod parquet;

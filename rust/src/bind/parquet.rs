@@ -18,9 +18,17 @@ type PageBounds<'py> = (Array<'py, bool>, Vec<Bound<'py, PyBytes>>, Vec<Bound<'p
 
 /// Numbers of a chunk that Python gets; see `_core.pyi`.
 const NUMBERS: usize = 11;
+/// Numbers of a page's header that Python gets.
+const PAGE_NUMBERS: usize = 5;
 
 fn refused(fault: Fault) -> PyErr {
     misuse(fault.to_string())
+}
+
+/// Rows of so many numbers.
+fn table(py: Python<'_>, width: usize, numbers: Vec<i64>) -> PyResult<Bound<'_, PyArray2<i64>>> {
+    let table = Array2::from_shape_vec((numbers.len() / width, width), numbers);
+    Ok(table.map_err(|error| misuse(error.to_string()))?.into_pyarray(py))
 }
 
 fn numbers(chunk: &Chunk) -> [i64; NUMBERS] {
@@ -68,8 +76,7 @@ impl ParquetFooter {
     fn chunks<'py>(&self, py: Python<'py>, group: usize) -> PyResult<Bound<'py, PyArray2<i64>>> {
         let group = self.footer.groups.get(group).ok_or_else(|| misuse("no such row group"))?;
         let found: Vec<_> = group.chunks.iter().flat_map(numbers).collect();
-        let table = Array2::from_shape_vec((group.chunks.len(), NUMBERS), found);
-        Ok(table.map_err(|error| misuse(error.to_string()))?.into_pyarray(py))
+        table(py, NUMBERS, found)
     }
 
     fn bounds<'py>(&self, py: Python<'py>, group: usize, leaf: usize) -> PyResult<Said<'py>> {
@@ -132,7 +139,7 @@ fn parquet_page_headers<'py>(
 ) -> PyResult<Bound<'py, PyArray2<i64>>> {
     let (buffer, at, length) = (buffer.as_slice()?, at.as_slice()?, length.as_slice()?);
     let found = py.detach(|| {
-        let mut found = Vec::with_capacity(at.len() * 5);
+        let mut found = Vec::with_capacity(at.len() * PAGE_NUMBERS);
         for (&at, &length) in at.iter().zip(length) {
             let begin = usize::try_from(at).ok();
             let data = begin.and_then(|at| buffer.get(at..)?.get(..usize::try_from(length).ok()?));
@@ -148,8 +155,7 @@ fn parquet_page_headers<'py>(
         }
         Ok::<_, PyErr>(found)
     })?;
-    let table = Array2::from_shape_vec((found.len() / 5, 5), found);
-    Ok(table.map_err(|error| misuse(error.to_string()))?.into_pyarray(py))
+    table(py, PAGE_NUMBERS, found)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

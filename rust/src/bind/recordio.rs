@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
+use super::listed::{listed, listed_error};
 use super::progress::WorkProgress;
 use super::trouble::{file_error, row_error};
 use super::{Bytes, Ids, check_spans, misuse, slices};
+use crate::framing::parts;
 use crate::framing::pieces::{Framed, whole_records};
 use crate::framing::recordio::{Job, index_files, part, positions_of};
-use crate::framing::{FileTrouble, parts};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -56,19 +57,10 @@ fn index_recordio<'py>(
     threads: usize,
     progress: &WorkProgress,
 ) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
-    let sizes = sizes.as_slice()?;
-    if sizes.len() != paths.len() {
-        return Err(misuse("paths and sizes must be equally long"));
-    }
-    let job = |(path, &size): (&String, &i64)| Job {
-        path: PathBuf::from(path),
-        size: size as u64,
-        positions: positions_of(Path::new(path)),
-    };
-    let jobs: Vec<Job> = paths.iter().zip(sizes).map(job).collect();
-    let index = py
-        .detach(|| index_files(&jobs, record_bytes, threads, &progress.0))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+    let job = |(path, size)| Job { path: PathBuf::from(path), size, positions: positions_of(Path::new(path)) };
+    let jobs: Vec<Job> = listed(&paths, &sizes)?.into_iter().map(job).collect();
+    let index =
+        py.detach(|| index_files(&jobs, record_bytes, threads, &progress.0)).map_err(listed_error(py, &paths))?;
     Ok((index.counts.into_pyarray(py), index.lengths.into_pyarray(py)))
 }
 

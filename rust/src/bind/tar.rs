@@ -7,13 +7,12 @@ use pyo3::types::PyList;
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
+use super::listed::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
-use super::trouble::{file_error, row_error};
+use super::trouble::row_error;
 use super::{Bytes, Ids, Out, misuse};
 use crate::columns::{Records, RowFailure};
 use crate::example::element::Dtype;
-use crate::framing::FileTrouble;
-use crate::framing::unpack::recognise_files;
 use crate::tar::parse::{Column, Parser, Target};
 use crate::tar::{index, is_header, npy, parse, recognise};
 
@@ -28,10 +27,7 @@ fn is_tar(head: &[u8]) -> bool {
 /// How each file is packed, as for files of any other format.
 #[pyfunction]
 fn recognise_tar_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
-    let packing = py
-        .detach(|| recognise_files(&paths, threads, recognise))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
-    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| packing as i64)))
+    packing_of(py, &paths, recognise, threads)
 }
 
 /// Where the first sample of each file begins, samples of each file, and the bytes of each sample, file after file.
@@ -46,14 +42,10 @@ fn index_tar_samples<'py>(
     threads: usize,
     progress: &WorkProgress,
 ) -> PyResult<(Array<'py, i64>, Array<'py, i64>, Array<'py, i64>)> {
-    let sizes = sizes.as_slice()?;
-    if sizes.len() != paths.len() {
-        return Err(misuse("paths and sizes must be equally long"));
-    }
-    let files: Vec<(&str, u64)> = paths.iter().map(String::as_str).zip(sizes.iter().map(|&size| size as u64)).collect();
+    let files = listed(&paths, &sizes)?;
     let found = py
         .detach(|| index::index_files(&files, record_bytes, threads, &progress.0))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+        .map_err(listed_error(py, &paths))?;
     let starts = PyArray1::from_iter(py, found.iter().map(|samples| samples.start));
     let counts = PyArray1::from_iter(py, found.iter().map(|samples| samples.lengths.len() as i64));
     let lengths: Vec<i64> = found.into_iter().flat_map(|samples| samples.lengths).collect();

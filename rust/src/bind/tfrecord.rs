@@ -9,15 +9,16 @@ use pyo3::types::PyList;
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
+use super::listed::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
-use super::trouble::{file_error, row_error};
+use super::trouble::row_error;
 use super::{Bytes, Ids, Out, check_spans, misuse, slices};
 use crate::columns::Records;
 use crate::example::element::Dtype;
 use crate::example::infer::Summary;
 use crate::example::{Column, Parser, Target, infer};
-use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_files, recognise_magic, unpack_files};
-use crate::framing::{FileTrouble, tfrecord};
+use crate::framing::tfrecord;
+use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_magic, unpack_files};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -38,18 +39,6 @@ fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads:
 #[pyfunction]
 fn recognise_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
     packing_of(py, &paths, recognise_magic, threads)
-}
-
-fn packing_of<'py>(
-    py: Python<'py>,
-    paths: &[String],
-    recognise: fn(&[u8]) -> Packing,
-    threads: usize,
-) -> PyResult<Array<'py, i64>> {
-    let packing = py
-        .detach(|| recognise_files(paths, threads, recognise))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
-    Ok(PyArray1::from_iter(py, packing.into_iter().map(|packing| packing as i64)))
 }
 
 /// Unpacks files (packing as above, 1 and 2 only) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
@@ -88,7 +77,7 @@ fn unpack_files_once<'py>(
     let bounds = Bounds { unpacked_bytes, ratio, room_bytes };
     py.detach(|| unpack_files(&jobs, bounds, threads, &progress.0))
         .map(|sizes| sizes.into_pyarray(py))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))
+        .map_err(listed_error(py, &paths))
 }
 
 /// Records of each file, and the length of each record with its frame, file after file.
@@ -102,14 +91,10 @@ fn index_tfrecords<'py>(
     threads: usize,
     progress: &WorkProgress,
 ) -> PyResult<(Array<'py, i64>, Array<'py, i64>)> {
-    let sizes = sizes.as_slice()?;
-    if sizes.len() != paths.len() {
-        return Err(misuse("paths and sizes must be equally long"));
-    }
-    let files: Vec<(&str, u64)> = paths.iter().map(String::as_str).zip(sizes.iter().map(|&size| size as u64)).collect();
+    let files = listed(&paths, &sizes)?;
     let index = py
         .detach(|| tfrecord::index_files(&files, record_bytes, threads, &progress.0))
-        .map_err(|FileTrouble { file, trouble }| file_error(py, &paths[file], trouble))?;
+        .map_err(listed_error(py, &paths))?;
     Ok((index.counts.into_pyarray(py), index.lengths.into_pyarray(py)))
 }
 

@@ -1,5 +1,7 @@
 //! Where records begin and end in a file, and files that are packed as a whole.
 
+mod headers;
+pub(crate) mod index;
 pub mod lines;
 pub mod lmdb;
 pub mod parts;
@@ -11,6 +13,8 @@ pub mod unpack;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+pub use self::index::Index;
 
 /// How far a long call has come, read from other threads; and the way to stop it.
 #[derive(Debug, Default)]
@@ -68,6 +72,15 @@ impl Trouble {
     pub(crate) fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Data { place: place.into(), found: found.into(), remedy: remedy.into() }
     }
+}
+
+/// How messages name a record and where it begins.
+fn place_of(record: u64, at: u64) -> String {
+    format!("record {record}, byte {at}")
+}
+
+fn truncated(record: u64, at: u64, found: String) -> Trouble {
+    Trouble::data(place_of(record, at), found, "the file is truncated: copy or write it again")
 }
 
 /// Trouble with one file of several.

@@ -2,22 +2,17 @@
 //! 29 bits length, and the data padded to 4 bytes; all little-endian. A record that holds the magic number at a multiple of
 //! 4 is cut there into several parts, and the magic number left out.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::tfrecord::Index;
-use super::{FileTrouble, Progress, Trouble, for_each_file, positions};
+use super::headers::Headers;
+use super::index::{Index, Lengths, index_each, open_listed};
+use super::{FileTrouble, Progress, Trouble, place_of, positions, truncated};
 
 /// Begins every part.
 pub const MAGIC: u32 = 0xCED7_230A;
 /// Bytes before a part's data.
 pub const HEADER_BYTES: usize = 8;
-
-/// After a part longer than this, only the next header is read; shorter ones are read with their neighbours.
-const HOP_BYTES: u64 = 64 << 10;
-/// Bytes of one read where parts are short.
-const READ_BYTES: usize = 256 << 10;
 
 /// Where a part stands in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,26 +75,17 @@ pub fn part_bytes(length: u64) -> u64 {
 pub fn walk_records(
     size: u64,
     record_bytes: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), Trouble>,
+    read: impl FnMut(u64, &mut [u8]) -> Result<(), Trouble>,
     mut each: impl FnMut(u64) -> Result<(), Trouble>,
 ) -> Result<(), Trouble> {
-    let mut buffer = vec![0; READ_BYTES.min(usize::try_from(size).unwrap_or(READ_BYTES))];
-    let (mut start, mut held) = (0_u64, 0_usize);
+    let mut headers = Headers::new(size, read);
     let (mut at, mut begin, mut record, mut previous) = (0_u64, 0_u64, 0_u64, 0_u64);
     while at < size {
         let rest = size - at;
         if rest < HEADER_BYTES as u64 {
             return Err(truncated(record, at, format!("{rest} bytes are left, a header takes {HEADER_BYTES}")));
         }
-        if at + HEADER_BYTES as u64 > start + held as u64 {
-            let wanted = if previous > HOP_BYTES { HEADER_BYTES } else { buffer.len() };
-            held = wanted.min(usize::try_from(rest).unwrap_or(wanted));
-            start = at;
-            read(at, &mut buffer[..held])?;
-        }
-        let place = (at - start) as usize;
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&buffer[place..place + HEADER_BYTES]);
+        let header = headers.at(at, previous)?;
         let (kind, length) = part(header)
             .filter(|(kind, _)| kind.fits(at > begin))
             .ok_or_else(|| bad_header(record, at, header, at > begin))?;
@@ -125,10 +111,6 @@ pub fn walk_records(
     Ok(())
 }
 
-fn place_of(record: u64, at: u64) -> String {
-    format!("record {record}, byte {at}")
-}
-
 fn bad_header(record: u64, at: u64, header: [u8; HEADER_BYTES], inside: bool) -> Trouble {
     let hex: Vec<String> = header.iter().map(|byte| format!("{byte:02x}")).collect();
     let wanted = if inside { "the next part of this record" } else { "a record" };
@@ -139,10 +121,6 @@ fn bad_header(record: u64, at: u64, header: [u8; HEADER_BYTES], inside: bool) ->
         "the file is damaged here or something was appended to it: write it again"
     };
     Trouble::data(place_of(record, at), found, remedy)
-}
-
-fn truncated(record: u64, at: u64, found: String) -> Trouble {
-    Trouble::data(place_of(record, at), found, "the file is truncated: copy or write it again")
 }
 
 /// One file to index.
@@ -162,35 +140,17 @@ pub struct Job {
 /// # Errors
 /// If the file cannot be read, is not of its size, or its headers are damaged.
 pub fn index(job: &Job, record_bytes: u64, progress: &Progress) -> Result<Vec<i64>, Trouble> {
-    let file = File::open(&job.path)?;
-    let found = file.metadata()?.len();
-    if found != job.size {
-        let found = format!("{found} bytes, it had {} when it was listed", job.size);
-        return Err(Trouble::data("", found, "the file changed meanwhile: read it again once it is complete"));
-    }
+    let file = open_listed(&job.path, job.size)?;
     if let Some(path) = &job.positions
         && let Some(lengths) = positions::lengths(path, &file, job.size, record_bytes)
     {
         progress.add(job.size)?;
         return Ok(lengths);
     }
-    let mut lengths = Vec::new();
-    let mut pending = 0;
-    walk_records(
-        job.size,
-        record_bytes,
-        |at, buffer| Ok(file.read_exact_at(buffer, at)?),
-        |length| {
-            lengths.push(length as i64);
-            pending += length;
-            if pending < 1 << 20 {
-                return Ok(());
-            }
-            progress.add(std::mem::take(&mut pending))
-        },
-    )?;
-    progress.add(pending)?;
-    Ok(lengths)
+    let mut lengths = Lengths::new(progress);
+    let read = |at: u64, buffer: &mut [u8]| Ok(file.read_exact_at(buffer, at)?);
+    walk_records(job.size, record_bytes, read, |length| lengths.push(length))?;
+    lengths.finish()
 }
 
 /// Indexes files in parallel.
@@ -198,13 +158,7 @@ pub fn index(job: &Job, record_bytes: u64, progress: &Progress) -> Result<Vec<i6
 /// # Errors
 /// Of the first file that fails, see [`index`].
 pub fn index_files(jobs: &[Job], record_bytes: u64, threads: usize, progress: &Progress) -> Result<Index, FileTrouble> {
-    let parts = for_each_file(jobs.len(), threads, |file| index(&jobs[file], record_bytes, progress))?;
-    let mut index = Index { counts: parts.iter().map(|part| part.len() as i64).collect(), lengths: Vec::new() };
-    index.lengths.reserve_exact(parts.iter().map(Vec::len).sum());
-    for part in parts {
-        index.lengths.extend_from_slice(&part);
-    }
-    Ok(index)
+    index_each(jobs.len(), threads, |file| index(&jobs[file], record_bytes, progress))
 }
 
 /// The file of positions that belongs to a file of records: "a.rec" has "a.idx"; None if it is not there.

@@ -1,11 +1,12 @@
 //! TFRecord framing (TensorFlow, `core/lib/io/record_writer.h`): of each record a u64 length, the masked CRC-32C of these
 //! eight bytes, the data, and the masked CRC-32C of the data; all little-endian, without any header or index.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{FileTrouble, Progress, Trouble, for_each_file};
+use super::headers::Headers;
+use super::index::{Index, Lengths, index_each, open_listed};
+use super::{FileTrouble, Progress, Trouble, place_of, truncated};
 use crate::crc32c;
 
 /// Bytes before the data: its length and the length's sum.
@@ -14,11 +15,6 @@ pub const HEADER_BYTES: usize = 12;
 pub const FOOTER_BYTES: usize = 4;
 /// Bytes of a frame around its data.
 pub const FRAME_BYTES: usize = HEADER_BYTES + FOOTER_BYTES;
-
-/// After a record longer than this, only the next header is read; shorter ones are read with their neighbours.
-const HOP_BYTES: u64 = 64 << 10;
-/// Bytes of one read where records are short.
-const READ_BYTES: usize = 256 << 10;
 
 /// What is wrong with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,33 +44,24 @@ pub fn data_length(header: &[u8; HEADER_BYTES]) -> Result<u64, HeaderFault> {
 }
 
 /// Walks the frames of `size` bytes that `read(at, buffer)` gives access to, and calls `each` with the length of every
-/// record, frame included. At most `HOP_BYTES` of memory are used, whatever the lengths say.
+/// record, frame included. Memory is bounded, whatever the lengths say.
 ///
 /// # Errors
 /// At the first header with a wrong sum, and at the first record that is longer than `record_bytes` or than the rest.
 pub fn walk_frames(
     size: u64,
     record_bytes: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), Trouble>,
+    read: impl FnMut(u64, &mut [u8]) -> Result<(), Trouble>,
     mut each: impl FnMut(u64) -> Result<(), Trouble>,
 ) -> Result<(), Trouble> {
-    let mut buffer = vec![0; READ_BYTES.min(usize::try_from(size).unwrap_or(READ_BYTES))];
-    let (mut start, mut held) = (0_u64, 0_usize);
+    let mut headers = Headers::new(size, read);
     let (mut at, mut record, mut previous) = (0_u64, 0_u64, 0_u64);
     while at < size {
         let rest = size - at;
         if rest < FRAME_BYTES as u64 {
             return Err(truncated(record, at, format!("{rest} bytes are left, a record takes at least {FRAME_BYTES}")));
         }
-        if at + HEADER_BYTES as u64 > start + held as u64 {
-            let wanted = if previous > HOP_BYTES { HEADER_BYTES } else { buffer.len() };
-            held = wanted.min(usize::try_from(rest).unwrap_or(wanted));
-            start = at;
-            read(at, &mut buffer[..held])?;
-        }
-        let place = (at - start) as usize;
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&buffer[place..place + HEADER_BYTES]);
+        let header = headers.at(at, previous)?;
         let length = data_length(&header).map_err(|fault| bad_header(record, at, fault))?;
         if length > rest - FRAME_BYTES as u64 {
             return Err(truncated(
@@ -99,10 +86,6 @@ pub fn walk_frames(
     Ok(())
 }
 
-fn place_of(record: u64, at: u64) -> String {
-    format!("record {record}, byte {at}")
-}
-
 fn bad_header(record: u64, at: u64, fault: HeaderFault) -> Trouble {
     let HeaderFault::Checksum { found, stated } = fault;
     let what = format!("the length's checksum is {found:#010x}, the file says {stated:#010x}");
@@ -114,47 +97,16 @@ fn bad_header(record: u64, at: u64, fault: HeaderFault) -> Trouble {
     Trouble::data(place_of(record, at), what, remedy)
 }
 
-fn truncated(record: u64, at: u64, found: String) -> Trouble {
-    Trouble::data(place_of(record, at), found, "the file is truncated: copy or write it again")
-}
-
 /// The length of every record of a file, frame included, in order; the records lie without gaps.
 ///
 /// # Errors
 /// If the file cannot be read, is not of `size` bytes, or its frames are damaged.
 pub fn index(path: &Path, size: u64, record_bytes: u64, progress: &Progress) -> Result<Vec<i64>, Trouble> {
-    let file = File::open(path)?;
-    let found = file.metadata()?.len();
-    if found != size {
-        let found = format!("{found} bytes, it had {size} when it was listed");
-        return Err(Trouble::data("", found, "the file changed meanwhile: read it again once it is complete"));
-    }
-    let mut lengths = Vec::new();
-    let mut pending = 0;
-    walk_frames(
-        size,
-        record_bytes,
-        |at, buffer| Ok(file.read_exact_at(buffer, at)?),
-        |length| {
-            lengths.push(length as i64);
-            pending += length;
-            if pending < 1 << 20 {
-                return Ok(());
-            }
-            progress.add(std::mem::take(&mut pending))
-        },
-    )?;
-    progress.add(pending)?;
-    Ok(lengths)
-}
-
-/// The records of many files.
-#[derive(Debug, Default)]
-pub struct Index {
-    /// Records of each file.
-    pub counts: Vec<i64>,
-    /// The length of each record, frame included, file after file.
-    pub lengths: Vec<i64>,
+    let file = open_listed(path, size)?;
+    let mut lengths = Lengths::new(progress);
+    let read = |at: u64, buffer: &mut [u8]| Ok(file.read_exact_at(buffer, at)?);
+    walk_frames(size, record_bytes, read, |length| lengths.push(length))?;
+    lengths.finish()
 }
 
 /// Indexes files in parallel.
@@ -167,14 +119,8 @@ pub fn index_files<P: AsRef<Path> + Sync>(
     threads: usize,
     progress: &Progress,
 ) -> Result<Index, FileTrouble> {
-    let parts = for_each_file(files.len(), threads, |file| {
+    index_each(files.len(), threads, |file| {
         let (path, size) = &files[file];
         index(path.as_ref(), *size, record_bytes, progress)
-    })?;
-    let mut index = Index { counts: parts.iter().map(|part| part.len() as i64).collect(), lengths: Vec::new() };
-    index.lengths.reserve_exact(parts.iter().map(Vec::len).sum());
-    for part in parts {
-        index.lengths.extend_from_slice(&part);
-    }
-    Ok(index)
+    })
 }

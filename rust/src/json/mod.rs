@@ -6,12 +6,8 @@ mod rows;
 pub mod scan;
 pub mod text;
 
-use rayon::prelude::*;
-
-use crate::columns::RowFailure;
+use crate::columns::{Filled, Form, Records, RowFailure, fill};
 use crate::example::element::Dtype;
-use crate::example::{Filled, Records};
-use rows::{Chunk, Gathered};
 
 /// What a value becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +37,17 @@ pub enum Target {
     Raw,
 }
 
+impl Target {
+    /// The form that the column takes; a text is a row of one value, whose rows nobody counts.
+    fn form(&self) -> Form {
+        match self {
+            Self::Fixed { dtype, shape } => Form::Fixed { row_bytes: shape.iter().product::<usize>() * dtype.size() },
+            Self::Ragged { .. } => Form::Ragged,
+            Self::Text | Self::Texts { .. } | Self::Raw => Form::Texts,
+        }
+    }
+}
+
 /// One wanted column.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -53,15 +60,6 @@ pub struct Column {
     /// The bytes of a row that lacks the key or has null: a whole row for `Fixed`, the text for `Text` and `Raw`. Lists of any
     /// length are empty then.
     pub default: Option<Vec<u8>>,
-}
-
-impl Column {
-    fn row_bytes(&self) -> usize {
-        match &self.target {
-            Target::Fixed { dtype, shape } => shape.iter().product::<usize>() * dtype.size(),
-            _ => 0,
-        }
-    }
 }
 
 /// A key, the columns that its value becomes, and the keys of the object that it may be.
@@ -120,7 +118,7 @@ impl Parser {
 
     /// The bytes of one row in each column's output.
     pub fn row_bytes(&self) -> impl Iterator<Item = usize> {
-        self.columns.iter().map(Column::row_bytes)
+        self.columns.iter().map(|column| column.target.form().row_bytes())
     }
 
     /// Parses all lines on `pool` (None: on this thread). `outs` has one slice a column: the bytes of all rows for `Fixed`,
@@ -139,32 +137,8 @@ impl Parser {
     ) -> Result<Vec<Filled>, RowFailure> {
         let rows = records.which.len();
         assert!(records.offset.len() == rows && records.length.len() == rows, "spans of different lengths");
-        assert_eq!(outs.len(), self.columns.len(), "one output a column");
-        let chunk_rows = pool.map_or(rows, |pool| rows.div_ceil(4 * pool.current_num_threads()).clamp(32, 1024)).max(1);
-        let chunks = self.chunks(rows, chunk_rows, outs);
-        let parts: Vec<Result<Vec<Gathered>, RowFailure>> = match pool {
-            Some(pool) if chunks.len() > 1 => {
-                pool.install(|| chunks.into_par_iter().map(|chunk| chunk.parse(self, records)).collect())
-            }
-            _ => chunks.into_iter().map(|chunk| chunk.parse(self, records)).collect(),
-        };
-        Ok(rows::join(parts.into_iter().collect::<Result<Vec<_>, _>>()?, &self.columns))
-    }
-
-    fn chunks<'a>(&self, rows: usize, chunk_rows: usize, outs: Vec<&'a mut [u8]>) -> Vec<Chunk<'a>> {
-        let firsts = (0..rows).step_by(chunk_rows);
-        let mut chunks: Vec<Chunk<'a>> =
-            firsts.map(|first| Chunk { rows: first..(first + chunk_rows).min(rows), outs: Vec::new() }).collect();
-        for (row_bytes, out) in self.row_bytes().zip(outs) {
-            assert_eq!(out.len(), rows * row_bytes, "an output of another size than the rows");
-            let mut rest = out;
-            for chunk in &mut chunks {
-                let (part, after) = rest.split_at_mut(chunk.rows.len() * row_bytes);
-                chunk.outs.push(part);
-                rest = after;
-            }
-        }
-        chunks
+        let forms: Vec<Form> = self.columns.iter().map(|column| column.target.form()).collect();
+        fill(rows, &forms, outs, pool, |chunk| rows::parse(self, records, chunk))
     }
 }
 

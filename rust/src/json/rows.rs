@@ -1,14 +1,11 @@
 //! A chunk of rows: what one task of the pool does.
 
-use std::ops::Range;
-
 use super::fault::Fault;
 use super::number::encode;
 use super::scan::Cursor;
-use super::{Column, Node, Parser, Target};
-use crate::columns::RowFailure;
+use super::{Node, Parser, Target};
+use crate::columns::{Chunk, Gathered, Records, RowFailure};
 use crate::example::element::Dtype;
-use crate::example::{Filled, Records};
 use crate::lines::{outside, record};
 use crate::prefetch::prefetch;
 
@@ -16,26 +13,6 @@ use crate::prefetch::prefetch;
 const ROWS_AHEAD: usize = 2;
 /// Bytes of them that are asked for.
 const BYTES_AHEAD: usize = 1024;
-
-/// What a chunk collects for a column that has no output of its own.
-#[derive(Debug, Default)]
-pub struct Gathered {
-    /// Values of each row, of columns of lists.
-    counts: Vec<i64>,
-    /// The length of each text.
-    lengths: Vec<i64>,
-    /// Texts, or numbers.
-    data: Vec<u8>,
-}
-
-/// Neighbouring rows and their part of each output.
-#[derive(Debug)]
-pub struct Chunk<'a> {
-    /// The rows' numbers.
-    pub rows: Range<usize>,
-    /// One a column.
-    pub outs: Vec<&'a mut [u8]>,
-}
 
 /// What is known of a column in this row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +28,7 @@ type Failed = (Fault, Option<usize>);
 /// The work on one row after the other.
 struct Walk<'a, 'b> {
     parser: &'a Parser,
-    outs: &'b mut [&'a mut [u8]],
+    outs: &'b mut [&'b mut [u8]],
     gathered: Vec<Gathered>,
     seen: Vec<Seen>,
     key: Vec<u8>,
@@ -59,28 +36,25 @@ struct Walk<'a, 'b> {
     row: usize,
 }
 
-impl<'a> Chunk<'a> {
-    /// Fills this chunk's part of the outputs and gathers the rest.
-    pub fn parse(mut self, parser: &'a Parser, records: Records<'_>) -> Result<Vec<Gathered>, RowFailure> {
-        let columns = parser.columns.len();
-        let gathered = parser.columns.iter().map(|_| Gathered::default()).collect();
-        let mut walk =
-            Walk { parser, outs: &mut self.outs, gathered, seen: vec![Seen::No; columns], key: Vec::new(), row: 0 };
-        for row in self.rows.clone() {
-            if let Some(bytes) = (row + ROWS_AHEAD < self.rows.end).then(|| record(records, row + ROWS_AHEAD)).flatten()
-            {
-                prefetch(&bytes[..bytes.len().min(BYTES_AHEAD)]);
-            }
-            walk.row = row - self.rows.start;
-            let line = record(records, row).ok_or_else(|| outside(row))?;
-            walk.line(line).map_err(|(fault, column)| {
-                let column = column.map(|column| &parser.columns[column]);
-                let key = column.map(|column| (column.path.join("."), column.expected.as_str()));
-                fault.describe(row, key.as_ref().map(|(key, expected)| (key.as_str(), *expected)))
-            })?;
+/// Fills a chunk's part of the outputs and gathers the rest.
+pub fn parse(parser: &Parser, records: Records<'_>, chunk: Chunk<'_>) -> Result<Vec<Gathered>, RowFailure> {
+    let Chunk { rows, mut outs } = chunk;
+    let columns = parser.columns.len();
+    let gathered = parser.columns.iter().map(|_| Gathered::default()).collect();
+    let mut walk = Walk { parser, outs: &mut outs, gathered, seen: vec![Seen::No; columns], key: Vec::new(), row: 0 };
+    for row in rows.clone() {
+        if let Some(bytes) = (row + ROWS_AHEAD < rows.end).then(|| record(records, row + ROWS_AHEAD)).flatten() {
+            prefetch(&bytes[..bytes.len().min(BYTES_AHEAD)]);
         }
-        Ok(walk.gathered)
+        walk.row = row - rows.start;
+        let line = record(records, row).ok_or_else(|| outside(row))?;
+        walk.line(line).map_err(|(fault, column)| {
+            let column = column.map(|column| &parser.columns[column]);
+            let key = column.map(|column| (column.path.join("."), column.expected.as_str()));
+            fault.describe(row, key.as_ref().map(|(key, expected)| (key.as_str(), *expected)))
+        })?;
     }
+    Ok(walk.gathered)
 }
 
 impl<'a> Walk<'a, '_> {
@@ -158,7 +132,7 @@ impl<'a> Walk<'a, '_> {
         let gathered = &mut self.gathered[column];
         match &self.parser.columns[column].target {
             Target::Fixed { dtype, shape } => {
-                let bytes = self.parser.columns[column].row_bytes();
+                let bytes = self.parser.columns[column].target.form().row_bytes();
                 let mut out = &mut self.outs[column][self.row * bytes..(self.row + 1) * bytes];
                 let store = &mut |value: &[u8]| {
                     let (place, rest) = std::mem::take(&mut out).split_at_mut_checked(value.len())?;
@@ -178,19 +152,19 @@ impl<'a> Walk<'a, '_> {
                     };
                     numbers(cursor, *dtype, shape, store)
                 })?;
-                gathered.counts.push(values);
+                gathered.rows.push(values);
                 Ok(())
             }
             Target::Text => text(cursor, gathered),
             Target::Texts { values } => {
-                let before = gathered.lengths.len();
+                let before = gathered.places.len();
                 list(cursor, *values, limit, |cursor| text(cursor, gathered))?;
-                gathered.counts.push((gathered.lengths.len() - before) as i64);
+                gathered.rows.push((gathered.places.len() - before) as i64);
                 Ok(())
             }
             Target::Raw => {
                 cursor.skip()?;
-                gathered.push(cursor.between(start, cursor.at()));
+                gathered.push_text(cursor.between(start, cursor.at()));
                 Ok(())
             }
         }
@@ -206,25 +180,18 @@ impl<'a> Walk<'a, '_> {
         let column = &self.parser.columns[number];
         let gathered = &mut self.gathered[number];
         match (&column.target, &column.default) {
-            (Target::Ragged { .. } | Target::Texts { values: None }, _) => gathered.counts.push(0),
+            (Target::Ragged { .. } | Target::Texts { values: None }, _) => gathered.rows.push(0),
             (Target::Fixed { .. }, Some(default)) => {
                 self.outs[number][self.row * default.len()..(self.row + 1) * default.len()].copy_from_slice(default);
             }
-            (Target::Text | Target::Raw, Some(default)) => gathered.push(default),
+            (Target::Text | Target::Raw, Some(default)) => gathered.push_text(default),
             (Target::Texts { values: Some(values) }, Some(default)) => {
-                (0..*values).for_each(|_| gathered.push(default));
-                gathered.counts.push(*values as i64);
+                (0..*values).for_each(|_| gathered.push_text(default));
+                gathered.rows.push(*values as i64);
             }
             (_, None) => return Err(missing),
         }
         Ok(())
-    }
-}
-
-impl Gathered {
-    fn push(&mut self, text: &[u8]) {
-        self.data.extend_from_slice(text);
-        self.lengths.push(text.len() as i64);
     }
 }
 
@@ -248,7 +215,7 @@ fn text(cursor: &mut Cursor<'_>, gathered: &mut Gathered) -> Result<(), Fault> {
     }
     let before = gathered.data.len();
     cursor.string("")?.push_to(&mut gathered.data)?;
-    gathered.lengths.push((gathered.data.len() - before) as i64);
+    gathered.places.push((gathered.data.len() - before) as i64);
     Ok(())
 }
 
@@ -309,34 +276,4 @@ fn numbers(
         _ => return Err(kind_fault(cursor)),
     };
     store(&value[..dtype.size()]).ok_or(Fault::Count { at, found: shape.len() })
-}
-
-/// The chunks' columns, one behind the other.
-pub fn join(parts: Vec<Vec<Gathered>>, columns: &[Column]) -> Vec<Filled> {
-    let mut joined: Vec<Gathered> = columns.iter().map(|_| Gathered::default()).collect();
-    for (number, all) in joined.iter_mut().enumerate() {
-        all.data.reserve_exact(parts.iter().map(|part| part[number].data.len()).sum());
-    }
-    for part in parts {
-        for (all, more) in joined.iter_mut().zip(part) {
-            all.counts.extend_from_slice(&more.counts);
-            all.lengths.extend_from_slice(&more.lengths);
-            all.data.extend_from_slice(&more.data);
-        }
-    }
-    let filled = joined.into_iter().zip(columns).map(|(all, column)| match column.target {
-        Target::Fixed { .. } => Filled::Fixed,
-        Target::Ragged { .. } => Filled::Ragged { values: all.data, offsets: edges(&all.counts) },
-        _ => Filled::Texts { data: all.data, ends: edges(&all.lengths), offsets: edges(&all.counts) },
-    });
-    filled.collect()
-}
-
-fn edges(lengths: &[i64]) -> Vec<i64> {
-    let mut edge = 0;
-    let behind = lengths.iter().map(|length| {
-        edge += length;
-        edge
-    });
-    std::iter::once(0).chain(behind).collect()
 }

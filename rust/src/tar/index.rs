@@ -2,12 +2,12 @@
 //! of the sample before it.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::Path;
 
 use super::bytes::{Bytes, FileBytes};
 use super::sample::{lower, split};
 use super::walk::{Member, Walk, place_of};
+use crate::framing::index::open_listed;
 use crate::framing::{FileTrouble, Progress, Trouble, for_each_file};
 
 /// The samples of one archive: where the first begins, and how long each is; they lie without gaps.
@@ -92,12 +92,7 @@ pub fn index_files<P: AsRef<Path> + Sync>(
 ) -> Result<Vec<Samples>, FileTrouble> {
     for_each_file(files.len(), threads, |number| {
         let (path, size) = &files[number];
-        let file = File::open(path.as_ref())?;
-        let found = file.metadata()?.len();
-        if found != *size {
-            let found = format!("{found} bytes, it had {size} when it was listed");
-            return Err(Trouble::data("", found, "the file changed meanwhile: read it again once it is complete"));
-        }
+        let file = open_listed(path.as_ref(), *size)?;
         find_samples(&mut FileBytes::new(file, *size), record_bytes, progress)
     })
 }

@@ -1,17 +1,9 @@
-//! Where the records of an LMDB file (data.mdb) lie: its B+tree walked page by page, in the order of its keys.
-//!
-//! The layout is that of `MDB_page`, `MDB_node`, `MDB_meta` and `MDB_db` in OpenLDAP's libraries/liblmdb/mdb.c, data version 1, 64 bits, little
-//! endian. The library itself trusts its files and would crash on a damaged one; here every number is checked before it is
-//! followed: a page must know its own number, is visited once, and keys must ascend.
+//! One tree of an LMDB file, walked page by page.
 
-use super::{Progress, Trouble};
+use super::{Index, PAGE_HEADER, ReadAt, Tree, damaged, u16_at, u32_at, u64_at};
+use crate::framing::{Progress, Trouble};
 
-const MAGIC: u32 = 0xBEEF_C0DE;
-const PAGE_HEADER: usize = 16;
 const NODE_HEADER: usize = 8;
-const META_BYTES: usize = PAGE_HEADER + 136;
-const SMALLEST_PAGE: u64 = 256;
-const LARGEST_PAGE: u64 = 1 << 16;
 /// Depth of a tree at most, as in the library.
 const DEEPEST: usize = 32;
 /// No page: an empty tree.
@@ -29,129 +21,11 @@ const REVERSE_KEY: u16 = 2;
 const SEVERAL_VALUES: u16 = 4;
 const INTEGER_KEY: u16 = 8;
 
-/// Reads the bytes at a place of the file into a buffer, all of them.
-pub trait ReadAt: Fn(u64, &mut [u8]) -> Result<(), Trouble> {}
-impl<F: Fn(u64, &mut [u8]) -> Result<(), Trouble>> ReadAt for F {}
-
-/// Records in the order of their keys: key i is `keys[key_ends[i - 1]..key_ends[i]]` (from 0 for the first).
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Index {
-    /// All keys, one after the other.
-    pub keys: Vec<u8>,
-    /// Where each key ends.
-    pub key_ends: Vec<i64>,
-    /// The byte of the file where each value begins.
-    pub offset: Vec<i64>,
-    /// Bytes of each value.
-    pub length: Vec<i64>,
-}
-
-/// A tree (`MDB_db`): flags, number of records, first page.
-#[derive(Clone, Copy, Debug)]
-struct Tree {
-    flags: u16,
-    records: u64,
-    root: u64,
-}
-
-impl Tree {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        Some(Self { flags: u16_at(bytes, 4)?, records: u64_at(bytes, 32)?, root: u64_at(bytes, 40)? })
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|value| u16::from_le_bytes(*value))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|value| u32::from_le_bytes(*value))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|value| u64::from_le_bytes(*value))
-}
-
-fn damaged(page: u64, found: impl Into<String>) -> Trouble {
-    Trouble::data(format!("page {page}"), found, "copy the database again while nothing writes to it (mdb_copy)")
-}
-
-/// The records of a database: the unnamed one, the only named one, or the one of the given name.
-///
-/// # Errors
-/// A damaged file, a database that is not there or has several values a key, a value longer than `record_bytes`.
-pub fn index(
-    read: impl ReadAt,
-    size: u64,
-    database: Option<&[u8]>,
-    record_bytes: u64,
-    progress: &Progress,
-) -> Result<Index, Trouble> {
-    let (page_bytes, main) = newest_meta(&read, size)?;
-    let walk = |tree, named| Walk::new(&read, size, page_bytes, record_bytes, named).run(tree, progress);
-    let (found, trees) = walk(main, true)?;
-    let names = || trees.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect::<Vec<_>>().join(", ");
-    let chosen = match database {
-        Some(name) => trees.iter().find(|(known, _)| known == name).ok_or_else(|| {
-            let found = format!("no database {:?}; its named databases: {}", String::from_utf8_lossy(name), names());
-            Trouble::data("", found, "choose one of them, or none for the unnamed one")
-        })?,
-        None if trees.is_empty() => return Ok(found),
-        None if trees.len() == 1 && found.offset.is_empty() => &trees[0],
-        None => {
-            return Err(Trouble::data("", format!("it has the databases {}", names()), "choose one with database=…"));
-        }
-    };
-    Ok(walk(chosen.1, false)?.0)
-}
-
-/// Bytes of a page, and the main tree as the last transaction left it.
-fn newest_meta(read: &impl ReadAt, size: u64) -> Result<(usize, Tree), Trouble> {
-    let (page_bytes, mut newest) = meta(read, size, 0, None)?;
-    let second = meta(read, size, 1, Some(page_bytes))?.1;
-    if second.0 > newest.0 {
-        newest = second;
-    }
-    let page = usize::try_from(page_bytes).map_err(|_| damaged(0, "a page of more than the memory"))?;
-    Ok((page, newest.1))
-}
-
-/// One of the two meta pages: bytes of a page, number of the transaction, the main tree.
-fn meta(read: &impl ReadAt, size: u64, number: u64, page_bytes: Option<u64>) -> Result<(u64, (u64, Tree)), Trouble> {
-    let mut page = [0; META_BYTES];
-    let at = number * page_bytes.unwrap_or(0);
-    if size < at + META_BYTES as u64 {
-        return Err(damaged(
-            number,
-            format!("the file ends at byte {size}, before its second page; it is cut, or no LMDB file"),
-        ));
-    }
-    read(at, &mut page)?;
-    let body = &page[PAGE_HEADER..];
-    let (magic, version) = (u32_at(body, 0).unwrap_or(0), u32_at(body, 4).unwrap_or(0));
-    if magic != MAGIC || version != 1 {
-        return Err(damaged(
-            number,
-            format!(
-                "magic {magic:#x} and version {version} where {MAGIC:#x} and 1 belong; it is no LMDB file that can be read"
-            ),
-        ));
-    }
-    let stated = u64::from(u32_at(body, 24).unwrap_or(0));
-    if !stated.is_power_of_two()
-        || !(SMALLEST_PAGE..=LARGEST_PAGE).contains(&stated)
-        || page_bytes.is_some_and(|bytes| bytes != stated)
-    {
-        return Err(damaged(number, format!("pages of {stated} bytes")));
-    }
-    let tree = Tree::parse(&body[72..]).ok_or_else(|| damaged(number, "cut"))?;
-    Ok((stated, (u64_at(body, 128).unwrap_or(0), tree)))
-}
-
-type Trees = Vec<(Vec<u8>, Tree)>;
+/// Named databases.
+pub(super) type Trees = Vec<(Vec<u8>, Tree)>;
 
 /// A walk through one tree.
-struct Walk<'a, R> {
+pub(super) struct Walk<'a, R> {
     read: &'a R,
     size: u64,
     page_bytes: usize,
@@ -164,7 +38,7 @@ struct Walk<'a, R> {
 }
 
 impl<'a, R: ReadAt> Walk<'a, R> {
-    fn new(read: &'a R, size: u64, page_bytes: usize, record_bytes: u64, named: bool) -> Self {
+    pub(super) fn new(read: &'a R, size: u64, page_bytes: usize, record_bytes: u64, named: bool) -> Self {
         Self {
             read,
             size,
@@ -177,7 +51,8 @@ impl<'a, R: ReadAt> Walk<'a, R> {
         }
     }
 
-    fn run(mut self, tree: Tree, progress: &Progress) -> Result<(Index, Trees), Trouble> {
+    /// The records of the tree, and the databases that it names.
+    pub(super) fn run(mut self, tree: Tree, progress: &Progress) -> Result<(Index, Trees), Trouble> {
         if tree.flags & (SEVERAL_VALUES | INTEGER_KEY) != 0 {
             let found = "keys with several values (DUPSORT) or of integers (INTEGERKEY), which are not read";
             return Err(Trouble::data("", found, "write it as a plain database"));
@@ -315,63 +190,4 @@ impl<'a, R: ReadAt> Walk<'a, R> {
 fn branch(node: &[u8]) -> u64 {
     let [low, high, top] = [0, 2, 4].map(|place| u64::from(u16_at(node, place).unwrap_or(0)));
     low | high << 16 | top << 32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(data: &[u8], database: Option<&[u8]>) -> Result<Index, Trouble> {
-        let read = |at: u64, out: &mut [u8]| {
-            out.copy_from_slice(&data[at as usize..at as usize + out.len()]);
-            Ok(())
-        };
-        index(read, data.len() as u64, database, 1 << 20, &Progress::default())
-    }
-
-    fn golden(name: &str) -> Vec<u8> {
-        std::fs::read(format!("../tests/golden/lmdb/{name}/data.mdb")).unwrap()
-    }
-
-    #[test]
-    fn records_come_in_the_order_of_their_keys() {
-        let data = golden("plain");
-        let found = of(&data, None).unwrap();
-        assert_eq!(found.offset.len(), 40);
-        assert!(found.keys.starts_with(b"0000"));
-        for (row, (&offset, &length)) in found.offset.iter().zip(&found.length).enumerate() {
-            let value = &data[offset as usize..][..length as usize];
-            assert_eq!(value, vec![row as u8; row * row * 3]);
-        }
-    }
-
-    #[test]
-    fn a_named_database_is_chosen() {
-        let data = golden("named");
-        let text = of(&data, None).unwrap_err().to_string();
-        assert!(text.contains("it has the databases images, labels; choose one with database=…"), "{text}");
-        assert_eq!(of(&data, Some(b"labels")).unwrap().offset.len(), 5);
-        assert!(of(&data, Some(b"label")).unwrap_err().to_string().contains("no database \"label\""));
-        assert_eq!(of(&golden("empty"), None).unwrap(), Index::default());
-        assert!(of(&golden("several"), None).unwrap_err().to_string().contains("DUPSORT"));
-    }
-
-    #[test]
-    fn damage_is_an_error_or_leaves_places_inside_the_file() {
-        let whole = golden("plain");
-        for size in (0..whole.len()).step_by(97) {
-            if let Ok(found) = of(&whole[..size], None) {
-                assert_eq!(found.offset.len(), 40);
-            }
-        }
-        for place in 0..whole.len().min(5 * 4096) {
-            let mut data = whole.clone();
-            data[place] ^= 1 << (place % 8);
-            if let Ok(found) = of(&data, None) {
-                let inside =
-                    found.offset.iter().zip(&found.length).all(|(at, length)| at + length <= data.len() as i64);
-                assert!(inside, "byte {place}");
-            }
-        }
-    }
 }

@@ -1,46 +1,9 @@
-//! Thrift's compact protocol, read and written:
-//! <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
-//!
-//! A reader never looks past its bytes, and takes no memory by a count that it was told.
+//! Reads structs, field by field.
 
-use std::fmt;
-
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const SHORTEST_NUMBER: u8 = 4;
-/// A whole number of 32 bits.
-pub const INT: u8 = 5;
-/// A whole number of 64 bits.
-pub const LONG: u8 = 6;
-const DOUBLE: u8 = 7;
-/// Bytes, or text.
-pub const BINARY: u8 = 8;
-/// A list of values of one kind.
-pub const LIST: u8 = 9;
-const SET: u8 = 10;
-const MAP: u8 = 11;
-/// Fields, each of a kind of its own.
-pub const STRUCT: u8 = 12;
-const UUID: u8 = 13;
+use super::{BINARY, BYTE, DOUBLE, FALSE, Fault, LIST, LONG, MAP, SET, SHORTEST_NUMBER, STRUCT, TRUE, UUID};
 
 /// Structs inside structs; Parquet has no more than six.
 const DEPTH: u8 = 16;
-
-/// Bytes that are not what they should be: where, and what was found.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The byte, counted from the first that was given.
-    pub at: usize,
-    /// What is wrong there.
-    pub found: &'static str,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "byte {}: {}", self.at, self.found)
-    }
-}
 
 /// A value's first byte says of which kind it is; what is read of another kind is a fault.
 pub struct Reader<'a> {
@@ -254,85 +217,5 @@ impl<'a> Reader<'a> {
     fn zigzag(&mut self) -> Result<i64, Fault> {
         let value = self.varint()?;
         Ok((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
-    }
-}
-
-/// Writes structs; the fields of each in ascending order.
-#[derive(Default)]
-pub struct Writer {
-    out: Vec<u8>,
-    last: Vec<u8>,
-}
-
-impl Writer {
-    /// What was written.
-    #[must_use]
-    pub fn finish(self) -> Vec<u8> {
-        self.out
-    }
-
-    /// Begins a struct that is the whole, or a member of a list.
-    pub fn begin(&mut self) {
-        self.last.push(0);
-    }
-
-    /// Ends the struct that was begun last.
-    pub fn end(&mut self) {
-        self.last.pop();
-        self.out.push(0);
-    }
-
-    /// The head of a field, its value to follow.
-    pub fn field(&mut self, number: u8, kind: u8) {
-        let last = self.last.last_mut().map_or(0, |last| std::mem::replace(last, number));
-        self.out.push((number - last) << 4 | kind);
-    }
-
-    /// A field that is a whole number.
-    pub fn number(&mut self, number: u8, kind: u8, value: i64) {
-        self.field(number, kind);
-        self.zigzag(value);
-    }
-
-    /// A field that is bytes, or text.
-    pub fn bytes(&mut self, number: u8, value: &[u8]) {
-        self.field(number, BINARY);
-        self.text(value);
-    }
-
-    /// A field that is a list, its members to follow.
-    pub fn list(&mut self, number: u8, of: u8, count: usize) {
-        self.field(number, LIST);
-        match u8::try_from(count) {
-            Ok(few @ 0..15) => self.out.push(few << 4 | of),
-            _ => {
-                self.out.push(0xF0 | of);
-                self.varint(count as u64);
-            }
-        }
-    }
-
-    /// A member of a list that is bytes, or text.
-    pub fn text(&mut self, value: &[u8]) {
-        self.varint(value.len() as u64);
-        self.raw(value);
-    }
-
-    /// A member of a list that is a whole number.
-    pub fn zigzag(&mut self, value: i64) {
-        self.varint((value << 1 ^ value >> 63).cast_unsigned());
-    }
-
-    /// Bytes that were written before.
-    pub fn raw(&mut self, value: &[u8]) {
-        self.out.extend_from_slice(value);
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value > 127 {
-            self.out.push(value as u8 | 128);
-            value >>= 7;
-        }
-        self.out.push(value as u8);
     }
 }

@@ -1,0 +1,53 @@
+"""The figures of a run as `Loader.stats()` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.observe.metrics import Meter
+from penstock.observe.store import judge_store
+from penstock.observe.verdict import judge
+
+
+def run_stats(
+    meters: Sequence[Meter],
+    *,
+    elapsed_s: float,
+    waited_s: float,
+    first_batch_s: float,
+    decoders: Mapping[str, int],
+    storage: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The whole, the verdict, and each stage.
+
+    waited_s: how long the consumer waited. decoders: pictures that each decoder decoded. storage: see `store_figures`; None for local files.
+    """
+    verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
+    samples = meters[-1].rows
+    return {
+        "samples": samples,
+        "elapsed_s": elapsed_s,
+        "samples_per_s": samples / elapsed_s,
+        "first_batch_s": first_batch_s,
+        "waited": verdict.waited,
+        "verdict": verdict.text,
+        "bottleneck": verdict.bottleneck,
+        "decoders": dict(decoders),
+        "storage": storage,
+        "stages": [meter.snapshot(elapsed_s) for meter in meters],
+    }
+
+
+def no_stats() -> dict[str, Any]:
+    """The same before anything ran."""
+    rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
+    return {
+        "samples": 0,
+        "verdict": "No batch was made yet.",
+        "bottleneck": "nothing",
+        "decoders": {},
+        "storage": None,
+        "stages": [],
+        **rates,
+    }

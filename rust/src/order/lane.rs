@@ -1,0 +1,105 @@
+//! The rows of one lane of a shuffled epoch: its windows, its blocks, its share of the tail.
+
+use super::{EpochOrder, START, Shuffle, WINDOW, share};
+use crate::keys::{finalise, mix};
+use crate::permute::Permutation;
+
+/// One lane of a shuffled epoch.
+pub(super) struct Lane<'a> {
+    order: &'a EpochOrder,
+    shuffle: &'a Shuffle,
+    lane: u64,
+    rows: u64,
+    in_blocks: u64,
+    /// The place of the lane's first row in its sequence of windows.
+    pub(super) start: u64,
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(order: &'a EpochOrder, shuffle: &'a Shuffle, lane: u64, rows: u64) -> Self {
+        let windows = order.blocks_per_lane.div_ceil(order.window_blocks).max(1);
+        let draw = mix(&[shuffle.key, START, lane]) % windows;
+        Self {
+            order,
+            shuffle,
+            lane,
+            rows,
+            in_blocks: order.blocks_per_lane * order.block_rows,
+            start: draw * order.window_blocks * order.block_rows,
+        }
+    }
+
+    fn window_rows(&self) -> u64 {
+        self.order.window_blocks * self.order.block_rows
+    }
+
+    fn block(&self, slot: u64) -> u64 {
+        self.shuffle.blocks.apply(self.lane * self.order.blocks_per_lane + slot)
+    }
+
+    /// Tail ids of the lane's places [first, first + out.len()) in its share of the tail.
+    fn tail_ids(&self, first: u64, out: &mut [u64]) {
+        let tail = self.order.samples - self.order.tail_start();
+        let from = share(tail, self.lane, self.order.lanes).0 + first;
+        self.shuffle.tail.run(from, out);
+        out.iter_mut().for_each(|id| *id += self.order.tail_start());
+    }
+
+    /// Where a row of the lane lies in its sequence of windows.
+    fn place(&self, row: u64) -> u64 {
+        let place = row + self.start;
+        if place >= self.rows { place - self.rows } else { place }
+    }
+
+    /// Writes ids from `row` on, as far as `out` and the window go; returns how many, and the rest of `out`.
+    pub(super) fn fill<'b>(&self, row: u64, out: &'b mut [u64]) -> (u64, &'b mut [u64]) {
+        let place = self.place(row);
+        let unbroken = if row + self.start < self.rows { self.rows - self.start - row } else { self.rows - row };
+        let (window, end) = if place >= self.in_blocks {
+            (0, self.rows)
+        } else if self.order.block_rows == 1 {
+            (0, self.in_blocks)
+        } else {
+            let window = place / self.window_rows();
+            (window, ((window + 1) * self.window_rows()).min(self.in_blocks))
+        };
+        let count = (end - place).min(unbroken).min(out.len() as u64);
+        let (mine, left) = out.split_at_mut(count as usize);
+        if place >= self.in_blocks {
+            self.tail_ids(place - self.in_blocks, mine);
+        } else if self.order.block_rows == 1 {
+            self.shuffle.blocks.run(self.lane * self.order.blocks_per_lane + place, mine);
+        } else {
+            self.window_ids(window, place, end, mine);
+        }
+        (count, left)
+    }
+
+    /// Ids of places from `place` on in a window that ends at place `end`.
+    fn window_ids(&self, window: u64, place: u64, end: u64, out: &mut [u64]) {
+        let (first, block_rows) = (window * self.window_rows(), self.order.block_rows);
+        let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
+        Permutation::new(end - first, key).run(place - first, out);
+        let slot = window * self.order.window_blocks;
+        let blocks: Vec<u64> =
+            (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();
+        out.iter_mut().for_each(|mixed| *mixed = blocks[(*mixed / block_rows) as usize] + *mixed % block_rows);
+    }
+
+    /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
+    pub(super) fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<u64>) -> u64 {
+        let place = self.place(row);
+        if place >= self.in_blocks {
+            let rows = wanted.min(self.rows - place);
+            let mut ids = vec![0; rows as usize];
+            self.tail_ids(place - self.in_blocks, &mut ids);
+            found.extend(ids);
+            return rows;
+        }
+        let window = place / self.window_rows();
+        let first = window * self.order.window_blocks;
+        let last = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
+        found.extend((first..last).map(|slot| self.block(slot) * self.order.block_rows));
+        ((window + 1) * self.window_rows()).min(self.in_blocks) - place
+    }
+}

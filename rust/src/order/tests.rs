@@ -1,0 +1,117 @@
+use std::ops::Range;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn epoch(order: &EpochOrder) -> Vec<u64> {
+    let mut all = Vec::new();
+    for lane in 0..order.lanes {
+        let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+        order.lane_ids(lane, 0, &mut ids);
+        all.extend(ids);
+    }
+    all
+}
+
+/// Orders of so many samples, on fewer than 2^`lanes_log` lanes.
+fn orders(samples: Range<u64>, lanes_log: u32) -> impl Strategy<Value = EpochOrder> {
+    let sizes = (samples, 0..lanes_log, 1_u64..6, 1_u64..40, 1_u64..6);
+    (sizes, any::<u64>(), any::<bool>()).prop_map(|((samples, lanes_log, hand, rows, window), key, shuffled)| {
+        if shuffled {
+            EpochOrder::shuffled(samples, 1 << lanes_log, hand, rows, window, key)
+        } else {
+            EpochOrder::natural(samples, 1 << lanes_log, hand, rows)
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_sample_comes_once(order in orders(1..3_000, 5)) {
+        let mut ids = epoch(&order);
+        ids.sort_unstable();
+        prop_assert!(ids.iter().copied().eq(0..order.samples));
+        let lengths: Vec<u64> = (0..order.lanes).map(|lane| order.lane_rows(lane)).collect();
+        prop_assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
+    }
+
+    #[test]
+    fn blocks_hold_the_rows_and_belong_to_one_lane(
+        samples in 64_u64..3_000, lanes_log in 0_u32..4, rows in 2_u64..40, window in 1_u64..6, key in any::<u64>(),
+    ) {
+        let lanes = 1 << lanes_log;
+        let order = EpochOrder::shuffled(samples, lanes, 1, rows, window, key);
+        let block = order.block_rows();
+        let tail = order.tail_start();
+        let mut owner = std::collections::HashMap::new();
+        for lane in 0..lanes {
+            let count = order.lane_rows(lane);
+            for first in (0..count).step_by(7) {
+                let last = (first + 7).min(count);
+                let mut ids = vec![0; usize::try_from(last - first).unwrap()];
+                order.lane_ids(lane, first, &mut ids);
+                let blocks = order.lane_blocks(lane, first, last);
+                for id in ids {
+                    let start = if id >= tail { id } else { id / block * block };
+                    prop_assert!(blocks.contains(&start));
+                    prop_assert_eq!(*owner.entry(start).or_insert(lane), lane);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn first_uses_are_those_of_the_order(order in orders(64..2_000, 4)) {
+        let (samples, lanes, shuffled) = (order.samples, order.lanes, order.shuffle.is_some());
+        let mut expected = vec![i64::MAX; usize::try_from(samples).unwrap()];
+        let mut owner = vec![0; expected.len()];
+        for lane in 0..lanes {
+            let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+            order.lane_ids(lane, 0, &mut ids);
+            let name = if shuffled { i64::try_from(lane).unwrap() } else { -1 };
+            ids.iter().for_each(|&id| owner[usize::try_from(id).unwrap()] = name);
+            for (row, &id) in (0_u64..).zip(&ids) {
+                let together = if shuffled && order.block_rows() > 1 && id < order.tail_start() {
+                    order.lane_blocks(lane, row, row + 1)
+                } else {
+                    vec![id]
+                };
+                for first in together {
+                    let block = if together_is_one(&order, id) { 1 } else { order.block_rows() };
+                    for id in first..first + block {
+                        let step = &mut expected[usize::try_from(id).unwrap()];
+                        *step = (*step).min(i64::try_from(row / order.hand).unwrap());
+                    }
+                }
+            }
+        }
+        let ids: Vec<i64> = (0..i64::try_from(samples).unwrap()).collect();
+        let (mut lanes, mut steps) = (vec![0; ids.len()], vec![0; ids.len()]);
+        order.first_uses(&ids, &mut lanes, &mut steps);
+        prop_assert_eq!((lanes, steps), (owner, expected));
+    }
+}
+
+fn together_is_one(order: &EpochOrder, id: u64) -> bool {
+    order.shuffle.is_none() || order.block_rows() == 1 || id >= order.tail_start()
+}
+
+#[test]
+fn natural_order_deals_hands() {
+    let order = EpochOrder::natural(10, 2, 2, 1);
+    let mut ids = [0; 4];
+    order.lane_ids(0, 0, &mut ids);
+    assert_eq!(ids, [0, 1, 4, 5]);
+    order.lane_ids(1, 0, &mut ids);
+    assert_eq!(ids, [2, 3, 6, 7]);
+}
+
+#[test]
+fn blocks_fit_with_a_short_tail() {
+    let (rows, blocks) = fit_blocks(1_000_000, 64, 4_400);
+    assert_eq!((rows, blocks), (5_208, 3));
+    assert_eq!(fit_blocks(10, 64, 4), (1, 0));
+    assert_eq!(fit_blocks(130, 64, 1), (1, 2));
+    assert_eq!(fit_blocks(100, 64, 50), (1, 1));
+}
