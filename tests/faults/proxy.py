@@ -52,9 +52,14 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
 
     async def serve() -> None:
         stop = asyncio.Event()
-        server = await asyncio.start_server(
-            lambda r, w: _connection(r, w, upstream, faults), "127.0.0.1", 0, backlog=1024
-        )
+        running = set()  # the loop itself would let go of a task that waits
+
+        def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(_connection(reader, writer, upstream, faults))
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+        server = await asyncio.start_server(accepted, "127.0.0.1", 0, backlog=1024)
         state.update(port=server.sockets[0].getsockname()[1], loop=asyncio.get_running_loop(), stop=stop)
         started.set()
         await stop.wait()
@@ -62,11 +67,11 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         await _turns()  # connections accepted just now get their transports, which a closed server would refuse
         server.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await _turns()  # and those that the tasks closed are gone
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await _turns()  # those that the tasks closed are gone, and what was accepted meanwhile has its task
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="fault-proxy", daemon=True)
     thread.start()

@@ -28,27 +28,30 @@ class Channel(Generic[Item]):
         self._end: int | None = None
         self._closed = False
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._come = threading.Condition(self._lock)
+        self._room: dict[int, threading.Condition] = {}  # whoever waits with an item is woken alone
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, number: int, item: Item) -> None:
         """Adds an item; raises Closed if the channel is closed before there is room."""
-        with self._changed:
+        with self._lock:
             while number >= self._next + self.capacity and not self._closed:
-                self._changed.wait()
+                room = self._room[number] = threading.Condition(self._lock)
+                room.wait()
             if self._closed:
                 raise Closed
             self._items[number] = item
             if number == self._next:
-                self._changed.notify_all()
+                self._come.notify()
 
     def take(self) -> tuple[int, Item]:
         """The next item with its number; raises Closed if the channel is closed before it comes, or has ended."""
-        with self._changed:
+        with self._lock:
             while self._next not in self._items and not self._closed and self._next != self._end:
-                self._changed.wait()
+                self._come.wait()
             if self._error is not None:
                 raise self._error
             if self._closed or self._next == self._end:
@@ -56,7 +59,12 @@ class Channel(Generic[Item]):
             number = self._next
             self._next += 1
             item = self._items.pop(number)
-            self._changed.notify_all()
+            if self._next in self._items:
+                self._come.notify()
+            elif self._next == self._end:
+                self._come.notify_all()
+            for waiting in [one for one in self._room if one < self._next + self.capacity]:
+                self._room.pop(waiting).notify()
             return number, item
 
     @property
@@ -66,22 +74,24 @@ class Channel(Generic[Item]):
 
     def finish(self, end: int) -> None:
         """Says that items 0 … end-1 are all; taking the one after them raises Closed."""
-        with self._changed:
+        with self._lock:
             self._end = end
-            self._changed.notify_all()
+            self._come.notify_all()
 
     def fail(self, error: BaseException) -> None:
         """Closes the channel; whoever takes from it gets the error."""
-        with self._changed:
+        with self._lock:
             self._error = error
         self.close()
 
     def close(self) -> None:
         """Wakes everyone; what was not taken is dropped."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._items.clear()
-            self._changed.notify_all()
+            self._come.notify_all()
+            while self._room:
+                self._room.popitem()[1].notify()
 
 
 class Tickets(Generic[Item]):

@@ -26,7 +26,7 @@ Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 
 
 #: Bytes of blocks that share a buffer; its memory is free when the last of them is.
-_BUFFER_BYTES = 32 << 20
+_BUFFER_BYTES = 16 << 20
 
 
 class Cursor:

@@ -48,8 +48,7 @@ class Slots:
         room = _size_class(size)
         with self._lock:
             self._take_back()
-            free = self._free[room]
-            found = free.pop() if free else None
+            found, room = self._free_of(room)
             if found is None:
                 self.made_bytes += room
             else:
@@ -59,6 +58,14 @@ class Slots:
         # The end of a lease is noted by native code alone: Python code there would swallow a Ctrl-C that reaches it.
         self._lent.add(_Lent(lease, self._ended.append, memory, room))
         return np.asarray(lease)[:size]
+
+    def _free_of(self, room: int) -> tuple[Any, int]:
+        """Free memory of `room` bytes, or of up to twice as much rather than none, and its size."""
+        free = self._free[room]
+        if free:
+            return free.pop(), room
+        larger = min((size for size, free in self._free.items() if free and room < size <= 2 * room), default=0)
+        return (self._free[larger].pop(), larger) if larger else (None, room)
 
     def array(self, field: Field, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
         """An uninitialised array of shape (rows, *field.shape)."""

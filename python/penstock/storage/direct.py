@@ -56,7 +56,7 @@ class Direct:
         if has_proxy or not options.keys() <= _PLAIN_CLIENT:
             return None
         if isinstance(store, HTTPStore):
-            return cls(lambda name: root + quote(name)) if root else None
+            return cls(lambda name: root + quote(name)) if root and "@" not in root else None
         config: Mapping[str, Any] = getattr(store, "config", {})
         if isinstance(store, S3Store) and config.keys() <= _PLAIN and not any(map(os.environ.get, _UNUSUAL)):
             return cls(_Signed(store))

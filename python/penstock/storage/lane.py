@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import TypeAlias
 
-from penstock.kernels import HttpLane
+from penstock.kernels import HttpLanding, HttpLane
 from penstock.stopping import StoppedError
 from penstock.storage.direct import Direct
 from penstock.storage.pace import Pace
@@ -20,13 +21,15 @@ from penstock.storage.waiting import Request, Waiting
 #: One attempt of a request, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
 #: So many more requests are handed over than may be under way, so that no thread waits for its next one.
-_READY = 8
+_READY = 12
 #: The thread ends when it had nothing to do for so long.
 _IDLE_S = 5.0
 #: What passes by itself, and which of it asks for less.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SLOW_DOWN = frozenset((429, 503))
 
+#: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the answer, bytes).
+_Job: TypeAlias = tuple[int, str, str, int, int, list[tuple[HttpLanding, int, int, int]]]
 #: Makes requests again, one by one, after what went wrong; None if nothing is known to be wrong with the store.
 Again = Callable[[list[Request], TransientError | None], None]
 
@@ -133,7 +136,7 @@ class Lane:
                 for ticket, *_ in jobs:
                     self._again(self._under_way.pop(ticket), None)
 
-    def _job(self, requests: list[Request]) -> tuple[object, ...] | None:
+    def _job(self, requests: list[Request]) -> _Job | None:
         first = requests[0]
         name, etag, size = first.get.target(first.shard)
         url = self._direct.url(name)

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Landing, Outcome, RECEIVED_BYTES};
 
+/// While jobs wait that nobody has begun, the ends of several are told together, this much later at most.
+const TOGETHER: Duration = Duration::from_millis(2);
+/// Fewer waiting jobs than this are told of at once, so that more come.
+const FEW: usize = 4;
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(5);
 const STACK_BYTES: usize = 512 << 10;
@@ -147,9 +151,13 @@ impl Lane {
     /// The jobs that ended since the last call; waits for one, for `wake`, or for so long.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Vec<Done> {
-        let until = Instant::now() + timeout;
+        let mut until = Instant::now() + timeout;
         let mut state = self.shared.lock();
-        while state.done.is_empty() && !state.woken {
+        let mut is_first = true;
+        while !state.woken && (state.done.is_empty() || state.waiting.len() >= FEW) {
+            if is_first && !state.done.is_empty() {
+                (until, is_first) = (Instant::now() + TOGETHER, false);
+            }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -195,8 +203,9 @@ impl Shared {
             let mut state = self.lock();
             state.running -= 1;
             state.done.push(Done { ticket: job.ticket, outcome, seconds, busy });
-            drop(state);
-            self.news.notify_all();
+            if state.done.len() == 1 || state.waiting.len() < FEW {
+                self.news.notify_all();
+            }
         }
     }
 

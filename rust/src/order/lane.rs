@@ -18,19 +18,26 @@ pub(super) struct Lane<'a> {
 impl<'a> Lane<'a> {
     pub(super) fn new(order: &'a EpochOrder, shuffle: &'a Shuffle, lane: u64, rows: u64) -> Self {
         let windows = order.blocks_per_lane.div_ceil(order.window_blocks).max(1);
-        let draw = mix(&[shuffle.key, START, lane]) % windows;
+        let slot = mix(&[shuffle.key, START, lane]) % windows * order.window_blocks;
+        let phase = lane % order.window_blocks;
+        let start = if slot + phase < order.blocks_per_lane { slot + phase } else { slot };
         Self {
             order,
             shuffle,
             lane,
             rows,
             in_blocks: order.blocks_per_lane * order.block_rows,
-            start: draw * order.window_blocks * order.block_rows,
+            start: start * order.block_rows,
         }
     }
 
-    fn window_rows(&self) -> u64 {
-        self.order.window_blocks * self.order.block_rows
+    /// The blocks [first, end) of the lane that are mixed with the one at a place. The window in which the lane starts is two, cut there.
+    pub(super) fn window(&self, place: u64) -> (u64, u64) {
+        let slot = place / self.order.block_rows;
+        let first = slot - slot % self.order.window_blocks;
+        let end = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
+        let cut = (self.start / self.order.block_rows).clamp(first, end);
+        if slot < cut { (first, cut) } else { (cut.max(first), end) }
     }
 
     fn block(&self, slot: u64) -> u64 {
@@ -55,13 +62,13 @@ impl<'a> Lane<'a> {
     pub(super) fn fill<'b>(&self, row: u64, out: &'b mut [u64]) -> (u64, &'b mut [u64]) {
         let place = self.place(row);
         let unbroken = if row + self.start < self.rows { self.rows - self.start - row } else { self.rows - row };
-        let (window, end) = if place >= self.in_blocks {
+        let (first, end) = if place >= self.in_blocks {
             (0, self.rows)
         } else if self.order.block_rows == 1 {
             (0, self.in_blocks)
         } else {
-            let window = place / self.window_rows();
-            (window, ((window + 1) * self.window_rows()).min(self.in_blocks))
+            let (first, end) = self.window(place);
+            (first, end * self.order.block_rows)
         };
         let count = (end - place).min(unbroken).min(out.len() as u64);
         let (mine, left) = out.split_at_mut(count as usize);
@@ -70,17 +77,16 @@ impl<'a> Lane<'a> {
         } else if self.order.block_rows == 1 {
             self.shuffle.blocks.run(self.lane * self.order.blocks_per_lane + place, mine);
         } else {
-            self.window_ids(window, place, end, mine);
+            self.window_ids(first, place, end, mine);
         }
         (count, left)
     }
 
-    /// Ids of places from `place` on in a window that ends at place `end`.
-    fn window_ids(&self, window: u64, place: u64, end: u64, out: &mut [u64]) {
-        let (first, block_rows) = (window * self.window_rows(), self.order.block_rows);
-        let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(window)]);
+    /// Ids of places from `place` on in a window that begins with block `slot` and ends at place `end`.
+    fn window_ids(&self, slot: u64, place: u64, end: u64, out: &mut [u64]) {
+        let (first, block_rows) = (slot * self.order.block_rows, self.order.block_rows);
+        let key = mix(&[self.shuffle.key, WINDOW, self.lane, finalise(slot)]);
         Permutation::new(end - first, key).run(place - first, out);
-        let slot = window * self.order.window_blocks;
         let blocks: Vec<u64> =
             (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();
         out.iter_mut().for_each(|mixed| *mixed = blocks[(*mixed / block_rows) as usize] + *mixed % block_rows);
@@ -96,10 +102,8 @@ impl<'a> Lane<'a> {
             found.extend(ids);
             return rows;
         }
-        let window = place / self.window_rows();
-        let first = window * self.order.window_blocks;
-        let last = (first + self.order.window_blocks).min(self.order.blocks_per_lane);
-        found.extend((first..last).map(|slot| self.block(slot) * self.order.block_rows));
-        ((window + 1) * self.window_rows()).min(self.in_blocks) - place
+        let (first, end) = self.window(place);
+        found.extend((first..end).map(|slot| self.block(slot) * self.order.block_rows));
+        end * self.order.block_rows - place
     }
 }

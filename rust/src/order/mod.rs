@@ -8,7 +8,8 @@
 //! *Shuffled*: sample ids are cut into lanes × `blocks_per_lane` blocks of `block_rows`; the blocks are permuted and lane l
 //! owns the l-th equal share of the sequence. Inside a lane, rows are permuted within windows of `window_blocks` blocks.
 //! The ids that are left over (fewer than there are blocks: the tail) are permuted, dealt to the lanes and form a window of
-//! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about.
+//! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about; and neighbouring
+//! lanes at another block of it, so that they do not all need new blocks at the same step.
 
 mod lane;
 #[cfg(test)]
@@ -195,10 +196,13 @@ impl EpochOrder {
         } else {
             let slot = shuffle.blocks.invert(sample / self.block_rows);
             let (lane, slot) = (slot / self.blocks_per_lane, slot % self.blocks_per_lane);
-            (lane, slot / self.window_blocks * self.window_blocks * self.block_rows)
+            (lane, slot * self.block_rows)
         };
         let rows = self.lane_rows(lane);
-        let start = Lane::new(self, shuffle, lane, rows).start;
+        let order = Lane::new(self, shuffle, lane, rows);
+        let in_blocks = sample < self.tail_start();
+        let place = if in_blocks { order.window(place).0 * self.block_rows } else { place };
+        let start = order.start;
         (lane, if place >= start { place - start } else { place + rows - start })
     }
 

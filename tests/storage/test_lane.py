@@ -1,0 +1,163 @@
+"""First tries over HTTP by native threads: who makes which request, and that nothing wrong ever lands."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from obstore.store import HTTPStore, MemoryStore, S3Store
+
+from faults.proxy import Faults, proxy
+from penstock.errors import StorageError
+from penstock.shards import Shards
+from penstock.storage import direct as direct_module
+from penstock.storage.direct import Direct
+from penstock.storage.object_store import ObjectStore
+from penstock.storage.remote import RemoteStorage
+from penstock.storage.retry import Retry
+from servers.s3 import CREDENTIALS, Server, s3_server
+
+DATA = np.random.default_rng(0).bytes(300_000)
+KEYS: dict[str, Any] = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with s3_server() as found:
+            found.put({"some/a b%41ü.bin": DATA})
+            yield found
+
+
+@pytest.fixture
+def opened(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], RemoteStorage]:
+    def open_at(port: int) -> RemoteStorage:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        return RemoteStorage(ObjectStore.open("s3://data/")[0], read_retry=Retry(first_s=0.01, deadline_s=1.0))
+
+    return open_at
+
+
+def read(storage: RemoteStorage, shards: Shards, seed: int = 0) -> bool:
+    """Random ranges, some of them twice; whether every byte is right."""
+    rng = np.random.default_rng(seed)
+    offset, length = rng.integers(0, 250_000, 40), rng.integers(0, 50_000, 40)
+    offset[1], length[1] = offset[0], length[0]
+    at = np.cumsum(length) - length
+    out = np.zeros(int(length.sum()), dtype=np.uint8)
+    storage.read(shards, np.zeros(40, dtype=np.int64), offset, length, out, at)
+    return out.tobytes() == b"".join(DATA[o : o + n] for o, n in zip(offset, length, strict=True))
+
+
+def only_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(*_: object) -> None:
+        raise AssertionError("obstore was asked")
+
+    monkeypatch.setattr(ObjectStore, "get", get)
+
+
+def test_requests_are_made_natively(
+    server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = opened(server.port)
+    shards = storage.list("some")
+    only_natively(monkeypatch)
+    assert all(read(storage, shards, seed) for seed in range(5))
+    assert storage.traffic.requests > 0
+
+
+def test_what_is_not_answered_as_hoped_is_left_to_obstore(
+    server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = opened(server.port)
+    shards = storage.list("some")
+    faults = Faults(share=1.0, kinds=("403",))
+    with proxy(server.port, faults) as port:
+        assert storage._fetcher._direct is not None
+        monkeypatch.setattr(
+            storage._fetcher._direct, "_url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20")
+        )
+        assert all(read(storage, shards, seed) for seed in range(12))
+    asked = faults.counts["403"]
+    assert asked >= direct_module._IN_TURN
+    assert storage._fetcher._direct.url("a") is None, "after so many in turn, obstore makes them all for a while"
+    assert asked < storage.traffic.requests
+    monkeypatch.setattr(direct_module, "_LEFT_S", 0.0)
+    monkeypatch.setattr(storage._fetcher._direct, "_again_at", 0.0)
+    assert storage._fetcher._direct.url("a") is not None
+
+
+def test_a_store_that_asks_for_less_gets_less_and_no_signature_is_shown(
+    server: Server, opened: Callable[[int], RemoteStorage]
+) -> None:
+    faults = Faults(share=0.0, kinds=("503",))
+    with proxy(server.port, faults) as port:
+        storage = opened(port)
+        shards = storage.list("some")
+        faults.share = 1.0
+        before = storage._fetcher.pace.in_flight
+        with pytest.raises(StorageError, match="503") as told:
+            read(storage, shards)
+    assert storage._fetcher.pace.in_flight < before
+    for secret in ("Signature", *CREDENTIALS.values()):
+        assert secret not in str(told.value) or secret == "us-east-1"
+    assert storage.traffic.retries > 0
+
+
+def in_child(storage: RemoteStorage, shards: Shards, answer: Any) -> None:
+    answer.put(read(storage, shards, 3))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_asks_by_connections_of_its_own(server: Server, opened: Callable[[int], RemoteStorage]) -> None:
+    storage = opened(server.port)
+    shards = storage.list("some")
+    assert read(storage, shards)
+    context = multiprocessing.get_context("fork")
+    answer = context.Queue()
+    child = context.Process(target=in_child, args=(storage, shards, answer))
+    child.start()
+    try:
+        assert answer.get(timeout=30)
+    finally:
+        child.join(10)
+    assert read(storage, shards, 4)
+
+
+@pytest.mark.parametrize(
+    ("store", "options", "environment", "wanted"),
+    [
+        (S3Store, KEYS, {}, True),
+        (S3Store, KEYS | {"client_options": {"timeout": "9s", "allow_http": True}}, {}, True),
+        (S3Store, KEYS | {"client_options": {"proxy_url": "http://proxy:1"}}, {}, False),
+        (S3Store, KEYS | {"client_options": {"default_headers": {"a": "b"}}}, {}, False),
+        (S3Store, KEYS, {"HTTPS_PROXY": "http://proxy:1"}, False),
+        (S3Store, KEYS, {"AWS_REQUEST_PAYER": "true"}, False),
+        (S3Store, KEYS | {"request_payer": True}, {}, False),
+        (S3Store, {"region": "us-east-1", "skip_signature": True}, {}, False),
+        (HTTPStore, {}, {}, True),
+        (MemoryStore, {}, {}, False),
+    ],
+)
+def test_which_stores_are_asked_natively(
+    store: Any, options: dict[str, Any], environment: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", *environment):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    place = {S3Store: ("bucket",), HTTPStore: ("http://host/",)}.get(store, ())
+    assert (Direct.of(store(*place, **options), "http://host/") is not None) == wanted
+
+
+def test_names_in_urls_and_names_of_people() -> None:
+    found = Direct.of(HTTPStore("http://host/"), "http://host/")
+    assert found is not None
+    assert found.url("a b/ü%41#?.bin") == "http://host/a%20b/%C3%BC%2541%23%3F.bin"
+    assert Direct.of(HTTPStore("http://me@host/"), "http://me@host/") is None
