@@ -114,13 +114,15 @@ def ranks_make_one_batch(dataset: ps.Dataset) -> None:
     with ps.Loader(dataset) as loader:
         steps = len(loader) + 2
         wanted = list(walk(loader, steps))
+    states: dict[int, list[str]] = {}
     for world in worlds(dataset):
-        for step, found in enumerate(_walk_ranks(dataset, world, None, steps)):
+        states[world] = []
+        for step, found in enumerate(_walk_ranks(dataset, world, None, steps, states[world])):
             assert_same(found, wanted[step], f"{world} ranks, step {step}")
-    for before, after in pairwise([*worlds(dataset), 1]):
+    for before, after in pairwise([*states, 1]):
         for stop in {1, steps // 2}:
-            state = _state_after(dataset, before, stop)
-            for step, found in enumerate(_walk_ranks(dataset, after, state, steps - stop)):
+            state = json.loads(states[before][stop - 1])
+            for step, found in enumerate(_walk_ranks(dataset, after, state, steps - stop, [])):
                 assert_same(found, wanted[stop + step], f"{before} ranks, then {after} from step {stop}, step {step}")
 
 
@@ -130,27 +132,24 @@ def _loaders(dataset: ps.Dataset, world: int) -> list[ps.Loader]:
     return loaders
 
 
-def _walk_ranks(dataset: ps.Dataset, world: int, state: Any, steps: int) -> Iterator[dict[str, Any]]:
+def _walk_ranks(dataset: ps.Dataset, world: int, state: Any, steps: int, states: list[str]) -> Iterator[dict[str, Any]]:
+    """The ranks' batches, joined; the state after each step, the same on all ranks, goes to `states`."""
     loaders = _loaders(dataset, world)
     for loader in loaders:
         if state is not None:
             loader.load_state_dict(state)
     for parts in zip(*(walk(loader, steps) for loader in loaders), strict=True):
+        states.append(_state_of(loaders))
         yield join(parts)
+    assert _state_of(loaders) == states[-1], "the state is another one after the pass was broken off"
     for loader in loaders:
         loader.close()
 
 
-def _state_after(dataset: ps.Dataset, world: int, steps: int) -> Any:
-    loaders = _loaders(dataset, world)
-    states = []
-    for loader in loaders:
-        for _ in walk(loader, steps):
-            pass
-        states.append(json.dumps(loader.state_dict()))
-        loader.close()
-    assert len(set(states)) == 1, "ranks differ in state"
-    return json.loads(states[0])
+def _state_of(loaders: Sequence[ps.Loader]) -> str:
+    states = {json.dumps(loader.state_dict()) for loader in loaders}
+    assert len(states) == 1, "ranks differ in state"
+    return states.pop()
 
 
 def ranks_share_every_epoch(dataset: ps.Dataset, column: str, epochs: int = 2) -> None:

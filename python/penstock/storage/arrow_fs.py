@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.errors import DataError, SourceError, StorageError
+from penstock.errors import DataError, SourceError
 from penstock.shards import Shards
+from penstock.storage.file_errors import file_error
 from penstock.storage.glob import Wanted
-from penstock.storage.retry import TransientError
 
 
 class ArrowStore:
@@ -32,7 +32,7 @@ class ArrowStore:
         try:
             found = self._files(wanted)
         except OSError as error:
-            raise self._told(folder, error) from None
+            raise file_error(folder, error) from None
         if not found:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
         if len(found) == 1 and found[0].path == folder:
@@ -58,7 +58,7 @@ class ArrowStore:
             with self._filesystem.open_input_file(name) as file:
                 return memoryview(file.read_at(length, start))
         except OSError as error:
-            raise self._told(path, error) from None
+            raise file_error(path, error) from None
 
     def _files(self, wanted: Wanted) -> tuple[Any, ...]:
         one = self._filesystem.get_file_info(wanted.folder) if wanted.folder else None
@@ -67,10 +67,3 @@ class ArrowStore:
         selected = fs.FileSelector(wanted.folder, recursive=True, allow_not_found=True)
         found = self._filesystem.get_file_info(selected)
         return tuple(one for one in found if one.type == fs.FileType.File and wanted.has(one.path, one.size))
-
-    def _told(self, path: str, error: OSError) -> Exception:
-        if isinstance(error, FileNotFoundError):
-            return SourceError(f"{path}: no such file")
-        if isinstance(error, PermissionError):
-            return StorageError(f"{path}: the file system refuses: {error}; check what you may read")
-        return TransientError(f"{path}: {error}")

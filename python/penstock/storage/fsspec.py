@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, SourceError, StorageError
+from penstock.errors import DataError, SourceError
 from penstock.shards import Shards, version_number
+from penstock.storage.file_errors import file_error
 from penstock.storage.glob import Wanted
-from penstock.storage.retry import TransientError
 
 #: Where file systems keep what tells one version of a file from another, the surest first.
 _VERSIONS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
@@ -36,7 +36,7 @@ class FsspecStore:
         try:
             found = self._filesystem.find(folder, detail=True)
         except OSError as error:
-            raise self._told(folder, error) from None
+            raise file_error(folder, error) from None
         names = sorted(name for name, one in found.items() if wanted.has(name, one["size"] or 0))
         if not names:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
@@ -64,14 +64,7 @@ class FsspecStore:
         except FileNotFoundError:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
         except OSError as error:
-            raise self._told(path, error) from None
-
-    def _told(self, path: str, error: OSError) -> Exception:
-        if isinstance(error, FileNotFoundError):
-            return SourceError(f"{path}: no such file")
-        if isinstance(error, PermissionError):
-            return StorageError(f"{path}: the file system refuses: {error}; check what you may read")
-        return TransientError(f"{path}: {error}")
+            raise file_error(path, error) from None
 
 
 def _version(one: Any) -> str:
