@@ -56,6 +56,7 @@ class Failed(Exception):
 def call(command: list[str], timeout_s: float) -> Line:
     """Run a side's command and return its line of JSON; its processes end with it."""
     quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+    quiet.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled; ours, in this folder, should be too
     process = subprocess.Popen(
         command,
         env=quiet,
