@@ -33,7 +33,7 @@ STEP_BYTES = 8 << 20
 def penstock(url: str) -> int:
     """A loader over all files: windows of tokens, 1 MB in a batch."""
     dataset = ps.read(url, format="tokens", dtype="uint16", window=8_000).cache_local(None)
-    with ps.Loader(dataset.batch(64)) as loader:
+    with ps.Loader(dataset.batch(64), epochs=1) as loader:
         return sum(batch["tokens"].nbytes for batch in loader)
 
 

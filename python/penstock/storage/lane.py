@@ -97,6 +97,7 @@ class Lane:
                 left = self._take_all()
             for one in [*left, *(one for some in self._under_way.values() for one in some)]:
                 one.call.fail(error)
+            self._under_way.clear()
 
     def _serve_some(self, timeout_s: float) -> bool:
         """Hands over what may begin, and waits for what ends; False if there is nothing more to do."""
@@ -140,7 +141,7 @@ class Lane:
         first = requests[0]
         name, etag, size = first.get.target(first.shard)
         url = self._direct.url(name)
-        if url is None:
+        if url is None or requests[-1].end > size:  # obstore tells what is wrong with bytes behind the end
             return None
         self._tickets += 1
         self._under_way[self._tickets] = requests
