@@ -20,8 +20,9 @@ from penstock.storage.waiting import Request, Waiting
 
 #: One attempt of a request, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
-#: So many more requests are handed over than may be under way, so that no thread waits for its next one.
-_READY = 12
+#: One request more is handed over for so many that may be under way, so that no thread waits for its next one; not many more, since
+#: they are taken for late by the time since then.
+_PER_READY = 8
 #: The thread ends when it had nothing to do for so long.
 _IDLE_S = 5.0
 #: What passes by itself, and which of it asks for less.
@@ -114,7 +115,7 @@ class Lane:
         jobs, left = [], []
         while True:
             with self._lock:
-                room = limit + _READY - len(self._under_way)
+                room = limit + -(-limit // _PER_READY) - len(self._under_way)
                 if not self._queue or room <= 0:
                     break
                 free = max(1, limit - len(self._under_way))
