@@ -22,7 +22,13 @@ impl HttpLanding {
     /// Request r has places first[r] … first[r + 1] - 1; bytes [source, source + size) of its answer go to out[at:].
     #[new]
     #[allow(unsafe_code, clippy::needless_pass_by_value)]
-    fn new(out: Bound<'_, PyArray1<u8>>, first: Ids<'_>, source: Ids<'_>, at: Ids<'_>, size: Ids<'_>) -> PyResult<Self> {
+    fn new(
+        out: Bound<'_, PyArray1<u8>>,
+        first: Ids<'_>,
+        source: Ids<'_>,
+        at: Ids<'_>,
+        size: Ids<'_>,
+    ) -> PyResult<Self> {
         if !out.is_c_contiguous() || out.try_readwrite().is_err() {
             return Err(misuse("out must be contiguous and writable"));
         }

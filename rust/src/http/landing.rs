@@ -71,7 +71,13 @@ impl Landing {
             if low < high {
                 let some = &bytes[(low - offset) as usize..(high - offset) as usize];
                 // SAFETY: the place lies in the memory, which is there since the request is open.
-                unsafe { ptr::copy_nonoverlapping(some.as_ptr(), self.memory.add(place.at + (low - place.source) as usize), some.len()) };
+                unsafe {
+                    ptr::copy_nonoverlapping(
+                        some.as_ptr(),
+                        self.memory.add(place.at + (low - place.source) as usize),
+                        some.len(),
+                    )
+                };
             }
         }
         true

@@ -61,7 +61,8 @@ impl Job {
     /// Writes bytes of the answer to where they belong; false if nobody wants any.
     pub(super) fn put(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset + bytes.len() as u64;
-        let mut touched = self.parts.iter().filter(|part| part.from < end && offset < part.from + part.length).peekable();
+        let mut touched =
+            self.parts.iter().filter(|part| part.from < end && offset < part.from + part.length).peekable();
         if touched.peek().is_none() {
             return self.is_wanted();
         }
@@ -121,8 +122,12 @@ impl Lane {
     /// A lane whose requests take no longer than `timeout`.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
-        let shared =
-            Shared { client: Client::new(timeout), state: Mutex::default(), work: Condvar::new(), news: Condvar::new() };
+        let shared = Shared {
+            client: Client::new(timeout),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            news: Condvar::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 

@@ -96,7 +96,8 @@ fn is_exact(response: &Response<Body>, range: &Range<u64>, job: &Job) -> bool {
         let (first, last) = brought.split_once('-')?;
         Some((first.parse().ok()?, last.parse().ok()?, size.parse().ok()?))
     };
-    let is_coded = || field(response, &header::CONTENT_ENCODING).is_some_and(|code| !code.eq_ignore_ascii_case("identity"));
+    let is_coded =
+        || field(response, &header::CONTENT_ENCODING).is_some_and(|code| !code.eq_ignore_ascii_case("identity"));
     let is_same = || bare(field(response, &header::ETAG).unwrap_or("")) == bare(&job.etag);
     response.status().as_u16() == PARTIAL_CONTENT
         && brought() == Some((range.start, range.end - 1, job.size))
@@ -134,7 +135,9 @@ fn receive(body: &mut Body, job: &Job, scratch: &mut [u8]) -> Outcome {
 /// Without the URL, which may hold a signature.
 fn unanswered(error: ureq::Error) -> Outcome {
     match error {
-        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Outcome::Unreachable("no connection in time".into()),
+        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            Outcome::Unreachable("no connection in time".into())
+        }
         ureq::Error::Timeout(_) => Outcome::Slow,
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Outcome::Slow,
         ureq::Error::Io(error) => Outcome::Unreachable(error.to_string()),

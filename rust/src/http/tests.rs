@@ -134,7 +134,8 @@ fn several_requests_share_an_answer() {
     let (mut out, mut other) = (vec![b'.'; 8], vec![b'.'; 4]);
     let both = landing(&mut out, &[&[place(0, 6, 2), place(1, 0, 2)], &[place(2, 3, 1)]]).unwrap();
     let third = landing(&mut other, &[&[place(0, 0, 4)]]).unwrap();
-    let part = |landing: &Arc<Landing>, request, from, length| Part { landing: Arc::clone(landing), request, from, length };
+    let part =
+        |landing: &Arc<Landing>, request, from, length| Part { landing: Arc::clone(landing), request, from, length };
     let parts = vec![part(&both, 0, 0, 3), part(&both, 1, 3, 3), part(&third, 0, 6, 4)];
     assert!(both.close(1), "nobody wants the second any more");
     let job = Job { ticket: 1, url, etag: String::new(), size: 36, start: 10, length: 10, parts };
