@@ -1,4 +1,4 @@
-"""What the machine and the line carry for benches/s3.py: ranges by our client of S3 alone, each copied once to memory; nothing is made of them.
+"""What the machine and the line carry for benches/s3.py: ranges by obstore alone, each copied once to memory; nothing is made of them.
 
 python client_s3.py --workload large --bytes 1000000 --requests 96 --seconds 8: prints one line of JSON.
 """
@@ -60,7 +60,7 @@ def main() -> None:
     line = measure(feed, arguments.seconds)
     line |= {"cpu_s": cpu_seconds()}
     named = f"{arguments.requests} of {arguments.bytes / 1e6:g} MB"
-    print(json.dumps({"peer": "client alone", "requests": named, **line}), flush=True)
+    print(json.dumps({"peer": "obstore alone", "requests": named, **line}), flush=True)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def connections(arguments: argparse.Namespace) -> list[Line]:
 
 
 def client_alone(store: s3_store.Store, workload: str, seconds: float) -> list[Line]:
-    """What machine and line carry: our client of S3 alone, with requests as long as a shuffled epoch's and longer ones, beside ours."""
+    """What machine and line carry by obstore: ranges alone, with requests as long as a shuffled epoch's and longer ones, beside ours."""
     found = []
     for how, size, requests in (("shuffled", 1_000_000, 96), ("in order", 8_000_000, 32)):
         natural = ["--natural"] if how == "in order" else []
