@@ -143,6 +143,7 @@ def main() -> None:
     total = arguments.files * arguments.megabytes * 1_000_000
     with hdfs_cluster() as cluster, tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
+        cluster.wait()
         fill(cluster, arguments.files, arguments.megabytes * 1_000_000)
         found = measure(f"{cluster.url}/bench", total, arguments.rounds)
     if arguments.json:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,12 @@ from faults.proxy import Faults, proxy
 from penstock.errors import StorageError
 from penstock.shards import Shards
 from penstock.storage import direct as direct_module
+from penstock.storage import lane
 from penstock.storage.direct import Direct
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
+from servers.https import https_server
 from servers.s3 import CREDENTIALS, Server, s3_server
 
 DATA = np.random.default_rng(0).bytes(300_000)
@@ -110,6 +115,22 @@ def test_a_store_that_asks_for_less_gets_less_and_no_signature_is_shown(
     assert storage.traffic.retries > 0
 
 
+def test_a_line_that_is_too_slow_for_so_many_gets_fewer(
+    server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane, "ATTEMPT_TIMEOUT_S", 0.3)
+    faults = Faults(share=0.0, kinds=("stall",), stall_s=1.0)
+    with proxy(server.port, faults) as port:
+        storage = opened(port)
+        shards = storage.list("some")
+        before = storage._fetcher.pace.in_flight
+        faults.share = 1.0
+        threading.Timer(0.35, lambda: setattr(faults, "share", 0.0)).start()
+        assert read(storage, shards)
+    assert storage._fetcher.pace.in_flight < before
+    assert storage.traffic.retries > 0
+
+
 CHILD = """
 import os
 import numpy as np
@@ -172,3 +193,34 @@ def test_names_in_urls_and_names_of_people() -> None:
     assert found is not None
     assert found.url("a b/ü%41#?.bin") == "http://host/a%20b/%C3%BC%2541%23%3F.bin"
     assert Direct.of(HTTPStore("http://me@host/"), "http://me@host/") is None
+
+
+OVER_TLS = """
+import sys
+import numpy as np
+from penstock.errors import StorageError
+from penstock.storage.object_store import ObjectStore
+from penstock.storage.remote import RemoteStorage
+from penstock.storage.retry import Retry
+
+store, where = ObjectStore.open(sys.argv[1])
+patience = Retry(deadline_s=0.5)
+storage, zero = RemoteStorage(store, list_retry=patience, read_retry=patience), np.zeros(1, dtype=np.int64)
+try:
+    out = np.zeros(300_000, dtype=np.uint8)
+    storage.read(storage.list(where), zero, zero, zero + 300_000, out, zero)
+    print(int(out.sum()))
+except StorageError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_certificates_are_those_that_the_system_trusts(tmp_path: Path, is_trusted: bool) -> None:
+    """In a process of its own, since what is trusted is looked up once."""
+    with https_server(tmp_path, {"a.bin": DATA}) as (url, authority, agents):
+        trusted = {"SSL_CERT_FILE": str(authority)} if is_trusted else {}
+        command = [sys.executable, "-c", OVER_TLS, f"{url}a.bin"]
+        done = subprocess.run(command, env=os.environ | trusted, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == (str(sum(DATA)) if is_trusted else "refused"), done.stderr
+    assert {agent.partition("/")[0] for agent in agents} == ({"penstock"} if is_trusted else set())

@@ -169,4 +169,5 @@ class Lane:
             found = f"the store answers {status} ({HTTPStatus(status).phrase})"
         elif how == "slow":
             found = f"no answer within {ATTEMPT_TIMEOUT_S} s"
-        return TransientError(f"{request.get.target(request.shard)[0]}: {found}", slow_down=status in _SLOW_DOWN)
+        slow_down = how == "slow" or status in _SLOW_DOWN  # so many at once may be more than the line carries
+        return TransientError(f"{request.get.target(request.shard)[0]}: {found}", slow_down=slow_down)

@@ -202,7 +202,8 @@ class ObjectStore:
             return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
         if status.startswith("4") and status not in _PASSING:
             return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
-        return TransientError(f"{path}: {found}", slow_down=status in _SLOW_DOWN)
+        slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be more than the line carries
+        return TransientError(f"{path}: {found}", slow_down=slow_down)
 
     def _remedy(self, found: str) -> str:
         """What to do about an error that never passes by itself; "" for others."""
