@@ -169,6 +169,7 @@ class DecodedParts:
         if size > free:
             raise OSError(28, f"{size:,} bytes, where {max(0, free):,} may be used", folder)
         _write(path, rows)
+        make_room(folder)  # the file is a little longer than its columns, and others may have written meanwhile
 
     def _without_room(self, found: str) -> None:
         if self._stores:
