@@ -1,6 +1,6 @@
 """Which requests for objects the native client can make, and for which URLs.
 
-It takes a third of the CPU time that obstore does, and nothing of the interpreter's. obstore knows the stores: it signs the URLs, and
+It takes less CPU time than obstore, and nothing of the interpreter's. obstore knows the stores: it signs the URLs, and
 makes the requests where a proxy or unusual settings are in play, and again those that were not answered as hoped, whose errors it tells.
 """
 

@@ -111,7 +111,10 @@ class _Threads:
         if error is not None:
             self._failed(error)
         with contextlib.suppress(StoppedError):
-            self.add([replace(one, alone=True, left=False, error=error) for one in reversed(requests)], first=True)
+            self.add(
+                [replace(one, alone=True, left=False, tried=error is not None) for one in reversed(requests)],
+                first=True,
+            )
 
     def add(self, requests: list[Request], *, first: bool = False) -> None:
         """Has requests made, in their turn or next."""
@@ -185,8 +188,7 @@ class _Threads:
             return self._once(request.get, request.shard, request.offset, request.length)
 
         try:
-            before = int(request.error is not None)
-            answer = with_retries(attempt, self._retry, call.stop, self._failed, before=before)
+            answer = with_retries(attempt, self._retry, call.stop, self._failed, before=int(request.tried))
         except StoppedError:
             return
         except BaseException as error:

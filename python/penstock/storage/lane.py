@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import TypeAlias
 
 from penstock.kernels import HttpLanding, HttpLane
@@ -162,12 +161,5 @@ class Lane:
             self._direct.left()
             self._again(requests, None)
         else:
-            self._again(requests, self._error(requests[0], how, status, found))
-
-    def _error(self, request: Request, how: str, status: int, found: str) -> TransientError:
-        if how == "other":
-            found = f"the store answers {status} ({HTTPStatus(status).phrase})"
-        elif how == "slow":
-            found = f"no answer within {ATTEMPT_TIMEOUT_S} s"
-        slow_down = how == "slow" or status in _SLOW_DOWN  # so many at once may be more than the line carries
-        return TransientError(f"{request.get.target(request.shard)[0]}: {found}", slow_down=slow_down)
+            # So many at once may be more than the line carries.
+            self._again(requests, TransientError(found or how, slow_down=how == "slow" or status in _SLOW_DOWN))

@@ -6,8 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.storage.retry import TransientError
-
 if TYPE_CHECKING:
     from penstock.storage.call import Call
 
@@ -26,7 +24,7 @@ class Get(Protocol):
 class Request:
     """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: not to be made together with others.
 
-    error: what went wrong when it was tried first.
+    tried: whether it was tried once already, and failed in a way that may pass.
     """
 
     call: Call
@@ -37,7 +35,7 @@ class Request:
     length: int
     alone: bool = False
     left: bool = False
-    error: TransientError | None = None
+    tried: bool = False
 
     @property
     def end(self) -> int:
