@@ -19,7 +19,11 @@ def http_server(folder: Path) -> Iterator[str]:
 
     @Request.application
     def serve(request: Request) -> Response:
-        return send_from_directory(folder, request.path.lstrip("/"), request.environ)
+        response = send_from_directory(folder, request.path.lstrip("/"), request.environ)
+        response.direct_passthrough = False
+        response.make_sequence()
+        response.close()  # a client that goes away would leave the file open
+        return response
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = make_server("127.0.0.1", 0, serve, threaded=True)
