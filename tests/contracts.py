@@ -5,8 +5,10 @@ Each function takes a dataset that ends with `batch`, and fails with what was fo
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -218,3 +220,19 @@ def kept_batches_stay(dataset: ps.Dataset) -> None:
             kept += [(batch, keep(batch)) for batch in loader]
         for number, (batch, copy) in enumerate(kept):
             assert_same(batch, copy, f"batch {number}")
+
+
+def nothing_stays(opened: Callable[[], ps.Dataset]) -> None:
+    """What a dataset holds (files, maps, leases on a cache) goes with its last name, without a search for cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        dataset = opened()
+        with ps.Loader(dataset, epochs=1) as loader:
+            for _ in loader:
+                pass
+        source = weakref.ref(dataset.source)
+        del dataset, loader
+        assert source() is None
+    finally:
+        gc.enable()

@@ -76,6 +76,11 @@ def test_kept(made: tuple[ps.Dataset, str]) -> None:
     contracts.kept_batches_stay(made[0].batch(16))
 
 
+@pytest.mark.parametrize("source", cases.SOURCES)
+def test_nothing_stays(source: str, tmp_path: Path) -> None:
+    contracts.nothing_stays(lambda: cases.SOURCES[source](SAMPLES, tmp_path).shuffle(seed=1).batch(16))
+
+
 @pytest.mark.parametrize("last", ["short", "pad"])
 def test_random_pictures(tmp_path: Path, last: str) -> None:
     """What is drawn for a picture depends on seed, epoch and sample alone."""

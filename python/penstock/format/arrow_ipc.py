@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,59 +57,31 @@ class ArrowFile:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowBatches:
-    """Rows of Arrow files, batch after batch. Buffers are validated when a batch is first used."""
+class Batches:
+    """The record batches of some files, one after the other. Buffers are validated when a batch is first used."""
 
-    manifest: TableManifest
-    spec: Spec
-    columns: tuple[TableColumn, ...]
     shards: Shards
     read: ReadRanges
     limits: Limits
     files: tuple[ArrowFile, ...]
-    shard_of_batch: Ids
-    number_of_batch: Ids
+    columns: tuple[TableColumn, ...]
+    spec: Spec
+    shard: Ids
+    number: Ids
     first_row: Ids
-    block_rows: int | None = None
-    parts: DecodedParts = field(init=False)
-    ready: _Ready = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "parts", DecodedParts(self._decode, self._key, len(self.first_row) - 1, self.manifest.held_bytes)
-        )
-        object.__setattr__(self, "ready", _Ready(self._columns))
+    def __len__(self) -> int:
+        return len(self.shard)
 
-    def load(self, first: int, rows: int) -> Columns | Rows:
-        """Rows [first, first + rows)."""
-        begin = int(np.searchsorted(self.first_row, first, side="right")) - 1
-        parts: list[Columns | Rows] = []
-        counts = []
-        for batch in range(begin, int(np.searchsorted(self.first_row, first + rows))):
-            low, high = self.first_row[batch : batch + 2].tolist()
-            start, count = max(first, low) - low, min(first + rows, high) - max(first, low)
-            if count <= 0:
-                continue
-            counts.append(count)
-            if self._is_plain(batch):
-                columns = self.ready.columns(batch)
-                parts.append({name: _slice(column, start, count) for name, column in columns.items()})
-            else:
-                parts.append(self.parts.slice(batch, start, count))
-        plain = [part for part in parts if not isinstance(part, Rows)]
-        if len(plain) == len(parts):
-            return _joined(plain)
-        return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
-
-    def _is_plain(self, batch: int) -> bool:
+    def is_plain(self, batch: int) -> bool:
         """Whether a batch's columns can be used where they lie."""
-        file = self.files[self.shard_of_batch[batch]]
-        number = int(self.number_of_batch[batch])
+        file = self.files[self.shard[batch]]
+        number = int(self.number[batch])
         return not (file.batches[number].packed or file.before[number] or "://" in file.path)
 
     def _table(self, batch: int) -> pa.RecordBatch:
         """A whole batch, validated."""
-        shard, number = int(self.shard_of_batch[batch]), int(self.number_of_batch[batch])
+        shard, number = int(self.shard[batch]), int(self.number[batch])
         file = self.files[shard]
         message = file.batches[number]
         with (
@@ -133,7 +105,8 @@ class ArrowBatches:
             raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
         return table
 
-    def _columns(self, batch: int) -> Columns:
+    def load(self, batch: int) -> Columns:
+        """The columns of a batch where they lie."""
         place = self._place(batch)
         try:
             with arrow_errors(place, _DAMAGED):
@@ -141,20 +114,22 @@ class ArrowBatches:
         except RowError as error:
             raise DataError(f"{place}, row {error.row:,}: {error.found}; {error.do}") from None
 
-    def _decode(self, batch: int) -> Rows:
+    def decode(self, batch: int) -> Rows:
+        """The rows of a batch."""
         rows = int(self.first_row[batch + 1] - self.first_row[batch])
-        return pack_rows(self._columns(batch), self.spec, rows)
+        return pack_rows(self.load(batch), self.spec, rows)
 
     def _place(self, batch: int) -> str:
-        return f"{self.shards.path(int(self.shard_of_batch[batch]))}, batch {self.number_of_batch[batch]}"
+        return f"{self.shards.path(int(self.shard[batch]))}, batch {self.number[batch]}"
 
-    def _key(self, batch: int) -> str:
-        shard = int(self.shard_of_batch[batch])
+    def key(self, batch: int) -> str:
+        """What names the rows of a batch in the cache."""
+        shard = int(self.shard[batch])
         path, size, version = (self.shards.path(shard), int(self.shards.sizes[shard]), int(self.shards.versions[shard]))
-        return entry_key(f"arrow {self.number_of_batch[batch]} {self.columns}", _VERSION, path, size, version)
+        return entry_key(f"arrow {self.number[batch]} {self.columns}", _VERSION, path, size, version)
 
 
-class _Ready:
+class Ready:
     """The columns of the batches that were used last."""
 
     def __init__(self, make: Callable[[int], Columns]) -> None:
@@ -164,7 +139,7 @@ class _Ready:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
-        return _Ready, (self._make,)
+        return Ready, (self._make,)
 
     def columns(self, batch: int) -> Columns:
         """A batch's columns."""
@@ -178,6 +153,40 @@ class _Ready:
             if len(self._kept) > _READY:
                 self._kept.popitem(last=False)
         return made
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowBatches:
+    """Rows of Arrow files, batch after batch: out of `ready` where they lie, else out of `decoded`."""
+
+    manifest: TableManifest
+    spec: Spec
+    batches: Batches
+    ready: Ready
+    decoded: DecodedParts
+    block_rows: int | None = None
+
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows)."""
+        first_row = self.batches.first_row
+        begin = int(np.searchsorted(first_row, first, side="right")) - 1
+        parts: list[Columns | Rows] = []
+        counts = []
+        for batch in range(begin, int(np.searchsorted(first_row, first + rows))):
+            low, high = first_row[batch : batch + 2].tolist()
+            start, count = max(first, low) - low, min(first + rows, high) - max(first, low)
+            if count <= 0:
+                continue
+            counts.append(count)
+            if self.batches.is_plain(batch):
+                columns = self.ready.columns(batch)
+                parts.append({name: _slice(column, start, count) for name, column in columns.items()})
+            else:
+                parts.append(self.decoded.slice(batch, start, count))
+        plain = [part for part in parts if not isinstance(part, Rows)]
+        if len(plain) == len(parts):
+            return _joined(plain)
+        return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
 
 def _slice(column: Any, start: int, count: int) -> Any:
@@ -214,17 +223,16 @@ def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "
     spec = {column.name: column.field for column in columns}
     rows = np.concatenate([file.rows for file in files])
     shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])
-    number_of_batch = np.concatenate([np.arange(len(file.batches)) for file in files])
+    number = np.concatenate([np.arange(len(file.batches)) for file in files])
     per_shard = np.array([int(file.rows.sum()) for file in files], dtype=np.int64)
     held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
     if not all(field.is_fixed for field in spec.values()):
         held += sum(batch.length for file in files for batch in file.batches)
     manifest = TableManifest(name, shards, np.append(0, np.cumsum(per_shard)), held_bytes=held)
     first_row = np.append(0, np.cumsum(rows)).astype(np.int64)
-    limits = options.limits
-    return ArrowBatches(
-        manifest, spec, columns, shards, read, limits, tuple(files), shard_of_batch, number_of_batch, first_row
-    )
+    batches = Batches(shards, read, options.limits, tuple(files), columns, spec, shard_of_batch, number, first_row)
+    decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
+    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
 
 
 def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:

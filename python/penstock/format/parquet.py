@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -73,21 +73,43 @@ class Stored:
         )
 
 
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes parts into rows of these columns."""
+
+    stored: Stored
+    columns: tuple[TableColumn, ...]
+    spec: Spec
+    choice: str
+
+    def decode(self, part: int) -> Rows:
+        """The rows of a part; DataError where the file does not hold what the columns say."""
+        parts = self.stored.parts
+        place = self.stored.files.place(int(parts.shard[part]), int(parts.group[part]))
+        table = self.stored.samples(part, [column.path for column in self.columns])
+        try:
+            with arrow_errors(place, DAMAGED):
+                return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
+        except RowError as error:
+            raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
+
+    def key(self, part: int) -> str:
+        """What names the rows of a part in the cache."""
+        return self.stored.key(part, self._choice)
+
+    @cached_property
+    def _choice(self) -> str:
+        return f"{self.columns} {self.choice}"
+
+
 @dataclass(frozen=True, eq=False)
 class Parquet:
     """Rows of Parquet files; neighbouring rows come out of parts of row groups that were decoded before."""
 
     manifest: TableManifest
     spec: Spec
-    columns: tuple[TableColumn, ...]
-    stored: Stored
     first_row: Ids
-    decoded: DecodedParts = field(init=False)
-
-    def __post_init__(self) -> None:
-        count, held = len(self.stored.parts), self.manifest.held_bytes
-        largest = held // max(1, self.manifest.samples) * int(self.stored.parts.rows.max(initial=0))
-        object.__setattr__(self, "decoded", DecodedParts(self._decode, self._key, count, held, largest))
+    decoded: DecodedParts
 
     @property
     def block_rows(self) -> int | None:
@@ -110,23 +132,6 @@ class Parquet:
     def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
         """Rows in any order, out of the parts that were decoded before."""
         return self.decoded.pick(self.first_row, samples)
-
-    def _decode(self, part: int) -> Rows:
-        parts = self.stored.parts
-        place = self.stored.files.place(int(parts.shard[part]), int(parts.group[part]))
-        table = self.stored.samples(part, [column.path for column in self.columns])
-        try:
-            with arrow_errors(place, DAMAGED):
-                return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
-        except RowError as error:
-            raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
-
-    def _key(self, part: int) -> str:
-        return self.stored.key(part, self._choice)
-
-    @cached_property
-    def _choice(self) -> str:
-        return f"{self.columns} {self.manifest.choice}"
 
 
 def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
@@ -157,7 +162,10 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
         held_bytes=int(row_bytes * int(counts.sum())),
         choice="" if keep is None else choice(keep, [rows for _, kept in looked for rows in kept]),
     )
-    return Parquet(manifest, spec, columns, stored, np.append(0, np.cumsum(counts)).astype(np.int64))
+    decoder = Decoder(stored, columns, spec, manifest.choice)
+    largest = manifest.held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
+    decoded = DecodedParts(decoder.decode, decoder.key, len(parts), manifest.held_bytes, largest)
+    return Parquet(manifest, spec, np.append(0, np.cumsum(counts)).astype(np.int64), decoded)
 
 
 def _varying_bytes(stored: Stored, columns: tuple[TableColumn, ...]) -> float:
