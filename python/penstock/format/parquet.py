@@ -108,6 +108,7 @@ class Parquet:
 
     manifest: TableManifest
     spec: Spec
+    stored: Stored
     first_row: Ids
     decoded: DecodedParts
 
@@ -165,7 +166,7 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
     decoder = Decoder(stored, columns, spec, manifest.choice)
     largest = manifest.held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
     decoded = DecodedParts(decoder.decode, decoder.key, len(parts), manifest.held_bytes, largest)
-    return Parquet(manifest, spec, np.append(0, np.cumsum(counts)).astype(np.int64), decoded)
+    return Parquet(manifest, spec, stored, np.append(0, np.cumsum(counts)).astype(np.int64), decoded)
 
 
 def _varying_bytes(stored: Stored, columns: tuple[TableColumn, ...]) -> float:
