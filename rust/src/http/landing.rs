@@ -1,8 +1,11 @@
 //! Where the answers to several requests go: parts of one memory, each written by one thread at a time, and by none once it is closed.
 #![allow(unsafe_code)] // Writes through a pointer, to memory that `Landing::new` is promised; each write is checked to lie in it.
 
-use std::ptr;
 use std::sync::{Mutex, PoisonError};
+use std::{io, ptr, slice};
+
+/// Memory is lent for what is received only where so much of it lies together: each piece takes a call of the system.
+const LENT_BYTES: usize = 32 << 10;
 
 /// Bytes [source, source + size) of a request's answer go to place `at` of the memory.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,8 @@ pub struct Landing {
     places: Vec<Place>,
     /// Request r has places first[r] … first[r + 1] - 1.
     first: Vec<usize>,
+    /// Whether a request's places take its answer from the beginning to the end, no byte twice.
+    in_order: Vec<bool>,
     open: Vec<Mutex<bool>>,
 }
 
@@ -43,8 +48,11 @@ impl Landing {
         if !in_order || !places.iter().all(lies_in) {
             return None;
         }
+        let follows =
+            |pair: &[Place]| pair[0].source.checked_add(pair[0].size as u64).is_some_and(|end| end <= pair[1].source);
+        let in_order = first.windows(2).map(|edge| places[edge[0]..edge[1]].windows(2).all(follows)).collect();
         let open = (1..first.len()).map(|_| Mutex::new(true)).collect();
-        Some(Self { memory, places, first, open })
+        Some(Self { memory, places, first, in_order, open })
     }
 
     /// How many requests there are.
@@ -81,6 +89,28 @@ impl Landing {
             }
         }
         true
+    }
+
+    /// Has `read` fill memory where a request's answer goes from its offset `offset` on, as far as that lies together.
+    ///
+    /// None, and nothing is read, if the request is closed, or too little lies together.
+    pub fn lend(
+        &self,
+        request: usize,
+        offset: u64,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let open = self.open[request].lock().unwrap_or_else(PoisonError::into_inner);
+        if !*open || !self.in_order[request] {
+            return None;
+        }
+        let places = &self.places[self.first[request]..self.first[request + 1]];
+        let before = places.partition_point(|place| place.source <= offset);
+        let place = places[before.checked_sub(1)?];
+        let done = usize::try_from(offset - place.source).ok()?;
+        let left = place.size.checked_sub(done).filter(|left| *left >= LENT_BYTES)?;
+        // SAFETY: the place lies in the memory, which is there, and nobody else's, since the request is open and its lock is held.
+        Some(read(unsafe { slice::from_raw_parts_mut(self.memory.add(place.at + done), left) }))
     }
 
     /// Nothing is written for this request any more; whether it was open.

@@ -1,13 +1,18 @@
 //! Threads that make requests, some at once, and a list of those that ended.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Client, Landing, Outcome, RECEIVED_BYTES};
+use super::client::Client;
+use super::{Landing, Outcome};
+
+/// What is received at once where it cannot go to its place directly; it should stay in the nearer caches.
+const RECEIVED_BYTES: usize = 128 << 10;
 
 /// While jobs wait that nobody has begun, the ends of several are told together, this much later at most.
 const TOGETHER: Duration = Duration::from_millis(2);
@@ -75,6 +80,17 @@ impl Job {
         wanted || self.is_wanted()
     }
 
+    /// Has `read` fill memory where the answer goes from `offset` on (see `Landing::lend`).
+    pub(super) fn lend(
+        &self,
+        offset: u64,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let part = self.parts.partition_point(|part| part.from <= offset).checked_sub(1)?;
+        let part = &self.parts[part];
+        part.landing.lend(part.request, offset - part.from, read)
+    }
+
     /// All bytes are there.
     pub(super) fn finish(&self) -> Outcome {
         let landed = self.parts.iter().filter(|part| part.landing.close(part.request)).count();
@@ -135,7 +151,7 @@ impl Lane {
     ///
     /// # Errors
     /// If there is no thread to do them, and the system has none to give.
-    pub fn submit(&self, jobs: Vec<Job>, limit: usize) -> std::io::Result<()> {
+    pub fn submit(&self, jobs: Vec<Job>, limit: usize) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.limit = limit;
         state.waiting.extend(jobs);
@@ -187,7 +203,7 @@ impl Lane {
             std::mem::take(&mut state.waiting)
         };
         drop(dropped);
-        self.shared.client.agent.clone().shutdown();
+        self.shared.client.close();
         self.shared.work.notify_all();
     }
 }

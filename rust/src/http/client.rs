@@ -1,0 +1,266 @@
+//! A client for one thing: exactly these bytes of this object, received to where they belong.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use rustls::ClientConfig;
+use rustls_platform_verifier::ConfigVerifierExt;
+
+use super::connection::{Connection, Origin, connect};
+use super::head::{Head, bare, request};
+use super::{Job, Outcome};
+
+/// An answer's head is no longer.
+const HEAD_BYTES: usize = 16 << 10;
+/// The body of another answer is read up to this, so that its connection can be used again.
+const SHORT_BYTES: u64 = 16 << 10;
+/// A connection that nobody used for so long is closed.
+const IDLE: Duration = Duration::from_secs(30);
+const PARTIAL_CONTENT: u16 = 206;
+
+/// A client with its connections; for many threads.
+///
+/// It trusts the certificates that the system trusts, uses no proxy, follows no redirect and sends no cookies.
+pub struct Client {
+    timeout: Duration,
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    idle: Mutex<HashMap<Origin, Vec<(Instant, Connection)>>>,
+    open: Mutex<Vec<Weak<TcpStream>>>,
+    closed: AtomicBool,
+}
+
+/// What a request's text is made of.
+struct Target {
+    origin: Origin,
+    text: String,
+}
+
+/// Why there is no answer to look at.
+enum Failure {
+    /// No byte of one came.
+    Unanswered(io::Error),
+    /// As said.
+    Ended(Outcome),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Client {
+    /// A client whose requests take no longer than `timeout`, from the connection to the last byte.
+    pub fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            tls: OnceLock::new(),
+            idle: Mutex::default(),
+            open: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Gets a job's bytes to where they belong.
+    pub fn get(&self, job: &Job, scratch: &mut [u8]) -> Outcome {
+        let deadline = Instant::now() + self.timeout;
+        let Some(target) = target(job) else { return Outcome::Unreachable("no URL for HTTP".into()) };
+        // A server may close a connection that it kept at the moment when it is used again.
+        while let Some(connection) = self.kept(&target.origin) {
+            match self.ask(connection, &target, job, scratch, deadline) {
+                Ok(outcome) | Err(Failure::Ended(outcome)) => return outcome,
+                Err(Failure::Unanswered(error)) if error.kind() == io::ErrorKind::TimedOut => return Outcome::Slow,
+                Err(Failure::Unanswered(_)) => {}
+            }
+        }
+        let asked = self.connection(&target.origin, deadline).map_err(Failure::Unanswered);
+        match asked.and_then(|connection| self.ask(connection, &target, job, scratch, deadline)) {
+            Ok(outcome) | Err(Failure::Ended(outcome)) => outcome,
+            Err(Failure::Unanswered(error)) => unanswered(&error),
+        }
+    }
+
+    /// Breaks off what is under way, for good.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        lock(&self.idle).clear();
+        for stream in lock(&self.open).iter().filter_map(Weak::upgrade) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// A connection that was used before.
+    fn kept(&self, origin: &Origin) -> Option<Connection> {
+        loop {
+            let (_, connection) = lock(&self.idle).get_mut(origin)?.pop()?;
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+    }
+
+    fn keep(&self, origin: Origin, connection: Connection) {
+        let now = Instant::now();
+        let mut idle = lock(&self.idle);
+        let of_origin = idle.entry(origin).or_default();
+        of_origin.retain(|(since, _)| now - *since < IDLE);
+        of_origin.push((now, connection));
+    }
+
+    fn connection(&self, origin: &Origin, deadline: Instant) -> io::Result<Connection> {
+        let stream = connect(origin, deadline)?;
+        {
+            let mut open = lock(&self.open);
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(io::Error::other("closed"));
+            }
+            open.retain(|other| other.strong_count() > 0);
+            open.push(Arc::downgrade(&stream));
+        }
+        if !origin.is_tls {
+            return Ok(Connection::plain(stream));
+        }
+        let config = self
+            .tls
+            .get_or_init(|| ClientConfig::with_platform_verifier().map(Arc::new).map_err(|error| error.to_string()));
+        let config = config.as_ref().map_err(|found| io::Error::other(found.clone()))?;
+        Connection::secure(stream, &origin.host, Arc::clone(config), deadline)
+    }
+
+    fn ask(
+        &self,
+        mut connection: Connection,
+        target: &Target,
+        job: &Job,
+        scratch: &mut [u8],
+        deadline: Instant,
+    ) -> Result<Outcome, Failure> {
+        connection.send(target.text.as_bytes(), deadline).map_err(Failure::Unanswered)?;
+        let mut begin = [0; HEAD_BYTES];
+        let (head, received) = read_head(&mut connection, &mut begin, deadline)?;
+        let body = &begin[head.size..received];
+        if !is_exact(&head, job) {
+            if head.keeps && drain(&mut connection, &head, body.len() as u64, scratch, deadline) {
+                self.keep(target.origin.clone(), connection);
+            }
+            return Ok(Outcome::Other(head.status));
+        }
+        match head.length {
+            None => return Ok(Outcome::Other(head.status)),
+            Some(length) if length != job.length => {
+                return Ok(broken(&format!("{length} bytes instead of {}", job.length)));
+            }
+            Some(length) if (body.len() as u64) > length => {
+                return Ok(broken("more bytes came than the answer's head says"));
+            }
+            Some(_) => {}
+        }
+        let ended = receive(&mut connection, job, body, scratch, deadline);
+        if head.keeps && ended == Outcome::Landed {
+            self.keep(target.origin.clone(), connection);
+        }
+        Ok(ended)
+    }
+}
+
+fn target(job: &Job) -> Option<Target> {
+    let url: Uri = job.url.parse().ok()?;
+    let (authority, is_tls) = (url.authority()?, url.scheme_str()? == "https");
+    if authority.as_str().contains('@') || !(is_tls || url.scheme_str()? == "http") {
+        return None;
+    }
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let text = request(url.path_and_query()?.as_str(), authority.as_str(), &job.range(), &job.etag)?;
+    Some(Target { origin: Origin { is_tls, host, port }, text })
+}
+
+/// The head of the answer, and how many bytes came with it.
+fn read_head(connection: &mut Connection, begin: &mut [u8], deadline: Instant) -> Result<(Head, usize), Failure> {
+    let unreachable = |found: &str| Failure::Ended(Outcome::Unreachable(found.into()));
+    let mut received = 0;
+    loop {
+        if received == begin.len() {
+            return Err(unreachable("the answer's head is too long"));
+        }
+        match connection.read_some(&mut begin[received..], 1, deadline) {
+            Ok(0) if received == 0 => return Err(Failure::Unanswered(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => return Err(unreachable("the answer ended in its head")),
+            Ok(count) => received += count,
+            Err(error) if received == 0 => return Err(Failure::Unanswered(error)),
+            Err(error) => return Err(Failure::Ended(unanswered(&error))),
+        }
+        match Head::parse(&begin[..received]) {
+            Ok(Some(head)) => return Ok((head, received)),
+            Ok(None) => {}
+            Err(error) => return Err(unreachable(&format!("no HTTP: {error}"))),
+        }
+    }
+}
+
+/// Whether the answer says that it brings exactly the range of the object that is meant.
+fn is_exact(head: &Head, job: &Job) -> bool {
+    head.status == PARTIAL_CONTENT
+        && head.range == Some((job.range(), job.size))
+        && (job.etag.is_empty() || bare(&head.etag) == bare(&job.etag))
+}
+
+/// Reads the rest of a short body, of which `received` bytes came; whether that is all of it.
+fn drain(connection: &mut Connection, head: &Head, mut received: u64, scratch: &mut [u8], deadline: Instant) -> bool {
+    let Some(length) = head.length.filter(|length| *length <= SHORT_BYTES) else { return false };
+    while received < length {
+        match connection.read_some(scratch, 1, deadline) {
+            Ok(count) if count > 0 => received += count as u64,
+            _ => return false,
+        }
+    }
+    received == length
+}
+
+/// Receives the body, of which `body` came with the head.
+fn receive(connection: &mut Connection, job: &Job, body: &[u8], scratch: &mut [u8], deadline: Instant) -> Outcome {
+    if !job.put(0, body) {
+        return Outcome::Dropped;
+    }
+    let mut offset = body.len() as u64;
+    while offset < job.length {
+        let left = job.length - offset;
+        let lent = job.lend(offset, |out| connection.read(out));
+        let is_lent = lent.is_some();
+        let read = lent.unwrap_or_else(|| {
+            let most = scratch.len().min(left as usize);
+            connection.read(&mut scratch[..most])
+        });
+        let count = match read {
+            Ok(0) => return broken("the answer ended early"),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match connection.wait(left as usize, deadline) {
+                Ok(()) => continue,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Outcome::Slow,
+                Err(error) => return broken(&error.to_string()),
+            },
+            Err(error) => return broken(&error.to_string()),
+        };
+        if !is_lent && !job.put(offset, &scratch[..count]) {
+            return Outcome::Dropped;
+        }
+        offset += count as u64;
+    }
+    job.finish()
+}
+
+/// Without the URL, which may hold a signature.
+fn unanswered(error: &io::Error) -> Outcome {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Outcome::Slow,
+        _ => Outcome::Unreachable(error.to_string()),
+    }
+}
+
+fn broken(found: &str) -> Outcome {
+    Outcome::Broken(found.into())
+}

@@ -1,0 +1,97 @@
+//! The text of a request, and the head of its answer.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use httparse::{EMPTY_HEADER, Header, Response, Status};
+
+/// Fields of an answer that are looked at; one with more is left to others.
+const MOST_FIELDS: usize = 64;
+
+/// What the head of an answer says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Bytes of the head itself.
+    pub size: usize,
+    /// The status.
+    pub status: u16,
+    /// Bytes of the body; none if it is not said, or the body comes in chunks.
+    pub length: Option<u64>,
+    /// Which bytes the body has, and the size of the whole object.
+    pub range: Option<(Range<u64>, u64)>,
+    /// The object's version.
+    pub etag: String,
+    /// Whether another request may follow.
+    pub keeps: bool,
+}
+
+impl Head {
+    /// The head at the beginning of `bytes`; None if more of it is to come.
+    ///
+    /// # Errors
+    /// If it is no head of an answer.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, httparse::Error> {
+        let mut fields = [EMPTY_HEADER; MOST_FIELDS];
+        let mut answer = Response::new(&mut fields);
+        let Status::Complete(size) = answer.parse(bytes)? else { return Ok(None) };
+        let status = answer.code.unwrap_or(0);
+        let mut head = Self { size, status, keeps: answer.version == Some(1), ..Self::default() };
+        let mut is_chunked = false;
+        for Header { name, value } in answer.headers {
+            let Ok(value) = std::str::from_utf8(value) else { continue };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => {
+                    let length = number(value);
+                    if length.is_none() || head.length.is_some_and(|before| Some(before) != length) {
+                        return Err(httparse::Error::HeaderValue);
+                    }
+                    head.length = length;
+                }
+                "content-range" => head.range = range(value),
+                "etag" => value.clone_into(&mut head.etag),
+                "transfer-encoding" => is_chunked = true,
+                "connection" => head.keeps &= !value.to_ascii_lowercase().contains("close"),
+                _ => {}
+            }
+        }
+        if is_chunked {
+            head.length = None;
+        }
+        Ok(Some(head))
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// `bytes first-last/size`
+fn range(value: &str) -> Option<(Range<u64>, u64)> {
+    let (brought, size) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = brought.split_once('-')?;
+    Some((number(first)?..number(last)?.checked_add(1)?, number(size)?))
+}
+
+/// An `ETag` without what listings leave out.
+pub fn bare(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"')
+}
+
+/// The text of a request for bytes of an object; None if a part of it would not stay in its line.
+#[must_use]
+pub fn request(path: &str, host: &str, range: &Range<u64>, etag: &str) -> Option<String> {
+    if [path, host, etag].iter().any(|text| text.bytes().any(|byte| byte.is_ascii_control())) || path.contains(' ') {
+        return None;
+    }
+    let mut text = format!(
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{}\r\naccept: */*\r\nuser-agent: penstock/{}\r\n",
+        range.start,
+        range.end - 1,
+        env!("CARGO_PKG_VERSION"),
+    );
+    if !etag.is_empty() {
+        let _ = write!(text, "if-match: {etag}\r\n");
+    }
+    text.push_str("\r\n");
+    Some(text)
+}
