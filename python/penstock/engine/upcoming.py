@@ -75,7 +75,7 @@ class Upcoming:
             place = np.minimum((share * rows).astype(np.int64), np.maximum(rows - 1, 0))
             return np.asarray(first + place)
         found = np.empty(len(shard), dtype=np.int64)
-        for one in np.unique(shard).tolist():
+        for one in np.flatnonzero(np.bincount(shard)).tolist():
             begin, end = manifest.first_sample[one : one + 2].tolist()
             mine = np.flatnonzero(shard == one)
             place = np.searchsorted(manifest.offset[begin:end], offset[mine], side="right") - 1

@@ -70,6 +70,12 @@ def first_records(manifest: Manifest, read: ReadRanges, *, most: int = INFER_REC
     return Spans((buffer,), np.zeros(rows, dtype=np.int64), at, length)
 
 
+def no_records() -> Spans:
+    """What columns are made by that are as the index says."""
+    nothing = np.empty(0, dtype=np.int64)
+    return Spans((), nothing, nothing, nothing)
+
+
 def choose(options: Options, offered: Mapping[str, str], where: str) -> dict[str, Column]:
     """The columns that a user wants of those that are offered (name -> why it cannot be had, "" if it can).
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import DataError, RowError, SourceError
-from penstock.format.field_records import INFER_RECORDS, FieldsSource, choose, first_records, leaf_of, split
+from penstock.format.field_records import FieldsSource, choose, first_records, leaf_of, no_records, split
 from penstock.format.json_index import Entry, Place, has_index, read_indexes
 from penstock.format.manifest import Manifest
 from penstock.format.mds_encoding import encoding_of
@@ -71,7 +71,7 @@ def _source(manifest: Manifest, columns: _Columns, read: ReadRanges, options: Op
     chosen = choose(options, offered, where)
     looks = any(encodings[column.feature].looks for column in chosen.values())
     try:
-        fields = split(first_records(manifest, read, most=INFER_RECORDS if looks else 1), widths)
+        fields = split(first_records(manifest, read), widths) if looks else [no_records()] * len(widths)
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
     leaves = {}

@@ -45,7 +45,7 @@ def read_tables(shards: Shards, records: Ids, read: ReadRanges, limits: Limits, 
     np.cumsum(records, out=first_sample[1:])
     offset, length = np.empty(first_sample[-1], dtype=np.int64), np.empty(first_sample[-1], dtype=np.int64)
     steps = (np.cumsum(table_bytes) - table_bytes) // _STEP_BYTES
-    for step in np.unique(steps):
+    for step in range(int(steps[-1]) + 1 if len(steps) else 0):
         numbers = np.flatnonzero(steps == step)
         at = np.cumsum(table_bytes[numbers]) - table_bytes[numbers]
         buffer = np.empty(int(table_bytes[numbers].sum()), dtype=np.uint8)

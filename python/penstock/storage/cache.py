@@ -26,6 +26,7 @@ from penstock.storage.cache_index import Found, Index
 from penstock.storage.cache_locks import Claims
 from penstock.storage.cache_packs import Packs
 from penstock.storage.cache_pieces import Pieces
+from penstock.storage.ranges import distinct
 
 #: Left free on the disk.
 RESERVE_BYTES = 1 << 30
@@ -94,7 +95,7 @@ class RangeCache:
         """Drops the pieces that lie in ranges."""
         self._after_fork()
         found = self._index.look_up(files)
-        self._index.drop(np.unique(found.number), found.generation)
+        self._index.drop(distinct(found.number), found.generation)
 
     def read(self, wanted: Ranges, out: Bytes) -> Ranges:
         """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
@@ -140,7 +141,7 @@ class RangeCache:
         used_at = int(packs.used_at().max(initial=0))
         return Contents(
             pieces=len(rows),
-            files=len(np.unique(high)),
+            files=len(distinct(high)),
             bytes=int((rows["end"] - rows["begin"]).sum()),
             disk_bytes=packs.held_bytes(),
             used_at=used_at,

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.shards import Shards, version_number
 from penstock.spec import Ids
+from penstock.storage.ranges import distinct
 
 #: In the place of a base: not looked up yet; not to be kept, since nothing tells one version of the file from another.
 _UNKNOWN, NEVER = -1, -2
@@ -121,7 +122,7 @@ class Bases:
 
     def of(self, shard: Ids) -> Ids:
         """One a shard; NEVER for a file whose content has no version."""
-        missing = np.unique(shard[self._base[shard] == _UNKNOWN])
+        missing = distinct(shard[self._base[shard] == _UNKNOWN])
         if len(missing):
             self._base[missing] = self._look_up(self._shards.take(missing))
         return self._base[shard]

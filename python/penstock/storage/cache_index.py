@@ -20,6 +20,7 @@ from penstock.storage.cache_files import Files, Ranges
 from penstock.storage.cache_journal import DROPPED, KEPT, RECORD, Journal, Records
 from penstock.storage.cache_locks import locked
 from penstock.storage.cache_packs import Packs
+from penstock.storage.ranges import distinct
 
 #: The journal is written anew when it has so many records more than there are pieces.
 _OLD_RECORDS = 1 << 16
@@ -208,9 +209,9 @@ class Index:
     def _free(self, gone: Any) -> None:
         """Gives the bytes of pieces that were dropped back to the disk."""
         live = self._extents.rows[self._extents.live()]
-        for pack in np.unique(gone["pack"]).tolist():
+        for pack in distinct(gone["pack"]).tolist():
             self.packs.punch(pack, _holes(gone[gone["pack"] == pack], live[live["pack"] == pack]))
-        self.packs.sweep(np.unique(live["pack"]))
+        self.packs.sweep(distinct(live["pack"]))
 
 
 def _holes(gone: Any, live: Any) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from penstock import kernels
 from penstock.spec import Bytes, Ids
+from penstock.storage.ranges import distinct
 
 _NAME = re.compile(r"([0-9a-f]{15})\.pack")
 #: fallocate(2): FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE.
@@ -88,7 +89,7 @@ class Packs:
 
     def lost(self, numbers: Ids) -> Ids:
         """Those packs that are not there any more, or are not of their size."""
-        return np.array([n for n in np.unique(numbers).tolist() if not self._is_there(n)], dtype=np.int64)
+        return np.array([n for n in distinct(numbers).tolist() if not self._is_there(n)], dtype=np.int64)
 
     # Writing; callers hold the cache's lock for all but `write`, and write from one thread at a time.
 
@@ -201,7 +202,7 @@ class Packs:
 
     def _note(self, pack: Ids) -> None:
         now = time.monotonic()
-        for number in np.unique(pack).tolist():
+        for number in distinct(pack).tolist():
             if now - self._noted.get(number, -_NOTED_S) >= _NOTED_S:
                 self._noted[number] = now
                 with contextlib.suppress(OSError):

@@ -18,6 +18,7 @@ from penstock.storage.cache_choice import Expected
 from penstock.storage.cache_files import Bases, Ranges
 from penstock.storage.cache_folder import default_cache
 from penstock.storage.cache_locks import Claims
+from penstock.storage.ranges import distinct
 from penstock.traffic import Traffic
 
 #: Bytes that are fetched ahead at once.
@@ -149,7 +150,7 @@ class CachedStorage:
         ahead = cache.lacks(self._ranges(cache, shards, shard, offset, length, np.zeros_like(offset)))
         ahead = cache.worth_fetching(ahead.take(np.flatnonzero(ahead.begin >= 0)))
         group = (np.cumsum(ahead.length) - ahead.length) // _AHEAD_BYTES
-        for number in np.unique(group).tolist():
+        for number in distinct(group).tolist():
             if not go_on():
                 break
             some = ahead.take(np.flatnonzero(group == number))
@@ -188,7 +189,9 @@ class CachedStorage:
                     cache.keep(fresh, out)
             finally:
                 claims.release()
-            missing = missing.take(np.setdiff1d(np.arange(len(missing)), mine))
+            left = np.ones(len(missing), dtype=bool)
+            left[mine] = False
+            missing = missing.take(np.flatnonzero(left))
         return np.concatenate(places)
 
     @staticmethod
@@ -220,7 +223,7 @@ class CachedStorage:
         """Counts ranges: those that hold a place that was fetched are misses."""
         some = wanted.length > 0
         turn = np.argsort(wanted.at[some], kind="stable")
-        missed = np.unique(np.searchsorted(wanted.at[some][turn], fetched, side="right") - 1)
+        missed = distinct(np.searchsorted(wanted.at[some][turn], fetched, side="right") - 1)
         missed_bytes = int(wanted.length[some][turn][missed].sum())
         hits, hit_bytes = int(some.sum()) - len(missed), int(wanted.length.sum()) - missed_bytes
         self._traffic_of(hits=hits, misses=len(missed), hit_bytes=hit_bytes)

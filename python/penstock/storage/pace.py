@@ -10,7 +10,7 @@ from penstock.storage.ranges import LONGEST_BYTES, SHARED_BYTES
 from penstock.traffic import Traffic
 
 #: Requests in flight: at least, at first, at most.
-FEWEST, FIRST, MOST = 4, 96, 256
+FEWEST, FIRST, MOST = 4, 128, 256
 #: More in flight must bring at least this much more to be kept.
 _GAIN = 1.05
 _GROWTH = 1.5

@@ -120,3 +120,11 @@ def _with_copies(
         range_at[of_range] + low - range_offset[of_range],
         high - low,
     )
+
+
+def distinct(numbers: Ids) -> Ids:
+    """Each number once, in order; np.unique imports NumPy's masked arrays when it is first used, which takes as long as a request."""
+    ordered = np.sort(numbers)
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]

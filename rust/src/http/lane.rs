@@ -153,6 +153,8 @@ impl Lane {
     /// If there is no thread to do them, and the system has none to give.
     pub fn submit(&self, jobs: Vec<Job>, limit: usize) -> io::Result<()> {
         let mut state = self.shared.lock();
+        // Only those are woken that may go on; a thread that ends a job takes the next itself.
+        let free = limit.saturating_sub(state.running).min(state.waiting.len() + jobs.len());
         state.limit = limit;
         state.waiting.extend(jobs);
         while state.threads < limit.min(state.running + state.waiting.len()) {
@@ -165,7 +167,7 @@ impl Lane {
             }
         }
         drop(state);
-        self.shared.work.notify_all();
+        (0..free).for_each(|_| self.shared.work.notify_one());
         Ok(())
     }
 
