@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -155,10 +156,9 @@ class OpenPieces:
         edges = np.append(0, np.cumsum(length))
         self._buffers += 1
         buffer = _Buffer(self._buffers, self._read, self._slots, (shard, offset, length, edges))
+        columns = np.stack([shard, offset, edges[:-1]], axis=1)
         for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
-            part = slice(low, high)
-            place = slice(int(edges[low]), int(edges[high]))
-            self._pieces[start] = _Piece(buffer, place, shard[part], offset[part], length[part])
+            self._pieces[start] = _Piece(buffer, columns[low:high])
 
 
 class ReadPieces:
@@ -180,12 +180,17 @@ class ReadPieces:
 
     def _spans(self, samples: Ids, pieces: tuple[_Piece, ...], row_block: Ids) -> Spans:
         shard, offset, length = self._places.of(samples)
-        within = offset - np.array([piece.offset[0] for piece in pieces], dtype=np.int64)[row_block]
-        for number, piece in enumerate(pieces):
-            if len(piece.shard) > 1:
-                rows = np.flatnonzero(row_block == number)
-                within[rows] = piece.within(shard[rows], offset[rows])
-        return Spans(tuple(piece.bytes for piece in pieces), row_block, within, length)
+        # All ranges of the pieces, in order, and for each row the range of its piece that is of its shard.
+        ranges = [piece.ranges for piece in pieces]
+        number = np.repeat(np.arange(len(pieces)), list(map(len, ranges)))
+        in_shard, begin, at = np.concatenate(ranges).T
+        shards = int(in_shard.max()) + 1
+        found = np.searchsorted(number * shards + in_shard, row_block * shards + shard)
+        buffers = {piece.buffer.number: piece.buffer for piece in pieces}
+        turn = {buffer: turn for turn, buffer in enumerate(buffers)}
+        which = np.array([turn[piece.buffer.number] for piece in pieces], dtype=np.int64)[row_block]
+        filled = tuple(buffer.filled for buffer in buffers.values())
+        return Spans(filled, which, at[found] + offset - begin[found], length)
 
 
 class _Buffer:
@@ -196,6 +201,12 @@ class _Buffer:
         self._read, self._slots, self._ranges = read, slots, ranges
         self._lock = threading.Lock()
         self.data: Bytes | None = None
+
+    @property
+    def filled(self) -> Bytes:
+        """What was read."""
+        assert self.data is not None
+        return self.data
 
     def fill(self, *, wait: bool) -> bool:
         """Reads the blocks unless they are there; whether they are there: not if another thread reads them and is not waited for.
@@ -217,20 +228,9 @@ class _Buffer:
         return True
 
 
+@dataclass(frozen=True, eq=False)
 class _Piece:
-    """A block: its place in a buffer, and which range of which shard lies where in it."""
+    """A block: its ranges, at most one a shard, as rows of (shard, offset there, place in the buffer), int64."""
 
-    def __init__(self, buffer: _Buffer, place: slice, shard: Ids, offset: Ids, length: Ids) -> None:
-        self.buffer, self.shard, self.offset = buffer, shard, offset
-        self._place, self._begin = place, np.cumsum(length) - length
-
-    @property
-    def bytes(self) -> Bytes:
-        """What was read."""
-        assert self.buffer.data is not None
-        return self.buffer.data[self._place]
-
-    def within(self, shard: Ids, offset: Ids) -> Ids:
-        """Where in the block the bytes at `offset` of `shard` lie."""
-        part = np.searchsorted(self.shard, shard)
-        return self._begin[part] + offset - self.offset[part]
+    buffer: _Buffer
+    ranges: Ids
