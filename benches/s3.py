@@ -2,7 +2,7 @@
 
 python benches/s3.py [--workload packed,large,small,connections] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
 
-packed: 640 MB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
+packed: 1.3 GB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
 whole); connections: ours with few of them, on the first two. Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
 """
 
@@ -52,10 +52,10 @@ PEERS = {
 OURS = {"packed": "packed-mds", "large": "large-mds"}
 #: By data set: its format, samples and bytes of a shard. Beside these, "small-20000" and its like are so many objects of 5 KB.
 DATA = {
-    "packed-mds": ("mds", 6_400, 5_000_000),
-    "packed-litdata": ("litdata", 6_400, 5_000_000),
-    "packed-tar": ("tar", 6_400, 5_000_000),
-    "packed-tfrecord": ("tfrecord", 6_400, 5_000_000),
+    "packed-mds": ("mds", 12_800, 5_000_000),
+    "packed-litdata": ("litdata", 12_800, 5_000_000),
+    "packed-tar": ("tar", 12_800, 5_000_000),
+    "packed-tfrecord": ("tfrecord", 12_800, 5_000_000),
     "large-mds": ("mds", 20_000, 1_000_000_000),
     "large-litdata": ("litdata", 20_000, 1_000_000_000),
     "large-tar": ("tar", 20_000, 1_000_000_000),

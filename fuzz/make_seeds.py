@@ -32,6 +32,15 @@ FIELD_RECORDS = {
 }
 
 
+#: Answers, and a path with a version for a request.
+HTTP_HEADS = {
+    "partial": b"HTTP/1.1 206 Partial Content\r\ncontent-length: 3\r\ncontent-range: bytes 3-5/9\r\netag: W/\"a\"\r\n\r\nabc",
+    "chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "refused": b"HTTP/1.0 403\r\ncontent-length: 0\r\n\r\n",
+    "request": b"/bucket/a%20b?X=1\n\"a\"",
+}
+
+
 def jpegs() -> dict[str, bytes]:
     """Every second one of the 40 smallest golden files, and small ones of other encoders."""
     files = sorted((GOLDEN / "jpeg").glob("*.jpg"), key=lambda path: (path.stat().st_size, path.name))
@@ -140,6 +149,7 @@ def main() -> None:
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
+    write("http_head", HTTP_HEADS)
     write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
     write("field_records", FIELD_RECORDS)
     write("parquet_pages", parquet_parts())

@@ -25,7 +25,7 @@ WORKERS = int(os.environ.get("PENSTOCK_BENCH_WORKERS", "8"))
 
 #: What tf.data reads at once of a file, of how many files, and how many there are.
 TF_BUFFER_BYTES, TF_FILES = 8 << 20, 32
-TF_SHARDS = {"packed": 128, "large": 2}
+TF_SHARDS = {"packed": 256, "large": 2}
 
 #: Yields the bytes of one batch after the other.
 Feed = Iterator[int]
