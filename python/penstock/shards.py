@@ -58,7 +58,9 @@ class Shards:
     def take(self, rows: Ids) -> Shards:
         """The shards of the given numbers, in that order."""
         # pa.array would import NumPy's masked arrays, which takes as long as a request.
-        taken = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))])
+        taken = pa.Array.from_buffers(
+            pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
+        )
         return Shards(
             self.paths.take(taken),
             self.sizes[rows],

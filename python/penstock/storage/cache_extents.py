@@ -45,6 +45,11 @@ class Extents:
         turn = np.lexsort((self.rows["begin"][number], which))
         return which[turn], number[turn]
 
+    def find_whole(self, begin: Ids, end: Ids) -> Ids | None:
+        """The pieces that hold intervals, one each; None unless every interval lies in one piece."""
+        number = self._parts[0].find_whole(begin, end)
+        return number if number is not None and self.rows["alive"][number].all() else None
+
     def add(self, rows: Any) -> int:
         """Adds pieces, but for those that overlap others; how many were added."""
         rows = rows[np.argsort(rows["begin"], kind="stable")]
@@ -111,6 +116,13 @@ class _Part:
         which = np.repeat(np.arange(len(begin)), count)
         place = low[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
         return which, self.number[place]
+
+    def find_whole(self, begin: Ids, end: Ids) -> Ids | None:
+        place = np.searchsorted(self._end, begin, side="right")
+        if not len(place) or place.max() == len(self._end):
+            return None
+        is_whole = (self._begin[place] <= begin) & (end <= self._end[place])
+        return self.number[place] if is_whole.all() else None
 
 
 def gaps(begin: Ids, end: Ids, which: Ids, piece_begin: Ids, piece_end: Ids) -> tuple[Ids, Ids, Ids]:

@@ -58,6 +58,10 @@ class Index:
         with self._lock:
             self._sync()
             end = np.where(wanted.begin < 0, wanted.begin, wanted.begin + wanted.length)
+            whole = self._extents.find_whole(wanted.begin, end)
+            if whole is not None:  # as in every epoch but the first
+                nothing = wanted.take(np.empty(0, dtype=np.int64))
+                return Found(whole, self._extents.generation, self._extents.rows[whole], wanted, nothing)
             which, number = self._extents.find(wanted.begin, end)
             rows, generation = self._extents.rows[number], self._extents.generation
         first = np.maximum(rows["begin"], wanted.begin[which]) - wanted.begin[which]

@@ -221,6 +221,9 @@ class CachedStorage:
 
     def _count(self, wanted: Ranges, fetched: Ids) -> None:
         """Counts ranges: those that hold a place that was fetched are misses."""
+        if not len(fetched):
+            self._traffic_of(hits=int(np.count_nonzero(wanted.length)), hit_bytes=int(wanted.length.sum()))
+            return
         some = wanted.length > 0
         turn = np.argsort(wanted.at[some], kind="stable")
         missed = distinct(np.searchsorted(wanted.at[some][turn], fetched, side="right") - 1)

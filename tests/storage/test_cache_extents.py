@@ -1,0 +1,57 @@
+"""The table of what a cache holds, against a search through all pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.storage.cache_extents import EXTENT, Extents, gaps
+
+intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
+
+
+def table(pieces: list[tuple[int, int]], dropped: list[int]) -> Extents:
+    """Pieces that do not overlap, added in two goes, and some of them dropped."""
+    extents = Extents()
+    rows = np.zeros(len(pieces), EXTENT)
+    rows["begin"] = [begin for begin, _ in pieces]
+    rows["end"] = [begin + length for begin, length in pieces]
+    half = len(rows) // 2
+    extents.add(rows[:half])
+    extents.add(rows[half:])
+    live = extents.live()
+    if len(live):
+        extents.drop(live[np.unique(np.array(dropped, dtype=np.int64) % len(live))])
+    return extents
+
+
+@settings(max_examples=300, deadline=None)
+@given(pieces=intervals, dropped=st.lists(st.integers(0, 50), max_size=3), wanted=intervals, settled=st.booleans())
+def test_pieces_and_gaps(
+    pieces: list[tuple[int, int]], dropped: list[int], wanted: list[tuple[int, int]], settled: bool
+) -> None:
+    extents = table(pieces, dropped)
+    if settled:
+        extents._settle()
+    begin = np.array([first for first, _ in wanted], dtype=np.int64)
+    end = begin + np.array([length for _, length in wanted], dtype=np.int64)
+    live = extents.live()
+    held = {place: number for number in live for place in range(*extents.rows[["begin", "end"]][number])}
+    which, number = extents.find(begin, end)
+    there = [sorted({held[place] for place in range(*one) if place in held}) for one in zip(begin, end, strict=True)]
+    assert [sorted(number[which == one].tolist()) for one in range(len(begin))] == there
+    cut = (np.maximum(extents.rows["begin"][number], begin[which]), np.minimum(extents.rows["end"][number], end[which]))
+    missing = [
+        (one, place)
+        for one, low, high in zip(*gaps(begin, end, which, *cut), strict=False)
+        for place in range(low, high)
+    ]
+    assert missing == [
+        (i, p) for i, (b, e) in enumerate(zip(begin, end, strict=False)) for p in range(b, e) if p not in held
+    ]
+    whole = extents.find_whole(begin, end)
+    is_whole = all(len(one) == 1 for one in there) and not missing
+    assert whole is None or (is_whole and whole.tolist() == [one[0] for one in there])
+    if settled and wanted and is_whole:
+        assert whole is not None
