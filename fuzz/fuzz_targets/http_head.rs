@@ -14,6 +14,6 @@ fuzz_target!(|data: &[u8]| {
         && let Some((path, etag)) = text.split_once('\n')
         && let Some(text) = request(path, "host", &(3..7), etag)
     {
-        assert!(text.lines().count() == if etag.is_empty() { 6 } else { 7 } && text.ends_with("\r\n\r\n"));
+        assert!(text.lines().count() == if etag.is_empty() { 7 } else { 8 } && text.ends_with("\r\n\r\n"));
     }
 });

@@ -8,7 +8,7 @@ import http.server
 import ipaddress
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cryptography import x509
@@ -18,9 +18,11 @@ from cryptography.x509.oid import NameOID
 
 
 @contextlib.contextmanager
-def https_server(folder: Path, files: dict[str, bytes]) -> Iterator[tuple[str, Path, list[str]]]:
-    """Serves files; gives the server's URL, the file of the authority's certificate, and who asked."""
-    authority, certificate, key = _certificates(folder)
+def https_server(
+    folder: Path, files: dict[str, bytes], send: Callable[[ssl.SSLSocket, bytes], None] = ssl.SSLSocket.sendall
+) -> Iterator[tuple[str, Path, list[str]]]:
+    """Serves files; gives the server's URL, the file of the authority's certificate, and who asked. `send` sends an answer's body."""
+    authority, certificate, key = certificates(folder)
     agents: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -42,7 +44,7 @@ def https_server(folder: Path, files: dict[str, bytes]) -> Iterator[tuple[str, P
             self.send_header("content-length", str(last - first + 1))
             self.send_header("etag", '"one"')
             self.end_headers()
-            self.wfile.write(content[first : last + 1])
+            send(self.connection, content[first : last + 1])
 
         def log_message(self, *_: object) -> None:
             pass
@@ -62,7 +64,7 @@ def https_server(folder: Path, files: dict[str, bytes]) -> Iterator[tuple[str, P
         thread.join(5)
 
 
-def _certificates(folder: Path) -> tuple[Path, Path, Path]:
+def certificates(folder: Path) -> tuple[Path, Path, Path]:
     """Files of an authority's certificate, of a server's, and of its key."""
     now, keys = dt.datetime.now(dt.UTC), [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
     names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("authority", "127.0.0.1")]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+import pytest
 from moto.server import ThreadedMotoServer
 
 #: Environment variables by which any client finds the server.
@@ -66,6 +67,19 @@ def s3_server() -> Iterator[Server]:
     finally:
         reset = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")
         urllib.request.urlopen(reset, timeout=10).close()
+
+
+@contextlib.contextmanager
+def s3_with(files: dict[str, bytes]) -> Iterator[Server]:
+    """An S3 with these objects, and an environment by which any client finds it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with s3_server() as server:
+            for name, value in server.environment.items():
+                patch.setenv(name, value)
+            server.put(files)
+            yield server
 
 
 @functools.cache

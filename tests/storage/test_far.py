@@ -17,26 +17,19 @@ import pytest
 
 import penstock as ps
 from faults.proxy import Faults, proxy
-from servers.s3 import CREDENTIALS, Server, s3_server
+from servers.s3 import Server, s3_with
 
 ROWS = 4_000
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        with s3_server() as found:
-            rng = np.random.default_rng(0)
-            found.put({f"tokens/{number}.bin": rng.bytes(2 * ROWS * 100) for number in range(4)})
-            found.put(
-                {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(200)}
-            )
-            table = pa.BufferOutputStream()
-            pq.write_table(pa.table({"x": np.arange(10_000)}), table, row_group_size=100)
-            found.put({"table/a.parquet": table.getvalue().to_pybytes()})
-            yield found
+    rng, table = np.random.default_rng(0), pa.BufferOutputStream()
+    files = {f"tokens/{number}.bin": rng.bytes(2 * ROWS * 100) for number in range(4)}
+    files |= {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(200)}
+    pq.write_table(pa.table({"x": np.arange(10_000)}), table, row_group_size=100)
+    with s3_with(files | {"table/a.parquet": table.getvalue().to_pybytes()}) as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,12 +18,13 @@ from penstock.errors import StorageError
 from penstock.shards import Shards
 from penstock.storage import direct as direct_module
 from penstock.storage import lane
+from penstock.storage.call import Call
 from penstock.storage.direct import Direct
 from penstock.storage.object_store import ObjectStore
+from penstock.storage.ranges import plan
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
-from servers.https import https_server
-from servers.s3 import CREDENTIALS, Server, s3_server
+from servers.s3 import CREDENTIALS, Server, s3_with
 
 DATA = np.random.default_rng(0).bytes(300_000)
 KEYS: dict[str, Any] = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
@@ -32,12 +32,8 @@ KEYS: dict[str, Any] = {"access_key_id": "key", "secret_access_key": "secret", "
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        with s3_server() as found:
-            found.put({"some/a b%41ü.bin": DATA})
-            yield found
+    with s3_with({"some/a b%41ü.bin": DATA}) as found:
+        yield found
 
 
 @pytest.fixture
@@ -161,6 +157,50 @@ def test_a_child_asks_by_connections_of_its_own(server: Server, monkeypatch: pyt
     assert done.stdout.split() == ["0", str(right), str(right)]
 
 
+FORKS = """
+import gc, os, socket, threading, time
+import numpy as np
+from penstock.kernels import HttpLanding, HttpLane
+
+SIZE = 32 << 20
+HEAD = f"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-{SIZE - 1}/{SIZE}\\r\\ncontent-length: {SIZE}\\r\\n\\r\\n"
+listening = socket.create_server(("127.0.0.1", 0))
+
+def serve():
+    stream, _ = listening.accept()
+    while stream.recv(4096):
+        stream.sendall(HEAD.encode() + bytes(SIZE))
+
+threading.Thread(target=serve, daemon=True).start()
+url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+lane, zero, whole = HttpLane(20.0), np.zeros(1, dtype=np.int64), np.array([SIZE])
+for number in range(8):
+    landing = HttpLanding(np.empty(SIZE, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
+    lane.submit([(number, url, "", SIZE, 0, [(landing, 0, 0, SIZE)])], 1)
+    time.sleep(0.001 * number)
+    child = os.fork()
+    if not child:
+        del landing
+        gc.collect()
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], [done[1] for done in lane.wait(20.0)])
+"""
+
+
+def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
+    """Its parent's threads are not there, and may have held any lock."""
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["0 ['landed']"] * 8
+
+
+def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_natively() -> None:
+    size, out = np.array([4, 4]), np.zeros(8, dtype=np.uint8)
+    call = Call(Mock(), plan(np.array([0, 1]), np.array([0, 0]), size, np.array([0, 4])), out)
+    call.put(1, b"abcd")
+    assert (call.landing.close(0), call.landing.close(1)) == (True, False)
+    assert out.tobytes() == bytes(4) + b"abcd"
+
+
 @pytest.mark.parametrize(
     ("store", "options", "environment", "wanted"),
     [
@@ -193,34 +233,3 @@ def test_names_in_urls_and_names_of_people() -> None:
     assert found is not None
     assert found.url("a b/ü%41#?.bin") == "http://host/a%20b/%C3%BC%2541%23%3F.bin"
     assert Direct.of(HTTPStore("http://me@host/"), "http://me@host/") is None
-
-
-OVER_TLS = """
-import sys
-import numpy as np
-from penstock.errors import StorageError
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import Retry
-
-store, where = ObjectStore.open(sys.argv[1])
-patience = Retry(deadline_s=0.5)
-storage, zero = RemoteStorage(store, list_retry=patience, read_retry=patience), np.zeros(1, dtype=np.int64)
-try:
-    out = np.zeros(300_000, dtype=np.uint8)
-    storage.read(storage.list(where), zero, zero, zero + 300_000, out, zero)
-    print(int(out.sum()))
-except StorageError:
-    print("refused")
-"""
-
-
-@pytest.mark.parametrize("is_trusted", [True, False])
-def test_certificates_are_those_that_the_system_trusts(tmp_path: Path, is_trusted: bool) -> None:
-    """In a process of its own, since what is trusted is looked up once."""
-    with https_server(tmp_path, {"a.bin": DATA}) as (url, authority, agents):
-        trusted = {"SSL_CERT_FILE": str(authority)} if is_trusted else {}
-        command = [sys.executable, "-c", OVER_TLS, f"{url}a.bin"]
-        done = subprocess.run(command, env=os.environ | trusted, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == (str(sum(DATA)) if is_trusted else "refused"), done.stderr
-    assert {agent.partition("/")[0] for agent in agents} == ({"penstock"} if is_trusted else set())

@@ -20,7 +20,7 @@ from penstock.storage import open_storage
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
-from servers.s3 import CREDENTIALS, Server, s3_server
+from servers.s3 import CREDENTIALS, Server, s3_with
 
 RNG = np.random.default_rng(0)
 FILES = {f"train/{number:03}.bin": RNG.bytes(60_000 + number) for number in range(24)}
@@ -28,13 +28,8 @@ FILES = {f"train/{number:03}.bin": RNG.bytes(60_000 + number) for number in rang
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        with s3_server() as found:
-            found.put(FILES | {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "other/a.bin": b"abc"})
-            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{found.port}")
-            yield found
+    with s3_with(FILES | {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "other/a.bin": b"abc"}) as found:
+        yield found
 
 
 def ranges(count: int, seed: int = 0) -> tuple[np.ndarray, ...]:

@@ -47,6 +47,10 @@ class Call:
             self._landing = HttpLanding(self._out, planned.first_copy, planned.source, planned.at, planned.size)
             if self.stop.is_set():
                 self._landing.close_all()
+            with self._lock:
+                done = set(range(len(planned))) - self._left
+            for number in done:  # answered already, in another way
+                self._landing.close(number)
         return self._landing
 
     def landed(self, number: int) -> None:

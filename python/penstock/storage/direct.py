@@ -7,7 +7,6 @@ makes the requests where a proxy or unusual settings are in play, and again thos
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -84,12 +83,11 @@ class Direct:
 
 
 class _Signed:
-    """Signed URLs of a store's objects, each used for some minutes."""
+    """Signed URLs of a store's objects, each used for some minutes. Without a lock, which the child of a fork might find held."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
         self._known: dict[str, tuple[float, str]] = {}
-        self._lock = threading.Lock()
 
     def __call__(self, name: str) -> str:
         now = time.monotonic()
@@ -97,8 +95,7 @@ class _Signed:
         if now < until:
             return url
         url = obstore.sign(self._store, "GET", name, timedelta(seconds=_SIGNED_S))
-        with self._lock:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[name] = now + _SIGNED_S / 2, url
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[name] = now + _SIGNED_S / 2, url
         return url

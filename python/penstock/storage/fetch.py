@@ -60,6 +60,7 @@ class Fetcher:
         StoppedError if whoever the calling thread works for wants nothing any more.
         """
         if self._owner != os.getpid():  # threads do not survive a fork
+            self.pace.forked()
             self._begin()
         call = Call(get, requests, out)
         self._threads.begin(call.requests())

@@ -41,6 +41,10 @@ class Pace:
         self._best, self._settled, self._waited = 0.0, first, 0
         self._slowed_at = self._connection_rate = 0.0
 
+    def forked(self) -> None:
+        """In the child of a fork: the lock may have been held by a thread that is not there."""
+        self._lock = threading.Lock()
+
     @property
     def longest_bytes(self) -> int:
         """How long a request may be: 16 MiB, less where connections are slow."""

@@ -1,5 +1,6 @@
 //! Bindings of `http`.
 
+use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::http::{Job, Landing, Lane, Outcome, Part, Place};
 #[pyclass(frozen)]
 struct HttpLanding {
     landing: Arc<Landing>,
+    /// The process whose threads write: in the child of a fork a lock may be held by one that is not there.
+    process: u32,
     /// Keeps the memory, until nothing is written to it any more.
     _memory: Py<PyArray1<u8>>,
 }
@@ -46,7 +49,7 @@ impl HttpLanding {
         // a request before it has ended, and that they do not overlap, is what the caller plans.
         let landing = unsafe { Landing::new(out.data(), out.len(), places, first) };
         let landing = landing.ok_or_else(|| misuse("a place does not lie in out"))?;
-        Ok(Self { landing: Arc::new(landing), _memory: out.unbind() })
+        Ok(Self { landing: Arc::new(landing), process: process::id(), _memory: out.unbind() })
     }
 
     /// Nothing is written for this request any more; whether it was open.
@@ -59,13 +62,15 @@ impl HttpLanding {
 
     /// Nothing is written any more.
     fn close_all(&self) {
-        self.landing.close_all();
+        if self.process == process::id() {
+            self.landing.close_all();
+        }
     }
 }
 
 impl Drop for HttpLanding {
     fn drop(&mut self) {
-        self.landing.close_all();
+        self.close_all();
     }
 }
 

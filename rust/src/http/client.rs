@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 use rustls::ClientConfig;
-use rustls_platform_verifier::ConfigVerifierExt;
 
-use super::connection::{Connection, Origin, connect};
+use super::connect::{Addresses, Origin};
+use super::connection::{Connection, tls_config};
 use super::head::{Head, bare, request};
 use super::{Job, Outcome};
 
@@ -19,8 +19,8 @@ use super::{Job, Outcome};
 const HEAD_BYTES: usize = 16 << 10;
 /// The body of another answer is read up to this, so that its connection can be used again.
 const SHORT_BYTES: u64 = 16 << 10;
-/// A connection that nobody used for so long is closed.
-const IDLE: Duration = Duration::from_secs(30);
+/// A short body is not waited for any longer.
+const SHORT_TIME: Duration = Duration::from_millis(200);
 const PARTIAL_CONTENT: u16 = 206;
 
 /// A client with its connections; for many threads.
@@ -28,6 +28,8 @@ const PARTIAL_CONTENT: u16 = 206;
 /// It trusts the certificates that the system trusts, uses no proxy, follows no redirect and sends no cookies.
 pub struct Client {
     timeout: Duration,
+    kept_for: Duration,
+    addresses: Addresses,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
     idle: Mutex<HashMap<Origin, Vec<(Instant, Connection)>>>,
     open: Mutex<Vec<Weak<TcpStream>>>,
@@ -53,10 +55,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Client {
-    /// A client whose requests take no longer than `timeout`, from the connection to the last byte.
-    pub fn new(timeout: Duration) -> Self {
+    /// A client whose requests take no longer than `timeout`, from the connection to the last byte; what it waits for the system's
+    /// resolver aside. It closes connections that were not used for `kept_for`.
+    pub fn new(timeout: Duration, kept_for: Duration) -> Self {
         Self {
             timeout,
+            kept_for,
+            addresses: Addresses::default(),
             tls: OnceLock::new(),
             idle: Mutex::default(),
             open: Mutex::default(),
@@ -86,32 +91,40 @@ impl Client {
     /// Breaks off what is under way, for good.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        lock(&self.idle).clear();
+        self.close_idle();
         for stream in lock(&self.open).iter().filter_map(Weak::upgrade) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
+    /// Closes connections that nobody uses now.
+    pub fn close_idle(&self) {
+        lock(&self.idle).clear();
+    }
+
     /// A connection that was used before.
     fn kept(&self, origin: &Origin) -> Option<Connection> {
         loop {
-            let (_, connection) = lock(&self.idle).get_mut(origin)?.pop()?;
-            if connection.is_quiet() {
+            let (since, mut connection) = lock(&self.idle).get_mut(origin)?.pop()?;
+            if since.elapsed() < self.kept_for && connection.is_quiet() {
                 return Some(connection);
             }
         }
     }
 
-    fn keep(&self, origin: Origin, connection: Connection) {
-        let now = Instant::now();
+    fn keep(&self, origin: &Origin, connection: Connection) {
         let mut idle = lock(&self.idle);
-        let of_origin = idle.entry(origin).or_default();
-        of_origin.retain(|(since, _)| now - *since < IDLE);
-        of_origin.push((now, connection));
+        idle.retain(|_, of_origin| {
+            of_origin.retain(|(since, _)| since.elapsed() < self.kept_for);
+            !of_origin.is_empty()
+        });
+        if !self.closed.load(Ordering::SeqCst) {
+            idle.entry(origin.clone()).or_default().push((Instant::now(), connection));
+        }
     }
 
     fn connection(&self, origin: &Origin, deadline: Instant) -> io::Result<Connection> {
-        let stream = connect(origin, deadline)?;
+        let stream = self.addresses.connect(origin, deadline)?;
         {
             let mut open = lock(&self.open);
             if self.closed.load(Ordering::SeqCst) {
@@ -123,9 +136,7 @@ impl Client {
         if !origin.is_tls {
             return Ok(Connection::plain(stream));
         }
-        let config = self
-            .tls
-            .get_or_init(|| ClientConfig::with_platform_verifier().map(Arc::new).map_err(|error| error.to_string()));
+        let config = self.tls.get_or_init(|| tls_config().map(Arc::new).map_err(|error| error.to_string()));
         let config = config.as_ref().map_err(|found| io::Error::other(found.clone()))?;
         Connection::secure(stream, &origin.host, Arc::clone(config), deadline)
     }
@@ -144,7 +155,7 @@ impl Client {
         let body = &begin[head.size..received];
         if !is_exact(&head, job) {
             if head.keeps && drain(&mut connection, &head, body.len() as u64, scratch, deadline) {
-                self.keep(target.origin.clone(), connection);
+                self.keep(&target.origin, connection);
             }
             return Ok(Outcome::Other(head.status));
         }
@@ -160,7 +171,7 @@ impl Client {
         }
         let ended = receive(&mut connection, job, body, scratch, deadline);
         if head.keeps && ended == Outcome::Landed {
-            self.keep(target.origin.clone(), connection);
+            self.keep(&target.origin, connection);
         }
         Ok(ended)
     }
@@ -173,7 +184,8 @@ fn target(job: &Job) -> Option<Target> {
         return None;
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let has_port = authority.host().len() < authority.as_str().len();
+    let port = if has_port { authority.port_u16()? } else { [80, 443][usize::from(is_tls)] };
     let text = request(url.path_and_query()?.as_str(), authority.as_str(), &job.range(), &job.etag)?;
     Some(Target { origin: Origin { is_tls, host, port }, text })
 }
@@ -210,7 +222,15 @@ fn is_exact(head: &Head, job: &Job) -> bool {
 
 /// Reads the rest of a short body, of which `received` bytes came; whether that is all of it.
 fn drain(connection: &mut Connection, head: &Head, mut received: u64, scratch: &mut [u8], deadline: Instant) -> bool {
-    let Some(length) = head.length.filter(|length| *length <= SHORT_BYTES) else { return false };
+    let length = match head.status {
+        100..=199 => return false, // the answer is still to come
+        204 | 304 => 0,
+        _ => head.length.unwrap_or(u64::MAX),
+    };
+    if length > SHORT_BYTES {
+        return false;
+    }
+    let deadline = deadline.min(Instant::now() + SHORT_TIME);
     while received < length {
         match connection.read_some(scratch, 1, deadline) {
             Ok(count) if count > 0 => received += count as u64,

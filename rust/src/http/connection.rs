@@ -1,37 +1,34 @@
 //! One connection to a server, with or without TLS: nothing waits but `wait`.
 
-use std::io::{self, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
+use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::socket::{self, Ready};
 
 /// The system wakes a reader when so many bytes are there, and not for every packet: each wake costs as much as copying some of them.
+/// For this it lets a connection's receive buffer grow to twice as much: 1 MiB of memory for each connection.
 const LOW_WATER: usize = 512 << 10;
 /// Less than this is not worth a call of the system that asks for it.
 const LEAST_LOW_WATER: usize = 32 << 10;
 /// What a TLS session may hold back of what the system has received: a record and its own buffer.
 const HELD_BYTES: usize = 128 << 10;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Which server is meant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
-    pub is_tls: bool,
-    pub host: String,
-    pub port: u16,
-}
+/// So long many bytes are waited for; what is there by then is taken.
+const LOW_WATER_WAIT: Duration = Duration::from_secs(1);
 
 /// A connection.
 pub struct Connection {
     stream: Arc<TcpStream>,
     tls: Option<Box<Session>>,
     low_water: usize,
+    /// Whether many bytes came together whenever that was waited for, since the last request.
+    comes_in_bulk: bool,
 }
 
 /// TLS on a stream; what the system has is read in pieces that are larger than the session asks for.
@@ -42,44 +39,41 @@ struct Session {
 
 struct Incoming(Arc<TcpStream>);
 
+/// Writes of several pieces, which a TLS session would make, may end the process by a signal when the server is gone.
+struct Outgoing<'a>(&'a TcpStream);
+
 impl Read for Incoming {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         (&*self.0).read(out)
     }
 }
 
-/// A stream to one of a server's addresses, each in turn.
-pub fn connect(origin: &Origin, deadline: Instant) -> io::Result<Arc<TcpStream>> {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let found = (origin.host.as_str(), origin.port).to_socket_addrs();
-    let mut addresses: Vec<_> = found.map_err(|_| no_host())?.collect();
-    let count = addresses.len().max(1);
-    addresses.rotate_left(TURN.fetch_add(1, Ordering::Relaxed) % count);
-    let until = deadline.min(Instant::now() + CONNECT_TIMEOUT);
-    let mut failed = no_host();
-    for (number, address) in addresses.iter().enumerate() {
-        let left = until.saturating_duration_since(Instant::now()) / (count - number) as u32;
-        match TcpStream::connect_timeout(address, left.max(Duration::from_millis(1))) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                return Ok(Arc::new(stream));
-            }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => failed = io::Error::other("no connection in time"),
-            Err(error) => failed = error,
-        }
+impl Write for Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
     }
-    Err(failed)
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-fn no_host() -> io::Error {
-    io::Error::other("no such host")
+/// Trusts what the system trusts.
+pub fn tls_config() -> Result<ClientConfig, rustls::Error> {
+    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth())
+}
+
+fn is_nothing_yet(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 impl Connection {
     /// Without TLS.
     pub fn plain(stream: Arc<TcpStream>) -> Self {
-        Self { stream, tls: None, low_water: 1 }
+        Self { stream, tls: None, low_water: 1, comes_in_bulk: true }
     }
 
     /// With TLS, once both sides have agreed.
@@ -92,14 +86,15 @@ impl Connection {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
         let incoming = BufReader::with_capacity(HELD_BYTES / 2, Incoming(Arc::clone(&stream)));
-        let mut made = Self { stream, tls: Some(Box::new(Session { session, incoming })), low_water: 1 };
+        let mut made = Self { tls: Some(Box::new(Session { session, incoming })), ..Self::plain(stream) };
         while made.tls.as_ref().is_some_and(|tls| tls.session.is_handshaking()) {
             made.flush(deadline)?;
             match made.tls.as_mut().map_or(Ok(1), |tls| tls.receive()) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => made.wait(1, deadline)?,
-                Err(error) => return Err(error),
                 Ok(_) => {}
+                Err(error) if is_nothing_yet(&error) => made.wait(1, deadline)?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         made.flush(deadline)?;
@@ -107,14 +102,17 @@ impl Connection {
     }
 
     /// Whether nothing has come since the last answer, not even an end.
-    pub fn is_quiet(&self) -> bool {
-        let held = self.tls.as_ref().is_some_and(|tls| !tls.incoming.buffer().is_empty());
-        let peeked = self.stream.peek(&mut [0]);
-        !held && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    pub fn is_quiet(&mut self) -> bool {
+        let is_held = self.tls.as_mut().is_some_and(|tls| {
+            let is_decrypted = !tls.session.reader().fill_buf().is_err_and(|error| is_nothing_yet(&error));
+            is_decrypted || !tls.incoming.buffer().is_empty()
+        });
+        !is_held && self.stream.peek(&mut [0]).is_err_and(|error| is_nothing_yet(&error))
     }
 
     /// Sends all of it.
     pub fn send(&mut self, text: &[u8], deadline: Instant) -> io::Result<()> {
+        self.comes_in_bulk = true;
         if let Some(tls) = &mut self.tls {
             tls.session.writer().write_all(text)?;
             return self.flush(deadline);
@@ -123,9 +121,7 @@ impl Connection {
         while !left.is_empty() {
             match (&*self.stream).write(left) {
                 Ok(sent) => left = &left[sent..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    socket::wait(&self.stream, Ready::Write, deadline)?;
-                }
+                Err(error) if is_nothing_yet(&error) => socket::wait(&self.stream, Ready::Write, deadline)?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -136,11 +132,10 @@ impl Connection {
     fn flush(&mut self, deadline: Instant) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.session.wants_write() {
-            match tls.session.write_tls(&mut &*self.stream) {
+            match tls.session.write_tls(&mut Outgoing(&self.stream)) {
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    socket::wait(&self.stream, Ready::Write, deadline)?;
-                }
+                Err(error) if is_nothing_yet(&error) => socket::wait(&self.stream, Ready::Write, deadline)?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
@@ -152,7 +147,7 @@ impl Connection {
         let Some(tls) = &mut self.tls else { return (&*self.stream).read(out) };
         loop {
             match tls.session.reader().read(out) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tls.receive()?,
+                Err(error) if is_nothing_yet(&error) => tls.receive()?,
                 done => return done,
             };
         }
@@ -162,7 +157,7 @@ impl Connection {
     pub fn read_some(&mut self, out: &mut [u8], expected: usize, deadline: Instant) -> io::Result<usize> {
         loop {
             match self.read(out) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(expected, deadline)?,
+                Err(error) if is_nothing_yet(&error) => self.wait(expected, deadline)?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return done,
             }
@@ -172,13 +167,21 @@ impl Connection {
     /// Waits until bytes are there, many if as many as `expected` are still to come.
     pub fn wait(&mut self, expected: usize, deadline: Instant) -> io::Result<()> {
         let held = if self.tls.is_some() { HELD_BYTES } else { 0 };
-        let wanted = match expected.saturating_sub(held).min(LOW_WATER) {
-            few if few < LEAST_LOW_WATER => 1,
-            many => many,
-        };
-        if wanted != self.low_water {
-            socket::set_low_water(&self.stream, wanted);
-            self.low_water = wanted;
+        let many = expected.saturating_sub(held).min(LOW_WATER);
+        if self.comes_in_bulk && many >= LEAST_LOW_WATER {
+            let until = deadline.min(Instant::now() + LOW_WATER_WAIT);
+            match self.wait_for(many, until) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => self.comes_in_bulk = false,
+                done => return done,
+            }
+        }
+        self.wait_for(1, deadline)
+    }
+
+    fn wait_for(&mut self, bytes: usize, deadline: Instant) -> io::Result<()> {
+        if bytes != self.low_water {
+            socket::set_low_water(&self.stream, bytes);
+            self.low_water = bytes;
         }
         socket::wait(&self.stream, Ready::Read, deadline)
     }

@@ -36,28 +36,37 @@ impl Head {
         let Status::Complete(size) = answer.parse(bytes)? else { return Ok(None) };
         let status = answer.code.unwrap_or(0);
         let mut head = Self { size, status, keeps: answer.version == Some(1), ..Self::default() };
-        let mut is_chunked = false;
+        let (mut length, mut brought, mut etag, mut coding) = (None, None, None, None);
         for Header { name, value } in answer.headers {
-            let Ok(value) = std::str::from_utf8(value) else { continue };
             match name.to_ascii_lowercase().as_str() {
-                "content-length" => {
-                    let length = number(value);
-                    if length.is_none() || head.length.is_some_and(|before| Some(before) != length) {
-                        return Err(httparse::Error::HeaderValue);
-                    }
-                    head.length = length;
-                }
-                "content-range" => head.range = range(value),
-                "etag" => value.clone_into(&mut head.etag),
-                "transfer-encoding" => is_chunked = true,
-                "connection" => head.keeps &= !value.to_ascii_lowercase().contains("close"),
+                "content-length" => once(&mut length, value)?,
+                "content-range" => once(&mut brought, value)?,
+                "etag" => once(&mut etag, value)?,
+                "transfer-encoding" => coding = Some(text(value)?),
+                "connection" => head.keeps &= !text(value)?.to_ascii_lowercase().contains("close"),
                 _ => {}
             }
         }
-        if is_chunked {
-            head.length = None;
+        if let Some(length) = length {
+            let length = number(length).ok_or(httparse::Error::HeaderValue)?;
+            head.length = coding.is_none().then_some(length);
         }
+        head.range = brought.and_then(range);
+        etag.unwrap_or_default().clone_into(&mut head.etag);
         Ok(Some(head))
+    }
+}
+
+fn text(value: &[u8]) -> Result<&str, httparse::Error> {
+    std::str::from_utf8(value).map_err(|_| httparse::Error::HeaderValue)
+}
+
+/// Notes a field, which may come again only if it says the same.
+fn once<'a>(known: &mut Option<&'a str>, value: &'a [u8]) -> Result<(), httparse::Error> {
+    let value = text(value)?;
+    match known.replace(value) {
+        Some(before) if before != value => Err(httparse::Error::HeaderValue),
+        _ => Ok(()),
     }
 }
 
@@ -84,7 +93,7 @@ pub fn request(path: &str, host: &str, range: &Range<u64>, etag: &str) -> Option
         return None;
     }
     let mut text = format!(
-        "GET {path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{}\r\naccept: */*\r\nuser-agent: penstock/{}\r\n",
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{}\r\naccept: */*\r\naccept-encoding: identity\r\nuser-agent: penstock/{}\r\n",
         range.start,
         range.end - 1,
         env!("CARGO_PKG_VERSION"),

@@ -20,6 +20,8 @@ const TOGETHER: Duration = Duration::from_millis(2);
 const FEW: usize = 4;
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(5);
+/// A connection that nobody used for so long is closed.
+const KEPT: Duration = Duration::from_secs(30);
 const STACK_BYTES: usize = 512 << 10;
 
 /// Bytes [from, from + length) of a job's answer are the answer to request `request` of `landing`.
@@ -88,7 +90,11 @@ impl Job {
     ) -> Option<io::Result<usize>> {
         let part = self.parts.partition_point(|part| part.from <= offset).checked_sub(1)?;
         let part = &self.parts[part];
-        part.landing.lend(part.request, offset - part.from, read)
+        let left = (part.from + part.length).checked_sub(offset).filter(|left| *left > 0)?;
+        part.landing.lend(part.request, offset - part.from, |out| {
+            let most = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            read(&mut out[..most])
+        })
     }
 
     /// All bytes are there.
@@ -139,7 +145,7 @@ impl Lane {
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         let shared = Shared {
-            client: Client::new(timeout),
+            client: Client::new(timeout, KEPT),
             state: Mutex::default(),
             work: Condvar::new(),
             news: Condvar::new(),
@@ -155,6 +161,7 @@ impl Lane {
         let mut state = self.shared.lock();
         // Only those are woken that may go on; a thread that ends a job takes the next itself.
         let free = limit.saturating_sub(state.running).min(state.waiting.len() + jobs.len());
+        let before = state.waiting.len();
         state.limit = limit;
         state.waiting.extend(jobs);
         while state.threads < limit.min(state.running + state.waiting.len()) {
@@ -163,7 +170,10 @@ impl Lane {
             match named.spawn(move || shared.serve()) {
                 Ok(_) => state.threads += 1,
                 Err(_) if state.threads > 0 => break,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    state.waiting.truncate(before);
+                    return Err(error);
+                }
             }
         }
         drop(state);
@@ -247,6 +257,9 @@ impl Shared {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || state.closed {
                 state.threads -= 1;
+                if state.threads == 0 {
+                    self.client.close_idle(); // nobody would look at their age
+                }
                 return None;
             }
             state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;

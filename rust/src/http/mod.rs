@@ -3,6 +3,7 @@
 //! Nothing is decided here: what is not an answer with exactly the bytes that were asked for is told, and asked again elsewhere.
 
 mod client;
+mod connect;
 mod connection;
 pub mod head;
 mod landing;

@@ -45,8 +45,11 @@ pub fn wait(stream: &TcpStream, ready: Ready, deadline: Instant) -> io::Result<(
 
 /// From now on a socket is ready to read only when so many bytes are there, or no more will come.
 ///
-/// A system that does not know this wakes more often.
+/// Systems other than Linux are not asked, and wake more often.
 pub fn set_low_water(stream: &TcpStream, bytes: usize) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the option is a C int, which lives for the call.
     unsafe {

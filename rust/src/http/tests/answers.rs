@@ -1,49 +1,16 @@
-//! Requests to a server of a few lines, and memory that is written or not.
-#![allow(unsafe_code)] // `Landing::new` is promised memory; each test keeps the vector that it gives.
+//! Which answers land, and what is told of the others.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-
-use super::client::Client;
 use super::*;
 
 const OBJECT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// A landing for requests, each with its places.
-fn landing(out: &mut [u8], requests: &[&[Place]]) -> Option<Arc<Landing>> {
-    let mut first = vec![0];
-    for places in requests {
-        first.push(first[first.len() - 1] + places.len());
-    }
-    // SAFETY: each test keeps `out` for as long as anything is written, and looks at it afterwards.
-    unsafe { Landing::new(out.as_mut_ptr(), out.len(), requests.concat(), first) }.map(Arc::new)
-}
-
-fn place(source: u64, at: usize, size: usize) -> Place {
-    Place { source, at, size }
-}
-
-/// Answers each connection's request with the bytes that `answer` makes of the request's head.
-fn server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/object", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut head) = (stream.unwrap(), Vec::new());
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                if stream.read(&mut byte).unwrap_or(0) == 0 {
-                    break;
-                }
-                head.push(byte[0]);
-            }
-            let _ = stream.write_all(&answer(&String::from_utf8(head).unwrap()));
-        }
-    });
-    url
+/// Answers each connection's first request with the bytes that `answer` makes of its head.
+fn answers(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> String {
+    let talk = move |_, mut stream: TcpStream| {
+        let head = next_head(&stream).unwrap_or_default();
+        let _ = stream.write_all(&answer(&head));
+    };
+    server(talk).0
 }
 
 fn partial(range: &str, extra: &str, body: &[u8]) -> Vec<u8> {
@@ -58,7 +25,6 @@ fn partial(range: &str, extra: &str, body: &[u8]) -> Vec<u8> {
 fn ask(url: &str) -> (Outcome, Vec<u8>) {
     let mut out = vec![b'.'; 8];
     let target = landing(&mut out, &[&[place(0, 1, 6)]]).unwrap();
-    let part = Part { landing: Arc::clone(&target), request: 0, from: 0, length: 6 };
     let job = Job {
         ticket: 7,
         url: url.into(),
@@ -66,7 +32,7 @@ fn ask(url: &str) -> (Outcome, Vec<u8>) {
         size: OBJECT.len() as u64,
         start: 10,
         length: 6,
-        parts: vec![part],
+        parts: vec![part(&target, 0, 0, 6)],
     };
     let lane = Lane::new(Duration::from_secs(5));
     lane.submit(vec![job], 3).unwrap();
@@ -81,7 +47,7 @@ fn ask(url: &str) -> (Outcome, Vec<u8>) {
 
 #[test]
 fn bytes_land_where_they_belong() {
-    let url = server(|head| {
+    let url = answers(|head| {
         assert!(head.contains("bytes=10-15") && head.contains("if-match: \"a\""), "{head}");
         partial("bytes 10-15/36", "etag: W/\"a\"\r\n", &OBJECT[10..16])
     });
@@ -98,11 +64,11 @@ fn other_answers_land_nowhere() {
         ("bytes 10-15/36", "etag: \"b\"\r\n"),
         ("bytes 10-15/36", ""),
     ] {
-        let url = server(move |_| partial(range, extra, b"xxxxxx"));
+        let url = answers(move |_| partial(range, extra, b"xxxxxx"));
         assert_eq!(ask(&url), (Outcome::Other(206), b"........".to_vec()), "{range} {extra}");
     }
     for status in ["200 OK", "302 Found\r\nlocation: http://127.0.0.1:1/", "412 Precondition Failed"] {
-        let url = server(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 6\r\n\r\nxxxxxx").into_bytes());
+        let url = answers(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 6\r\n\r\nxxxxxx").into_bytes());
         let (outcome, out) = ask(&url);
         assert!(matches!(outcome, Outcome::Other(found) if status.starts_with(&found.to_string())), "{outcome:?}");
         assert_eq!(out, b"........");
@@ -112,38 +78,40 @@ fn other_answers_land_nowhere() {
 #[test]
 fn what_breaks_off_is_told() {
     let head = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 10-15/36\r\netag: \"a\"\r\n";
-    let url = server(move |_| format!("{head}content-length: 6\r\n\r\nabc").into_bytes());
+    let url = answers(move |_| format!("{head}content-length: 6\r\n\r\nabc").into_bytes());
     assert!(matches!(ask(&url).0, Outcome::Broken(_)));
-    let url = server(move |_| format!("{head}content-length: 3\r\n\r\nabc").into_bytes());
+    let url = answers(move |_| format!("{head}content-length: 3\r\n\r\nabc").into_bytes());
     assert!(matches!(ask(&url).0, Outcome::Broken(_)));
-    let url = server(move |_| format!("{head}content-length: 6\r\n\r\nabcdefg").into_bytes());
+    let url = answers(move |_| format!("{head}content-length: 6\r\n\r\nabcdefg").into_bytes());
     assert!(matches!(ask(&url).0, Outcome::Broken(_)));
     for length in ["connection: close", "transfer-encoding: chunked\r\ncontent-length: 6"] {
-        let url = server(move |_| format!("{head}{length}\r\n\r\nabcdef").into_bytes());
+        let url = answers(move |_| format!("{head}{length}\r\n\r\nabcdef").into_bytes());
         assert_eq!(ask(&url), (Outcome::Other(206), b"........".to_vec()));
     }
     for answer in ["", "garbage", "HTTP/1.1 abc\r\n\r\n", "HTTP/1.1 206\r\ncontent-length: -5\r\n\r\n"] {
-        let url = server(move |_| answer.as_bytes().to_vec());
+        let url = answers(move |_| answer.as_bytes().to_vec());
         assert!(matches!(ask(&url).0, Outcome::Unreachable(_) | Outcome::Other(_)), "{answer:?}");
     }
     for url in ["http://127.0.0.1:1/object", "http://nowhere.invalid/object", "no url"] {
         let (outcome, _) = ask(url);
         assert!(matches!(&outcome, Outcome::Unreachable(found) if !found.contains("object")), "{url}: {outcome:?}");
     }
+    for port in ["99999", "-1", "http", ""] {
+        let (outcome, _) = ask(&format!("http://127.0.0.1:{port}/object"));
+        assert_eq!(outcome, Outcome::Unreachable("no URL for HTTP".into()), "{port}");
+    }
 }
 
 #[test]
 fn several_requests_share_an_answer() {
-    let url = server(|_| partial("bytes 10-19/36", "", &OBJECT[10..20]));
+    let url = answers(|_| partial("bytes 10-19/36", "", &OBJECT[10..20]));
     let (mut out, mut other) = (vec![b'.'; 8], vec![b'.'; 4]);
     let both = landing(&mut out, &[&[place(0, 6, 2), place(1, 0, 2)], &[place(2, 3, 1)]]).unwrap();
     let third = landing(&mut other, &[&[place(0, 0, 4)]]).unwrap();
-    let part =
-        |landing: &Arc<Landing>, request, from, length| Part { landing: Arc::clone(landing), request, from, length };
     let parts = vec![part(&both, 0, 0, 3), part(&both, 1, 3, 3), part(&third, 0, 6, 4)];
     assert!(both.close(1), "nobody wants the second any more");
     let job = Job { ticket: 1, url, etag: String::new(), size: 36, start: 10, length: 10, parts };
-    let client = Client::new(Duration::from_secs(5));
+    let client = Client::new(PATIENCE, PATIENCE);
     assert_eq!(client.get(&job, &mut [0; 4]), Outcome::Landed);
     assert_eq!((&out[..], &other[..]), (&b"bc....ab"[..], &b"ghij"[..]));
     assert!(!both.close(0) && !third.close(0), "they are done");
@@ -172,16 +140,14 @@ fn places_outside_the_memory_are_refused() {
 
 #[test]
 fn a_closed_lane_ends_its_requests() {
-    let url = server(|_| {
+    let url = answers(|_| {
         thread::sleep(Duration::from_secs(20));
         Vec::new()
     });
     let mut out = vec![0; 6];
     let target = landing(&mut out, &[&[place(0, 0, 6)]]).unwrap();
-    let part = Part { landing: target, request: 0, from: 0, length: 6 };
-    let job = Job { ticket: 1, url, etag: String::new(), size: 36, start: 10, length: 6, parts: vec![part] };
     let lane = Lane::new(Duration::from_secs(20));
-    lane.submit(vec![job], 1).unwrap();
+    lane.submit(vec![job(&url, 36, vec![part(&target, 0, 0, 6)])], 1).unwrap();
     thread::sleep(Duration::from_millis(100));
     lane.close();
     let done = lane.wait(Duration::from_secs(5));
