@@ -27,9 +27,13 @@ LARGE = np.random.default_rng(1).bytes(6 << 20)
 
 
 def read(
-    folder: Path, data: bytes, monkeypatch: pytest.MonkeyPatch, send: Callable[[ssl.SSLSocket, bytes], None]
+    folder: Path,
+    data: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    send: Callable[[ssl.SSLSocket, bytes], None],
+    times: int = 1,
 ) -> tuple[bytes, RemoteStorage]:
-    """A whole file, from a server that sends bodies with `send`; by native threads alone."""
+    """A whole file, from a server that sends bodies with `send`; read again some times, once after the other."""
     with https_server(folder, {"a.bin": data}, send) as (url, authority, _):
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
         store, where = ObjectStore.open(f"{url}a.bin")
@@ -38,7 +42,10 @@ def read(
             np.zeros(1, dtype=np.int64),
         )
         out = np.zeros(len(data), dtype=np.uint8)
-        storage.read(storage.list(where), zero, zero, zero + len(data), out, zero)
+        shards = storage.list(where)
+        for _ in range(times):
+            out[:] = 0
+            storage.read(shards, zero, zero, zero + len(data), out, zero)
         return out.tobytes(), storage
 
 
@@ -63,6 +70,19 @@ def test_tls_in_tiny_pieces_lands(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_megabytes_over_tls_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are waited for in large pieces, of which the session holds some back."""
     assert read(tmp_path, LARGE, monkeypatch, ssl.SSLSocket.sendall)[0] == LARGE
+
+
+@pytest.mark.usefixtures("only_natively")
+def test_what_comes_after_an_answer_over_tls_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was decrypted together with the end of the answer."""
+    connections = set()
+
+    def send(stream: ssl.SSLSocket, body: bytes) -> None:
+        connections.add(stream.getpeername())
+        stream.sendall(body + b"HTTP/1.1 200 .\r\ncontent-length: 0\r\n\r\n")
+
+    assert read(tmp_path, DATA[:9_000], monkeypatch, send, times=3)[0] == DATA[:9_000]
+    assert len(connections) == 3
 
 
 def test_tls_that_is_cut_short_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,8 @@ pub fn request(path: &str, host: &str, range: &Range<u64>, etag: &str) -> Option
         return None;
     }
     let mut text = format!(
-        "GET {path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{}\r\naccept: */*\r\naccept-encoding: identity\r\nuser-agent: penstock/{}\r\n",
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\nrange: bytes={}-{}\r\n\
+         accept: */*\r\naccept-encoding: identity\r\nuser-agent: penstock/{}\r\n",
         range.start,
         range.end - 1,
         env!("CARGO_PKG_VERSION"),
