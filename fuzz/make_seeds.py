@@ -34,10 +34,10 @@ FIELD_RECORDS = {
 
 #: Answers, and a path with a version for a request.
 HTTP_HEADS = {
-    "partial": b"HTTP/1.1 206 Partial Content\r\ncontent-length: 3\r\ncontent-range: bytes 3-5/9\r\netag: W/\"a\"\r\n\r\nabc",
+    "partial": b'HTTP/1.1 206 Partial Content\r\ncontent-length: 3\r\ncontent-range: bytes 3-5/9\r\netag: W/"a"\r\n\r\nabc',
     "chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     "refused": b"HTTP/1.0 403\r\ncontent-length: 0\r\n\r\n",
-    "request": b"/bucket/a%20b?X=1\n\"a\"",
+    "request": b'/bucket/a%20b?X=1\n"a"',
 }
 
 
