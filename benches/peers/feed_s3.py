@@ -26,6 +26,8 @@ WORKERS = int(os.environ.get("PENSTOCK_BENCH_WORKERS", "8"))
 #: What tf.data reads at once of a file, of how many files, and how many there are.
 TF_BUFFER_BYTES, TF_FILES = 8 << 20, 32
 TF_SHARDS = {"packed": 256, "large": 2}
+#: How often tf.data goes through all of them, without a pause between.
+PASSES = int(os.environ.get("PENSTOCK_BENCH_PASSES", "1"))
 
 #: Yields the bytes of one batch after the other.
 Feed = Iterator[int]
@@ -130,7 +132,7 @@ def tfdata(workload: str, scratch: str) -> Feed:
 
     os.environ.update(S3_ENDPOINT=os.environ["AWS_ENDPOINT_URL"], S3_DISABLE_MULTI_PART_DOWNLOAD="1")
     names = [f"s3://bench/{workload}-tfrecord/{number:05}.tfrecord" for number in range(TF_SHARDS[workload])]
-    found = tf.data.Dataset.from_tensor_slices(names).shuffle(len(names), seed=0)
+    found = tf.data.Dataset.from_tensor_slices(names).shuffle(len(names), seed=0).repeat(PASSES)
     records = found.interleave(
         lambda name: tf.data.TFRecordDataset(name, buffer_size=TF_BUFFER_BYTES),
         cycle_length=TF_FILES,
