@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 
@@ -178,6 +179,74 @@ def test_memory_of_the_users_choice() -> None:
     assert len(slots.take(SIZE)) == SIZE
     assert len(made) == 1
     assert made[0] >= SIZE
+
+
+def test_pinned_memory_is_counted_as_it_is_made() -> None:
+    slots = Slots(new_memory=new_array)
+    held = [slots.take(size) for size in (5000, 8192, 8193)]
+    assert [array.nbytes for array in held] == [5000, 8192, 8193]
+    assert slots.made_bytes == 8192 + 8192 + 16384
+
+
+def new_array(size: int) -> np.ndarray:
+    return np.zeros(size, dtype=np.uint8)
+
+
+def test_memory_that_is_refused_once_comes_after_what_is_free_was_dropped() -> None:
+    refused: list[int] = []
+
+    def new_memory(size: int) -> np.ndarray:
+        if size > 1 << 20 and slots._free_bytes:
+            refused.append(size)
+            raise RuntimeError("out of memory")
+        return new_array(size)
+
+    slots = Slots(new_memory=new_memory)
+    slots.take(SIZE)
+    slots._take_back()
+    assert slots._free_bytes == 1 << 17
+    assert len(slots.take(2 << 20)) == 2 << 20
+    assert refused == [2 << 20]
+    assert slots._free_bytes == 0
+    assert slots.made_bytes == (1 << 17) + (2 << 20)
+
+
+def test_without_pinned_memory_the_usual_does() -> None:
+    def new_memory(size: int) -> np.ndarray:
+        raise RuntimeError("out of memory")
+
+    slots = Slots(new_memory=new_memory)
+    with pytest.warns(UserWarning, match=r"could be pinned \(out of memory\).*smaller prefetch=") as warned:
+        held = [slots.take(SIZE) for _ in range(3)]
+    assert len(warned) == 1
+    assert [len(array) for array in held] == [SIZE] * 3
+    assert slots.made_bytes == 3 << 17
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_frees_no_pinned_memory() -> None:
+    """Its driver does not work there; PyTorch would end the process."""
+    freed: list[int] = []
+
+    class Pinned(np.ndarray):
+        def __del__(self) -> None:
+            if self.base is not None:
+                freed.append(os.getpid())
+
+    slots = Slots(new_memory=lambda size: new_array(size).view(Pinned))
+    held = [slots.take(SIZE), slots.take(SIZE)]
+    held.pop()
+    child = os.fork()
+    held.clear()
+    slots.drop()
+    slots.clear()
+    del slots
+    gc.collect()
+    if child == 0:
+        os._exit(len(freed))
+    assert os.waitpid(child, 0)[1] == 0
+    assert freed == [os.getpid()] * 2
 
 
 @given(st.integers(1, 2**40))

@@ -1,13 +1,15 @@
 """Slots: memory that is used again once everything that was made from it is gone.
 
 A slot is handed out as an array. When the last array or tensor that looks into it is dropped, its memory returns to the
-ring; a user who keeps batches simply owns them, and the ring allocates anew.
+ring; a user who keeps batches simply owns them, and the ring allocates anew. Pinned memory that a ring lets go of stays with
+whoever made it: PyTorch keeps it in a cache of the process, for the next that asks.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -25,13 +27,19 @@ _SMALLEST = 1 << 12
 _ALIGNMENT = 64
 
 _all: weakref.WeakSet[Slots] = weakref.WeakSet()
+#: Pinned memory of a parent, kept for good: its driver does not work in a child, not even to free memory.
+_of_parent: list[Any] = []
 
 
 class Slots:
-    """A ring of buffers. Free memory is kept up to `keep_bytes`; `new_memory` may give pinned memory."""
+    """A ring of buffers. Free memory is kept up to `keep_bytes`.
+
+    new_memory: gives pinned memory and raises RuntimeError when there is no more; the usual memory takes its place then.
+    """
 
     def __init__(self, keep_bytes: int = 1 << 30, new_memory: NewMemory | None = None) -> None:
         self._new_memory = new_memory or _aligned
+        self._pinned = new_memory is not None
         self._keep_bytes = keep_bytes
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._free_bytes = 0
@@ -45,19 +53,41 @@ class Slots:
         """An uninitialised uint8 array of `size` bytes whose memory returns here when it is dropped."""
         if size < _SMALLEST:
             return np.empty(size, dtype=np.uint8)
-        room = _size_class(size)
+        room = _power_of_two(size) if self._pinned else _size_class(size)
         with self._lock:
             self._take_back()
             found, room = self._free_of(room)
-            if found is None:
-                self.made_bytes += room
-            else:
+            if found is not None:
                 self._free_bytes -= room
-        memory = self._new_memory(room) if found is None else found
+        memory = self._make(room) if found is None else found
         lease = _Lease(memory)
         # The end of a lease is noted by native code alone: Python code there would swallow a Ctrl-C that reaches it.
         self._lent.add(_Lent(lease, self._ended.append, memory, room))
         return np.asarray(lease)[:size]
+
+    def _make(self, room: int) -> Any:
+        """New memory of `room` bytes."""
+        try:
+            memory = self._new_memory(room)
+        except RuntimeError:
+            self.drop()
+            memory = self._make_after_all(room)
+        with self._lock:
+            self.made_bytes += room
+        return memory
+
+    def _make_after_all(self, room: int) -> Any:
+        """New memory now that none is free; if it is refused again, the usual from now on."""
+        try:
+            return self._new_memory(room)
+        except RuntimeError as error:
+            self._new_memory = _aligned
+            warnings.warn(
+                f"penstock: no more memory could be pinned ({error}); more of it is pageable, and copies to the device are "
+                f"slower; pass a smaller prefetch= or memory= to the Loader",
+                stacklevel=2,
+            )
+            return _aligned(room)
 
     def _free_of(self, room: int) -> tuple[Any, int]:
         """Free memory of `room` bytes, or of up to twice as much rather than none, and its size."""
@@ -99,6 +129,9 @@ class Slots:
     def after_fork(self) -> None:
         """In a child: a thread of the parent may have held the lock, and will never release it here."""
         self._lock = threading.Lock()
+        if self._pinned:
+            _of_parent.append((self._free, self._lent))
+            self._free, self._free_bytes, self._lent = defaultdict(list), 0, set()
 
 
 def _aligned(size: int) -> Bytes:
@@ -112,6 +145,11 @@ def _size_class(size: int) -> int:
     """Sizes are rounded up to a quarter of their power of two, so that nearly equal requests share memory."""
     step = max(_SMALLEST, 1 << max(0, size.bit_length() - 3))
     return -(-size // step) * step
+
+
+def _power_of_two(size: int) -> int:
+    """The size class of pinned memory: PyTorch rounds it up to this in any case."""
+    return 1 << (size - 1).bit_length()
 
 
 class _Lease:
