@@ -37,11 +37,12 @@ from penstock.traffic import Traffic
 class Loader:
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
-    to: "numpy" or "torch"; device: for torch, e.g. "cuda". rank, world_size: this process's share; found from
-    torch.distributed or torchrun's environment if not given. memory: bytes for batches made ahead (default: an eighth of
-    what is free). cpus: threads for kernels (default: what the process may use). prefetch: batches made ahead (default:
-    tunes itself). epochs: how many passes there will be, if that is known: nothing is read ahead for more (default: the next
-    pass's first batches are read while this one ends). More passes may be made all the same.
+    to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
+    process's share; found from torch.distributed or torchrun's environment if not given. memory: bytes for batches made
+    ahead (default: an eighth of what is free). cpus: threads for kernels (default: what the process may use). prefetch:
+    batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is known: nothing is read
+    ahead for more (default: the next pass's first batches are read while this one ends). More passes may be made all the
+    same.
 
     After a pass that was broken off, `state_dict` says where, and a new pass begins the next epoch. After `load_state_dict` or
     `set_epoch` the next pass begins there. Raises PlanError for what cannot work, DataError for damaged data, with the place.
@@ -129,7 +130,6 @@ class Loader:
                     yield {name: take() for name, take in parts}
                     if this_pass != self._pass:
                         self._check_pass(this_pass)
-                del parts  # the consumer may have let go of them, and their memory is wanted for the next ones
             self._epoch, self._step = self._epoch + 1, 0
             ended = True
         finally:
@@ -139,8 +139,8 @@ class Loader:
     def _split(self, item: Item) -> list[tuple[str, Callable[[], Any]]]:
         """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
         columns, rows = self._deliver.receive(item.delivered), item.rows_per_step
-        split = self._deliver.split if item.steps > 1 else lambda column, _: (column,)
-        return [(name, iter(split(column, rows)).__next__) for name, column in columns.items()]
+        parts = self._deliver.parts if item.steps > 1 else lambda column, _: [column].pop
+        return [(name, parts(column, rows)) for name, column in columns.items()]
 
     def _check_pass(self, this_pass: int) -> None:
         if this_pass != self._pass:
@@ -320,7 +320,10 @@ class Loader:
     # The end
 
     def close(self) -> None:
-        """Stops all threads and lets memory go; a new pass starts them again."""
+        """Stops all threads and lets memory go; a new pass starts them again.
+
+        Pinned memory, which CUDA copies from, goes to PyTorch's cache of it, and stays in the process for other loaders.
+        """
         self._last_stats = self.stats()
         _close_runs(self._runs, (), self._ahead)
         for slots in self._lowered.slots:

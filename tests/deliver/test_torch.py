@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import penstock as ps
 from penstock.deliver import find_ranks
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-delivery = pytest.importorskip("penstock.deliver.torch")
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -100,10 +97,42 @@ def test_bfloat16() -> None:
     assert torch.equal(batch["image"], wanted)
 
 
-def test_no_such_device() -> None:
-    if not torch.cuda.is_available():
-        with pytest.raises(ps.PlanError, match="sees no CUDA device"):
-            ps.Loader(data().batch(4), to="torch", device="cuda")
+@pytest.mark.parametrize("device", [None, "cpu", "cpu:0", torch.device("cpu")])
+@pytest.mark.parametrize("to", ["torch", "numpy"])
+def test_devices_as_people_write_them(to: str, device: Any) -> None:
+    if (to, device) == ("numpy", "cpu:0"):
+        return
+    (batch,) = ps.Loader(data(8).batch(8), to=to, device=device)
+    assert batch["id"].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("to", "device", "message"),
+    [
+        ("numpy", "cuda", "use to='torch'"),
+        ("torch", "gpu", "device='gpu': .*; write 'cpu', 'cuda'"),
+        ("torch", "cuda:-1", "write 'cpu', 'cuda'"),
+        ("torch", True, "device=True: a device is no bool"),
+        ("torch", 1.0, "device=1.0: a device is no float"),
+        ("torch", ["cuda"], "write 'cpu', 'cuda'"),
+        ("torch", "meta", "holds no data"),
+        ("torch", "xla", "device='xla': "),
+        ("torch", "cuda:99", "sees no CUDA device|counted from 0"),
+    ],
+)
+def test_no_such_device(to: str, device: Any, message: str) -> None:
+    with pytest.raises(ps.PlanError, match=message):
+        ps.Loader(data(8).batch(4), to=to, device=device)
+
+
+def test_the_device_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, found in {"is_available": True, "device_count": 4, "current_device": 3}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda found=found: found)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: device)
+    for device, meant in {"cuda": 3, "cuda:1": 1, torch.device("cuda"): 3, torch.device("cuda", 2): 2}.items():
+        assert ps.Loader(data(8).batch(4), to="torch", device=device)._deliver.device == torch.device("cuda", meant)
+    with pytest.raises(ps.PlanError, match="there are 4 CUDA devices, counted from 0"):
+        ps.Loader(data(8).batch(4), to="torch", device="cuda:4")
 
 
 def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,84 +144,36 @@ def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (loader.rank, loader.world_size, loader.batch_size) == (2, 4, 2)
 
 
+def large(samples: int = 1500) -> ps.Dataset:
+    """Batches of 500 are 10 MB each."""
+    ids = np.arange(samples)
+    return ps.from_arrays({"id": ids, "x": np.repeat(ids, 5000).reshape(samples, 5000).astype(np.float32)})
+
+
 @cuda
 def test_cuda() -> None:
-    with ps.Loader(data().shuffle(seed=1).batch(500), to="torch", device="cuda") as loader:
-        for _ in range(5):
-            for batch in loader:
+    with ps.Loader(large().shuffle(seed=1).batch(500), to="torch", device="cuda") as loader:
+        for epoch in range(20):
+            for step, batch in enumerate(loader):
+                ids = torch.from_numpy(loader.sample_ids(epoch, step)).cuda()
                 assert batch["x"].is_cuda
-                assert torch.equal(batch["x"][:, 7], batch["id"].float())
+                assert torch.equal(batch["id"], ids)
+                assert torch.equal(batch["x"], ids.float()[:, None].expand(-1, 5000))
 
 
 @cuda
 def test_cuda_batches_stay_while_the_consumer_is_behind() -> None:
-    with ps.Loader(data(8000).shuffle(seed=1).batch(500), to="torch", device="cuda") as loader:
+    with ps.Loader(large().shuffle(seed=1).batch(500), to="torch", device="cuda") as loader:
         kept = []
-        for _ in range(4):
-            for batch in loader:
-                torch.cuda._sleep(2_000_000)
-                kept.append((batch["x"] * 2, batch["id"].clone()))
-                del batch
-        for x, ids in kept:
-            assert torch.equal(x[:, 7], ids.float() * 2)
-
-
-class OnHost(torch.Tensor):
-    """A tensor that notes what would be done with it on a device."""
-
-    told: list[str]
-
-    def to(self, *args: Any, **kwargs: Any) -> Any:
-        self.told.append(f"copy to {args[0]}, non_blocking={kwargs['non_blocking']}")
-        return self
-
-    def record_stream(self, stream: Any) -> None:
-        self.told.append(f"used on {stream}")
-
-
-def test_what_a_copy_to_cuda_does_in_which_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a device: only the calls are seen, not what they do."""
-    told: list[str] = []
-
-    class Event:
-        def synchronize(self) -> None:
-            told.append("wait for the event")
-
-    class Stream:
-        def __init__(self, device: Any) -> None:
-            told.append(f"a stream of {device}")
-
-        def record_event(self) -> Event:
-            told.append("an event")
-            return Event()
-
-    @contextlib.contextmanager
-    def stream(entered: Any) -> Iterator[None]:
-        assert isinstance(entered, Stream)
-        told.append("on the side stream:")
-        yield
-        told.append("back")
-
-    for name, found in {
-        "is_available": lambda: True,
-        "current_device": lambda: 3,
-        "current_stream": lambda device: f"the consumer's stream of {device}",
-        "Stream": Stream,
-        "stream": stream,
-    }.items():
-        monkeypatch.setattr(torch.cuda, name, found)
-    deliver = delivery.ToTorch("cuda")
-    column = torch.zeros(4).as_subclass(OnHost)
-    column.told = told
-    text = pa.array(["a"])
-    moved = deliver.finish({"x": column, "text": text})
-    assert deliver.receive(moved)["text"] is text
-    assert told == [
-        "a stream of cuda:3",
-        "on the side stream:",
-        "copy to cuda:3, non_blocking=True",
-        "an event",
-        "back",
-        "wait for the event",
-        "used on the consumer's stream of cuda:3",
-    ]
+        for epoch in range(12):
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for step, batch in enumerate(loader):
+                    torch.cuda._sleep(20_000_000)
+                    kept.append((batch["x"].amin(1), batch["x"].amax(1), batch["id"].clone(), epoch, step))
+                    del batch
+        torch.cuda.synchronize()
+        for low, high, found, epoch, step in kept:
+            ids = torch.from_numpy(loader.sample_ids(epoch, step)).cuda()
+            assert torch.equal(found, ids)
+            assert torch.equal(low, ids.float())
+            assert torch.equal(high, ids.float())

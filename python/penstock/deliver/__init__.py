@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.errors import PlanError
@@ -19,6 +19,10 @@ class Deliver(Protocol):
     def new_memory(self) -> Any:
         """How the slots get memory (see `engine.slots`); None for the usual."""
 
+    @property
+    def copies(self) -> bool:
+        """Whether `finish` copies into a device's own memory."""
+
     def convert(self, column: Any, field: Field) -> Any:
         """One column, in a worker thread."""
 
@@ -28,14 +32,14 @@ class Deliver(Protocol):
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch is handed out."""
 
-    def split(self, column: Any, rows: int) -> Iterable[Any]:
-        """A received column in parts of so many rows, which share its memory."""
+    def parts(self, column: Any, rows: int) -> Callable[[], Any]:
+        """What gives a received column's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
 
 
 def open_deliver(to: str, device: Any) -> Deliver:
     """The delivery to a framework: "numpy" or "torch"; PlanError if it is not installed."""
     if to == "numpy":
-        if device not in (None, "cpu"):
+        if device is not None and str(device) != "cpu":
             raise PlanError(f"to='numpy' delivers to the CPU, not to device={device!r}; use to='torch'")
         from penstock.deliver.numpy import ToNumpy
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ class ToNumpy:
     """Hands out columns as they are. bfloat16 needs the package ml_dtypes."""
 
     new_memory = None
+    copies = False
 
     def convert(self, column: Any, field: Field) -> Any:
         """One column of an item, in a worker thread."""
@@ -31,16 +32,19 @@ class ToNumpy:
         """All columns of an item, in the consumer's thread, before its first batch."""
         return columns
 
-    def split(self, column: Any, rows: int) -> Iterable[Any]:
-        """A column in parts of so many rows, which share its memory."""
-        return split_rows(column, rows)
+    def parts(self, column: Any, rows: int) -> Callable[[], Any]:
+        """What gives a column's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
+        return parts_of(column, rows)
 
 
-def split_rows(column: Any, rows: int) -> Iterable[Any]:
-    """An array in parts of so many rows, which share its memory."""
+def parts_of(column: Any, rows: int) -> Callable[[], Any]:
+    """What gives an array's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
     if isinstance(column, np.ndarray):
-        return column.reshape(len(column) // rows, rows, *column.shape[1:])
-    return (column[first : first + rows] for first in range(0, len(column), rows))
+        parts = list(column.reshape(len(column) // rows, rows, *column.shape[1:]))
+    else:
+        parts = [column[first : first + rows] for first in range(0, len(column), rows)]
+    parts.reverse()
+    return parts.pop
 
 
 def _bfloat16() -> Any:

@@ -1,15 +1,15 @@
-"""Finished batches as torch tensors: on the CPU without a copy, on CUDA by one asynchronous copy from pinned slots."""
+"""Finished batches as torch tensors: on the CPU without a copy, on CUDA by asynchronous copies from pinned slots."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.deliver.numpy import split_rows
+from penstock.deliver.numpy import parts_of
 from penstock.errors import PlanError
 from penstock.spec import Field
 
@@ -20,22 +20,25 @@ except ImportError as missing:
         f"to='torch' needs PyTorch, which is not to be imported here ({missing}); pip install 'penstock[torch]'"
     ) from missing
 
+#: What a failure on a device is raised as; nothing of its own in older versions.
+_DeviceError: Any = getattr(torch, "AcceleratorError", ())
+
 
 class ToTorch:
     """Tensors on a device; text and ragged columns stay Arrow arrays on the host.
 
-    CUDA: the slots are pinned. A worker thread starts the copy of an item on a stream of its own, and waits for it to end
-    before the slot may be used again; the consumer's stream takes the tensors over when they are received, so that their
-    memory is not used again before the work that the consumer queued is done.
+    CUDA: the slots are pinned. A worker thread starts the copies of an item on a stream of the loader's, and waits for them to
+    end before the slots may be used again; each stream on which the consumer takes a batch is told to the batch's memory, so
+    that it is not used again before the work that the consumer queued there is done. "cuda" is the device that is current
+    when this is made.
+
+    Not pinned, and slower to copy: columns that a map made, and columns of less than 4 KiB an item. To other devices than
+    CUDA the copies block.
     """
 
     def __init__(self, device: Any = None) -> None:
-        self.device = torch.device("cpu" if device is None else device)
-        self.on_cuda = self.device.type == "cuda"
-        if self.on_cuda and not torch.cuda.is_available():
-            raise PlanError(f"device={device!r}: this PyTorch sees no CUDA device; use device='cpu'")
-        if self.on_cuda and self.device.index is None:
-            self.device = torch.device("cuda", torch.cuda.current_device())
+        self.device = _device("cpu" if device is None else device)
+        self.copies, self.on_cuda = self.device.type != "cpu", self.device.type == "cuda"
         self._stream = torch.cuda.Stream(self.device) if self.on_cuda else None
 
     @property
@@ -60,17 +63,30 @@ class ToTorch:
 
     def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item on the device."""
-        if self._stream is None:
-            return columns if self.device.type == "cpu" else self._move(columns)
-        with torch.cuda.stream(self._stream):
-            moved = self._move(columns)
-            copied = self._stream.record_event()
-        copied.synchronize()
-        return moved
+        if not self.copies:
+            return columns
+        try:
+            return self._move_on_stream(columns) if self.on_cuda else self._move(columns)
+        except _DeviceError as error:
+            error.add_note(
+                "penstock: this may be the error of earlier work on the device; CUDA_LAUNCH_BLOCKING=1 in the environment "
+                "shows of which"
+            )
+            raise
+
+    def _move_on_stream(self, columns: dict[str, Any]) -> dict[str, Any]:
+        # The device too: else leaving the stream would set this thread's own one, the first, and make a context there.
+        with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+            copied = torch.cuda.Event(blocking=True)  # waits without keeping a core busy
+            try:
+                return self._move(columns)
+            finally:  # after an error too: copies that were begun still read from the slots
+                copied.record(self._stream)
+                copied.synchronize()
 
     def _move(self, columns: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: column.to(self.device, non_blocking=True) if isinstance(column, torch.Tensor) else column
+            name: column.to(self.device, non_blocking=self.on_cuda) if isinstance(column, torch.Tensor) else column
             for name, column in columns.items()
         }
 
@@ -83,13 +99,61 @@ class ToTorch:
                     column.record_stream(stream)
         return columns
 
-    def split(self, column: Any, rows: int) -> Iterable[Any]:
-        """A column in parts of so many rows, all cut by one call: each call would hand the interpreter over."""
-        return column.split(rows) if isinstance(column, torch.Tensor) else split_rows(column, rows)
+    def parts(self, column: Any, rows: int) -> Callable[[], Any]:
+        """A column's parts of so many rows, all cut by one call: each call would hand the interpreter over."""
+        if not isinstance(column, torch.Tensor):
+            return parts_of(column, rows)
+        # "unsafe": what is done in place to one part is not counted, by autograd, as done to the others.
+        parts = [*reversed(column.unsafe_split(rows))]
+        return self._taken_over(parts) if self.on_cuda else parts.pop
+
+    def _taken_over(self, parts: list[Any]) -> Callable[[], Any]:
+        """Gives the parts; `receive` has told their memory the consumer's stream, and is told again when that is another."""
+        told = torch.cuda.current_stream(self.device)
+
+        def take() -> Any:
+            nonlocal told
+            part, stream = parts.pop(), torch.cuda.current_stream(self.device)
+            if stream != told:
+                part.record_stream(stream)
+                told = stream
+            return part
+
+        return take
+
+
+def _device(wanted: Any) -> torch.device:
+    """The device that is meant; PlanError if there is none."""
+    try:
+        if isinstance(wanted, bool | float):
+            raise TypeError(f"a device is no {type(wanted).__name__}")
+        device = torch.device(wanted)
+        if device.type not in ("cpu", "cuda"):
+            torch.empty(0, device=device)
+    except (RuntimeError, TypeError, ImportError, AssertionError) as error:
+        what = str(error).partition("\n")[0]
+        raise PlanError(f"device={wanted!r}: {what}; write 'cpu', 'cuda' or 'cuda:1'") from None
+    if device.type == "meta":
+        raise PlanError(f"device={wanted!r} holds no data; use device='cpu'")
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise PlanError(f"device={wanted!r}: this PyTorch sees no CUDA device; use device='cpu'")
+    index = torch.cuda.current_device() if device.index is None else device.index
+    if index >= (count := torch.cuda.device_count()):
+        raise PlanError(f"device={wanted!r}: there are {count} CUDA devices, counted from 0")
+    return torch.device("cuda", index)
 
 
 def _pinned(size: int) -> Any:
-    return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+    """Pinned memory, on the host whatever the default device is; for want of it, PyTorch's cache of it is let go first."""
+    try:
+        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
+    except RuntimeError:
+        if not hasattr(torch, "accelerator") or not hasattr(torch.accelerator, "empty_host_cache"):
+            raise
+        torch.accelerator.empty_host_cache()
+        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
 
 
 def distributed_rank() -> tuple[int, int] | None:

@@ -134,7 +134,7 @@ class _Maker:
 
     def end(self, deliver: Deliver) -> None:
         """Appends the stage that hands over."""
-        kind = "cpu" if deliver.new_memory is None else "copy"
+        kind = "copy" if deliver.copies else "cpu"
         self.add("deliver", kind, _Hand(deliver, self.order, self.where, self.record_slots), threads=self.together)
 
 
@@ -254,6 +254,7 @@ class _Hand:
             for name, column in item.columns.items()
         }
         item.delivered = self._deliver.finish(converted)
+        item.columns = {}  # what was copied needs its slot no more
         return item
 
     def _valid(self, item: Item) -> Any:

@@ -61,7 +61,10 @@ class Run:
         self._process = os.getpid()
         self._tickets = Tickets(work)
         self._channels: list[Channel[Passed]] = [Channel(depth.between) for _ in stages[:-1]]
-        self._channels.append(Channel(depth.out))
+        # What is made ahead waits before the consumer; before a copy to a device, whose memory is not ours to fill.
+        self._ahead = -2 if stages[-1].kind == "copy" else -1
+        self._channels.append(Channel(depth.between))
+        self._channels[self._ahead].capacity = depth.out
         self._threads = Joined()
         self._stop = threading.Event()
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
@@ -94,7 +97,8 @@ class Run:
             raise ProcessError("the loader was closed while a batch was awaited; begin a new pass") from None
         waited_s = time.perf_counter() - asked_at
         self.waited_s += waited_s
-        self._channels[-1].capacity = self._depth.after_wait(waited_s, len(self._channels[-1]))
+        ahead = self._channels[self._ahead]
+        ahead.capacity = self._depth.after_wait(waited_s, len(ahead))
         return item
 
     def _take(self) -> Item:

@@ -31,7 +31,8 @@ class Opened:
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
-    samples: int64, the ids of all rows, step after step; rows_per_step: how they divide. columns: what was made so far.
+    samples: int64, the ids of all rows, step after step; rows_per_step: how they divide. columns: what was made so far; delivered: what
+    was made of them for the consumer.
     """
 
     epoch: int
@@ -48,8 +49,8 @@ class Item:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that this item holds in memory, of records or of columns."""
-        held = sum(int(getattr(column, "nbytes", 0)) for column in self.columns.values())
+        """Bytes that this item holds in memory, of records, of columns or of what is delivered."""
+        held = sum(int(getattr(column, "nbytes", 0)) for column in (self.columns or self.delivered).values())
         return held or (int(self.records.length.sum()) if self.records is not None else 0)
 
 

@@ -13,7 +13,7 @@ _WINDOW = 16
 
 @dataclass
 class Depth:
-    """Items that may wait between stages, and finished ones before the consumer.
+    """Items that may wait between stages, and finished ones before the consumer, or before they are copied to a device.
 
     The depth grows while the consumer waits although full queues were seen in the same window (jitter, which a deeper queue
     smooths; a queue that is never full would gain nothing), and shrinks after windows without a wait. `most` keeps it
