@@ -170,8 +170,7 @@ def _read(lowered: Lowered, works: Iterator[Work]) -> Iterator[int]:
         item: Any = work
         for stage in lowered.stages[: names.index("read") + 1]:
             item = stage.work(item)
-        buffers = {id(buffer.base): buffer.base.nbytes for buffer in item.records.buffers if buffer.base is not None}
-        yield sum(buffers.values())
+        yield sum(buffer.nbytes for buffer in item.records.buffers)
 
 
 def _load(source: BlockSource, lowered: Lowered, where: Where, works: Iterator[Work], store: _Noted) -> Iterator[int]:
