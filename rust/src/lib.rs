@@ -1,7 +1,7 @@
 //! Native kernels of Penstock.
 //!
-//! Everything here is a function from buffers to buffers: no kernel knows of Python, of files' meaning or of
-//! time. `bind` is the only module that mentions Python and is left out without the `python` feature.
+//! Everything here is a function from buffers to buffers (but for `files`, `mapped` and `http`, which fill them): no kernel knows of
+//! Python, of files' meaning or of time. `bind` is the only module that mentions Python and is left out without the `python` feature.
 
 #[cfg(feature = "python")]
 mod bind;
