@@ -7,7 +7,7 @@ import contextlib
 import functools
 import logging
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,12 @@ def s3_server() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def s3_with(files: dict[str, bytes]) -> Iterator[Server]:
-    """An S3 with these objects, and an environment by which any client finds it."""
+def served(files: dict[str, bytes], serve: Callable[[], Any] = s3_server) -> Iterator[Any]:
+    """An S3, or what else `serve` begins, with these objects, and an environment by which any client finds it."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        with s3_server() as server:
+        with serve() as server:
             for name, value in server.environment.items():
                 patch.setenv(name, value)
             server.put(files)

@@ -17,7 +17,7 @@ import pytest
 
 import penstock as ps
 from faults.proxy import Faults, proxy
-from servers.s3 import Server, s3_with
+from servers.s3 import Server, served
 
 ROWS = 4_000
 
@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
     files = {f"tokens/{number}.bin": rng.bytes(2 * ROWS * 100) for number in range(4)}
     files |= {f"small/{number % 2}/{number:03}.jpg": b"\xff\xd8\xff" + rng.bytes(500) for number in range(200)}
     pq.write_table(pa.table({"x": np.arange(10_000)}), table, row_group_size=100)
-    with s3_with(files | {"table/a.parquet": table.getvalue().to_pybytes()}) as found:
+    with served(files | {"table/a.parquet": table.getvalue().to_pybytes()}) as found:
         yield found
 
 

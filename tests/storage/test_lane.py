@@ -24,7 +24,7 @@ from penstock.storage.object_store import ObjectStore
 from penstock.storage.ranges import plan
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
-from servers.s3 import CREDENTIALS, Server, s3_with
+from servers.s3 import CREDENTIALS, Server, served
 
 DATA = np.random.default_rng(0).bytes(300_000)
 KEYS: dict[str, Any] = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
@@ -32,7 +32,7 @@ KEYS: dict[str, Any] = {"access_key_id": "key", "secret_access_key": "secret", "
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with s3_with({"some/a b%41ü.bin": DATA}) as found:
+    with served({"some/a b%41ü.bin": DATA}) as found:
         yield found
 
 

@@ -20,7 +20,7 @@ from penstock.storage import open_storage
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
-from servers.s3 import CREDENTIALS, Server, s3_with
+from servers.s3 import CREDENTIALS, Server, served
 
 RNG = np.random.default_rng(0)
 FILES = {f"train/{number:03}.bin": RNG.bytes(60_000 + number) for number in range(24)}
@@ -28,7 +28,7 @@ FILES = {f"train/{number:03}.bin": RNG.bytes(60_000 + number) for number in rang
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with s3_with(FILES | {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "other/a.bin": b"abc"}) as found:
+    with served(FILES | {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "other/a.bin": b"abc"}) as found:
         yield found
 
 

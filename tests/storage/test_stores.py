@@ -18,7 +18,7 @@ from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import TransientError
 from servers import azure, gcs
 from servers.names import ODD_NAMES
-from servers.s3 import CREDENTIALS, s3_server
+from servers.s3 import CREDENTIALS, s3_server, served
 
 RNG = np.random.default_rng(0)
 FILES = {f"train/{number:02}.bin": RNG.bytes(20_000 + number) for number in range(12)}
@@ -37,14 +37,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Any]:
     why_not, serve = SERVERS[request.param]
     if reason := why_not():
         pytest.skip(reason)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        with serve() as found:
-            for name, value in found.environment.items():
-                patch.setenv(name, value)
-            found.put(FILES | ODD | {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "lines/a.txt": b"1\n2\n3\n"})
-            yield found
+    more = {"train/.hidden/x.bin": b"x", "train/empty.bin": b"", "lines/a.txt": b"1\n2\n3\n"}
+    with served(FILES | ODD | more, serve) as found:
+        yield found
 
 
 def read(storage: Any, shards: Any, shard: Any, offset: Any, length: Any) -> bytes:

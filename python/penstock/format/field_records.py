@@ -56,11 +56,11 @@ def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
     ]
 
 
-def first_records(manifest: Manifest, read: ReadRanges, *, most: int = INFER_RECORDS) -> Spans:
-    """Up to `most` records from the first on, of up to 64 MiB together, but at least one."""
+def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+    """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
     assert manifest.offset is not None
     assert manifest.length is not None
-    ends = np.cumsum(manifest.length[:most])
+    ends = np.cumsum(manifest.length[:INFER_RECORDS])
     rows = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
     length = manifest.length[:rows]
     at = ends[:rows] - length

@@ -94,7 +94,7 @@ class RangeCache:
     def forget(self, files: Ranges) -> None:
         """Drops the pieces that lie in ranges."""
         self._after_fork()
-        found = self._index.look_up(files)
+        found = self._index.look_up(files.take(np.flatnonzero(files.length)))
         self._index.drop(distinct(found.number), found.generation)
 
     def read(self, wanted: Ranges, out: Bytes) -> Ranges:
