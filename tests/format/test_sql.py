@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 
 import contracts
 import penstock as ps
-from penstock.format.sql_dialect import DIALECTS, Place, quoted
+from penstock.format.sql_dialect import DIALECTS, Dialect, Lost, Place, quoted
 from penstock.format.sql_ranges import Query, find_ranges
 from penstock.format.sql_server import Asked, Server
 from servers.postgres import PASSWORD, QUOTED_PASSWORD, Postgres, find_binaries
@@ -245,10 +247,63 @@ def test_killed_connections_come_back(postgres: Postgres) -> None:
     run_postgres(postgres, "DELETE FROM samples WHERE id = 30")
     assert source.load(29, 3)["id"].tolist() == [29, 30, 31], "the second snapshot"
     run_postgres(postgres, KILL)
-    with pytest.raises(
-        ps.DataError, match=r"the connection was lost, and since then the data was changed; open it again"
-    ):
-        source.load(5, 2)
+    for _ in range(2):
+        with pytest.raises(
+            ps.DataError, match=r"the connection was lost, and since then the data was changed; open it again"
+        ):
+            source.load(5, 2)
+
+
+@dataclass
+class Watched:
+    """A connection that tells what is done with it, and may wait inside a query or be lost."""
+
+    waits: threading.Event
+    entered: threading.Event = field(default_factory=threading.Event)
+    said: list[str] = field(default_factory=list)
+    lost: bool = False
+
+    def fetch(self, sql: str) -> pa.Table:
+        if self.lost:
+            raise Lost("gone")
+        if sql == "wait":
+            self.entered.set()
+            self.waits.wait(60)
+        self.said.append(sql)
+        return pa.table({"a": [1]})
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        yield from self.fetch(sql).to_batches()
+
+    def close(self) -> None:
+        self.said.append("close")
+
+
+def test_a_connection_in_use_is_closed_by_its_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Watched] = []
+    goes_on = threading.Event()
+
+    def connect(_: Place) -> Watched:
+        made.append(Watched(goes_on))
+        return made[-1]
+
+    monkeypatch.setitem(DIALECTS, "watched", Dialect(name="Watched", connect=connect))
+    server = Server(Place("watched://here"), 2)
+    answers: list[pa.Table] = []
+    slow = threading.Thread(target=lambda: answers.append(server.fetch("wait")))
+    slow.start()
+    keeper, used = made
+    assert used.entered.wait(60)
+    keeper.lost = True
+    server.fetch("other")
+    assert keeper.said == ["close"]
+    assert used.said == [], "another thread is inside"
+    goes_on.set()
+    slow.join()
+    assert len(answers) == 1
+    assert used.said == ["wait", "close"], "its snapshot is not the one that holds now"
+    server.fetch("again")
+    assert made[-1].said == ["other", "again"]
 
 
 def test_a_server_that_goes_and_comes_back(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,8 @@ class Server:
     """Connections to one database.
 
     The first one, the keeper, holds the snapshot as long as the server is used; the others take it on and answer `fetch`. After the
-    keeper was lost there is a new snapshot, and `recheck` must find the data unchanged in it, or raise.
+    keeper was lost there is a new snapshot, and `recheck` must find the data unchanged in it, or raise. A connection that a thread
+    has borrowed is that thread's alone, to close as well: drivers crash where another thread closes what is in use.
     """
 
     def __init__(self, place: Place, connections: int) -> None:
@@ -44,20 +45,23 @@ class Server:
         self._lock = threading.RLock()
         self._free = threading.BoundedSemaphore(connections)
         self._idle: list[Connection] = []
-        self._all: list[Connection] = []
+        self._kept: list[Connection] = []
+        self._snapshots = 0
         self._file = self._file_now()
-        weakref.finalize(self, _close, self._all)
+        weakref.finalize(self, _close, self._idle)
+        weakref.finalize(self, _close, self._kept)
         try:
-            self._keeper, self._snapshot = self._keep()
+            self._keep()
         except (Lost, Refused) as error:
             self.close()
             raise self._unreachable(error) from None
 
     def close(self) -> None:
-        """Ends all connections, and with them the snapshot."""
+        """Ends all connections, and with them the snapshot; one that is borrowed ends when it comes back."""
         with self._lock:
-            self._idle.clear()
-            _close(self._all)
+            self._snapshots += 1
+            _close(self._idle)
+            _close(self._kept)
 
     def ask(self, sql: str) -> pa.Table:
         """The result of a query on the keeper; PlanError with the server's words if it refuses, SourceError if it is gone."""
@@ -109,70 +113,57 @@ class Server:
     @contextmanager
     def _borrowed(self) -> Iterator[Connection]:
         with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or self._another()
+            connection = self._idle.pop() if self._idle else self._another()
+            snapshot = self._snapshots
         try:
             yield connection
         except BaseException:  # after an error a transaction answers nothing any more
-            self._drop(connection)
+            _close([connection])
             raise
         with self._lock:
-            if connection in self._all:
+            if snapshot == self._snapshots:
                 self._idle.append(connection)
+                return
+        _close([connection])
 
     def _another(self) -> Connection:
         """A connection in the keeper's snapshot; a new keeper first if that one is gone."""
-        with self._lock:
-            try:
-                self._keeper.fetch("SELECT 1")
-            except (Lost, Refused):
-                self._keep_anew()
-            connection = self._connect()
-            if self.dialect.adopt is not None:
-                try:
-                    self._begin(connection)
-                    connection.fetch(self.dialect.adopt.format(self._snapshot))
-                except BaseException:
-                    self._drop(connection)
-                    raise
-            return connection
+        try:
+            self._keeper.fetch("SELECT 1")
+        except (Lost, Refused):
+            self._keep_anew()
+        adopt = () if self.dialect.adopt is None else (*self.dialect.begin, self.dialect.adopt.format(self._snapshot))
+        return self._connect(adopt)
 
     def _keep_anew(self) -> None:
-        for connection in [*self._all]:
-            self._drop(connection)
-        self._idle.clear()
-        self._keeper, self._snapshot = self._keep()
+        _close(self._idle)
+        self._keep()
         try:
             self.recheck(Asked(self._keeper.fetch, self._keeper.batches))
-        except (PenstockError, Refused) as error:
-            raise DataError(f"{self.place}: the connection was lost, and since then {error}") from None
-        except Lost:  # not looked at yet: another try must do it
-            self._drop(self._keeper)
+        except BaseException as error:  # a snapshot that was not found to be the same answers nothing; another try looks again
+            _close(self._kept)
+            if isinstance(error, PenstockError | Refused):
+                raise DataError(f"{self.place}: the connection was lost, and since then {error}") from None
             raise
 
-    def _keep(self) -> tuple[Connection, str]:
-        keeper = self._connect()
-        self._begin(keeper)
-        name = "" if self.dialect.export is None else str(keeper.fetch(self.dialect.export).column(0)[0])
-        return keeper, name
+    def _keep(self) -> None:
+        """A new keeper with a new snapshot, in place of what there was."""
+        _close(self._kept)
+        self._snapshots += 1
+        self._keeper = self._connect(self.dialect.begin)
+        self._kept.append(self._keeper)
+        if self.dialect.export is not None:
+            self._snapshot = str(self._keeper.fetch(self.dialect.export).column(0)[0])
 
-    def _begin(self, connection: Connection) -> None:
-        for statement in self.dialect.begin:
-            connection.fetch(statement)
-
-    def _connect(self) -> Connection:
+    def _connect(self, statements: Iterable[str]) -> Connection:
         connection = self.dialect.connect(self.place)
-        self._all.append(connection)
+        try:
+            for statement in statements:
+                connection.fetch(statement)
+        except BaseException:
+            _close([connection])
+            raise
         return connection
-
-    def _drop(self, connection: Connection) -> None:
-        with self._lock:
-            if connection in self._all:
-                self._all.remove(connection)
-            if connection in self._idle:
-                self._idle.remove(connection)
-        with suppress(Lost, Refused):
-            connection.close()
 
     def _file_now(self) -> Any:
         """What tells that a database file was written to: size and time of it and of SQLite's log beside it."""
