@@ -140,7 +140,9 @@ class Server:
         self._keep()
         try:
             self.recheck(Asked(self._keeper.fetch, self._keeper.batches))
-        except BaseException as error:  # a snapshot that was not found to be the same answers nothing; another try looks again
+        except (
+            BaseException
+        ) as error:  # a snapshot that was not found to be the same answers nothing; another try looks again
             _close(self._kept)
             if isinstance(error, PenstockError | Refused):
                 raise DataError(f"{self.place}: the connection was lost, and since then {error}") from None
