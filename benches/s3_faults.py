@@ -27,11 +27,13 @@ def under_faults(console: Console) -> list[dict[str, Any]]:
     with s3_store.store(work_folder() / "s3") as store:
         os.environ.update(store.environment)
         store.keep("packed-mds/")
-        for share in SHARES:
+        for number, share in enumerate((0.0, *SHARES)):
             faults = Faults(share=share, latency_s=0.03, bytes_per_s=30e6, seed=1)
             with proxy(store.port, faults) as port:
                 os.environ.update(dict.fromkeys(s3_store.ENDPOINTS, f"http://127.0.0.1:{port}"))
                 line = {"share": share, **one_pass(), "faults": dict(faults.counts)}
+            if number == 0:
+                continue  # the first pass of a process is slower than those that follow
             line["requests"] = sum(faults.counts.values())
             first = found[0] if found else line
             line["exact"] = line["crc"] == first["crc"]

@@ -17,7 +17,7 @@ from penstock.errors import DataError
 from penstock.shards import Shards
 from penstock.storage.call import Call
 from penstock.storage.fetch import Fetcher
-from penstock.storage.pace import Pace
+from penstock.storage.pace import FEWEST, Pace
 from penstock.storage.ranges import LONGEST_BYTES, SHARED_BYTES, plan, shared_bytes
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry, TransientError
@@ -179,3 +179,23 @@ def test_requests_are_short_where_connections_are_slow() -> None:
     for _ in range(200):
         pace.answered(0.07, 1 << 20, busy=True)
     assert pace.longest_bytes == LONGEST_BYTES
+
+
+def test_a_store_is_heard_when_it_asks_for_less_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("penstock.storage.pace.time.monotonic", lambda: clock[0])
+    pace = Pace(first=64, most=64)
+
+    def seconds(count: int, every: int) -> int:
+        for _ in range(count):
+            clock[0] += 1.1
+            for number in range(200):
+                if number % every:
+                    pace.answered(0.05, 1 << 20, busy=False)
+                else:
+                    pace.failed(slow_down=True)
+        return pace.in_flight
+
+    assert seconds(5, every=40) == 64, "some always do"
+    assert seconds(2, every=4) < 64
+    assert seconds(20, every=4) == FEWEST
