@@ -84,9 +84,9 @@ class EpochOrder:
         self,
         lanes: tuple[int, int],
         step: int,
+        rows: int,
         sources: Sequence[_Bytes],
         widths: Sequence[int],
-        ids: _Ids,
         outs: Sequence[_Bytes],
     ) -> None: ...
     def blocks(self, lanes: tuple[int, int], first: int, last: int) -> _Ids: ...

@@ -82,7 +82,7 @@ def numbers(samples=40):
 
 
 def item_of(work: Work) -> Item:
-    return Item(work.epoch, work.step, work.steps, np.array([work.step]), 1)
+    return Item(work.epoch, work.step, work.steps, lambda: np.array([work.step]), 1)
 
 
 def test_items_leave_in_order_and_end() -> None:

@@ -32,7 +32,7 @@ def columns_of(dataset: ps.Dataset) -> Columns:
         return source.load(0, len(samples))
     records = Spans((), *(np.empty(0, dtype=np.int64) for _ in range(3)))
     if not source.random_access:
-        item = Item(0, 0, 1, samples, len(samples))
+        item = Item(0, 0, 1, lambda: samples, len(samples))
         manifest = source.manifest
         read = ReadRecords(Places(manifest), lambda *ranges: dataset.read_ranges(manifest.stored, *ranges), Slots())
         records = read(item).records

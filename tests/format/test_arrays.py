@@ -180,11 +180,13 @@ def test_short_rows_are_those_of_the_ids(world_size: int) -> None:
 
 
 def test_rows_that_are_not_there_are_refused() -> None:
-    order, one, ids = kernels.EpochOrder.shuffled(100, 4, 1, 1, 1, 0), np.zeros(8 * 99, np.uint8), np.zeros(4, np.int64)
-    out = np.zeros(32, np.uint8)
+    order = kernels.EpochOrder.shuffled(100, 4, 1, 1, 1, 0)
+    one, out = np.zeros(8 * 99, np.uint8), np.zeros(32, np.uint8)
     with pytest.raises(ValueError, match="100 rows of 8 bytes do not lie in 792 bytes"):
-        order.gather_steps((0, 4), 0, [one], [8], ids, [out])
+        order.gather_steps((0, 4), 0, 4, [one], [8], [out])
     with pytest.raises(ValueError, match="4 rows of 4 bytes do not fill 32 bytes"):
-        order.gather_steps((0, 4), 0, [one], [4], ids, [out])
+        order.gather_steps((0, 4), 0, 4, [one], [4], [out])
     with pytest.raises(ValueError, match="equally long"):
-        order.gather_steps((0, 4), 0, [one], [], ids, [out])
+        order.gather_steps((0, 4), 0, 4, [one], [], [out])
+    with pytest.raises(ValueError, match="5 rows are no whole steps"):
+        order.gather_steps((0, 4), 0, 5, [one], [8], [out])

@@ -47,7 +47,7 @@ class FirstPicture:
         if isinstance(self._source, BlockSource):
             first = np.zeros(1, dtype=np.int64)
             return pick([load_block(self._source, 0, 1)], first, first, self._source.spec, _new_array)
-        item = Item(0, 0, 1, np.zeros(1, dtype=np.int64), 1)
+        item = Item(0, 0, 1, lambda: np.zeros(1, dtype=np.int64), 1)
         if not self._source.random_access:
             read = partial(self._read, self._source.manifest.stored)
             item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
@@ -125,7 +125,7 @@ class ApplyKernels:
                     f"transform: no column {name!r}; the function before it returned {', '.join(item.columns)}"
                 )
             kernel = lazy.kernel(item.columns[name])
-            out = self._slots.array(kernel.field, len(item.samples))
+            out = self._slots.array(kernel.field, item.rows)
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
             with NamedRows(self._source, item):
                 column = item.columns[name]
@@ -150,6 +150,6 @@ class CallFunction:
         if isinstance(self._function, RowFunction):
             item.columns = stack_rows(made, name)
         else:
-            item.columns = check_batch(made, len(item.samples), name)
+            item.columns = check_batch(made, item.rows, name)
         item.spec = {name: field_of(column) for name, column in item.columns.items()}
         return item

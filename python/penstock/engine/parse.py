@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,11 @@ class GatherSteps:
         if work.step + work.steps > order.full_steps:
             return self._parse(self._cursor(work))
         rows = (lanes[1] - lanes[0]) * order.hand
-        samples = self._parse.allocate("", Field("int64"), work.steps * rows)
-        columns = self._source.gather_steps(order.epoch(work.epoch), lanes, work.step, samples, self._parse.allocate)
-        return Item(work.epoch, work.step, work.steps, samples, rows, columns=columns, spec=dict(self._source.spec))
+        together = work.steps * rows
+        columns = self._source.gather_steps(order.epoch(work.epoch), lanes, work.step, together, self._parse.allocate)
+        # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
+        ids, spec = partial(self._cursor.ids, work), dict(self._source.spec)
+        return Item(work.epoch, work.step, work.steps, ids, rows, columns=columns, spec=spec)
 
 
 class NamedRows:

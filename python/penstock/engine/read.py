@@ -37,10 +37,14 @@ class Cursor:
         self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
         self.lanes = lanes_of_rank(order.lanes, rank, world_size)
 
+    def ids(self, work: Work) -> Ids:
+        """The sample ids of this rank's rows."""
+        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
+
     def __call__(self, work: Work) -> Item:
         """An item without records yet."""
-        ids = self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
-        return Item(work.epoch, work.step, work.steps, ids, rows_per_step=len(ids) // work.steps)
+        ids = self.ids(work)
+        return Item(work.epoch, work.step, work.steps, lambda: ids, rows_per_step=len(ids) // work.steps)
 
 
 class Places:

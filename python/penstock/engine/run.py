@@ -163,7 +163,7 @@ def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed]
         finally:
             del given, passed  # the error's traceback leads to this frame, which must not lead back
         return
-    rows, size_bytes = len(passed.samples), passed.size_bytes  # once it is put, the item belongs to the next stage
+    rows, size_bytes = passed.rows, passed.size_bytes  # once it is put, the item belongs to the next stage
     outbox.put(number, passed)
     meter.add(
         rows=rows,

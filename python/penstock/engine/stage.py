@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from penstock.rows import Rows
@@ -31,14 +32,14 @@ class Opened:
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
-    samples: int64, the ids of all rows, step after step; rows_per_step: how they divide. columns: what was made so far; delivered: what
+    find_samples: gives `samples`, when they are first asked for; rows_per_step: how rows divide. columns: what was made so far; delivered: what
     was made of them for the consumer.
     """
 
     epoch: int
     step: int
     steps: int
-    samples: Ids
+    find_samples: Callable[[], Ids]
     rows_per_step: int
     records: Spans | None = None
     opened: Opened | None = None
@@ -46,6 +47,16 @@ class Item:
     columns: Columns = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)
     delivered: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def samples(self) -> Ids:
+        """The sample ids (int64) of all rows, step after step."""
+        return self.find_samples()
+
+    @property
+    def rows(self) -> int:
+        """Rows of all steps together."""
+        return self.steps * self.rows_per_step
 
     @property
     def size_bytes(self) -> int:

@@ -82,14 +82,14 @@ class Arrays:
         order: kernels.EpochOrder,
         lanes: tuple[int, int],
         step: int,
-        samples: Ids,
+        rows: int,
         allocate: Allocate,
     ) -> Columns:
-        """Whole steps of an epoch: computes the sample ids, into `samples`, and gathers their rows meanwhile."""
-        outs = {name: allocate(name, field, len(samples)) for name, field in self.spec.items()}
+        """Whole steps of an epoch, `rows` in all: gathers them while their order is computed."""
+        outs = {name: allocate(name, field, rows) for name, field in self.spec.items()}
         sources = [_flat(self.columns[name]) for name in outs]
         widths = [field.row_bytes for field in self.spec.values()]
-        order.gather_steps(lanes, step, sources, widths, samples, [_flat(out) for out in outs.values()])
+        order.gather_steps(lanes, step, rows, sources, widths, [_flat(out) for out in outs.values()])
         return dict(outs)
 
 

@@ -110,7 +110,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class StepSource(Protocol):
-    """A source in memory that gathers the rows of whole steps while it computes their sample ids."""
+    """A source in memory that gathers the rows of whole steps while it computes their order."""
 
     @property
     def spec(self) -> Spec:
@@ -125,10 +125,10 @@ class StepSource(Protocol):
         order: EpochOrder,
         lanes: tuple[int, int],
         step: int,
-        samples: Ids,
+        rows: int,
         allocate: Allocate,
     ) -> Columns:
-        """Columns of steps from `step` on of lanes [lanes[0], lanes[1]), by the calling thread alone; fills `samples` with their ids."""
+        """Columns of whole steps, `rows` in all, from `step` on of lanes [lanes[0], lanes[1]), by the calling thread alone."""
 
 
 @runtime_checkable

@@ -67,36 +67,38 @@ impl EpochOrder {
         Ok((PyArray1::from_vec(py, lanes), PyArray1::from_vec(py, steps)))
     }
 
-    /// `step_ids` into `ids`, and the rows of these ids: `outs[c]` from `sources[c]`, whose rows have `widths[c]` bytes.
+    /// The rows of whole steps, `rows` in all: `outs[c]` from `sources[c]`, whose rows have `widths[c]` bytes.
     #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn gather_steps(
         &self,
         py: Python<'_>,
         lanes: (u64, u64),
         step: u64,
+        rows: usize,
         sources: Vec<Bytes<'_>>,
         widths: Vec<usize>,
-        mut ids: PyReadwriteArray1<'_, i64>,
         mut outs: Vec<Out<'_>>,
     ) -> PyResult<()> {
         let sources = slices(&sources)?;
         if sources.len() != widths.len() || sources.len() != outs.len() {
             return Err(misuse("sources, widths and outs must be equally long"));
         }
+        if lanes.1 <= lanes.0 || !rows.is_multiple_of(self.0.width(lanes)) {
+            return Err(misuse(format!("{rows} rows are no whole steps of lanes {lanes:?}")));
+        }
         let samples = usize::try_from(self.0.samples()).unwrap_or(usize::MAX);
         for ((source, &width), out) in sources.iter().zip(&widths).zip(&outs) {
             if width == 0 || samples.checked_mul(width).is_none_or(|bytes| bytes > source.len()) {
                 return Err(misuse(format!("{samples} rows of {width} bytes do not lie in {} bytes", source.len())));
             }
-            if ids.len().checked_mul(width) != Some(out.len()) {
-                return Err(misuse(format!("{} rows of {width} bytes do not fill {} bytes", ids.len(), out.len())));
+            if rows.checked_mul(width) != Some(out.len()) {
+                return Err(misuse(format!("{rows} rows of {width} bytes do not fill {} bytes", out.len())));
             }
         }
         let columns: Vec<Column<'_>> =
             sources.iter().zip(widths).map(|(&source, row_bytes)| Column { source, row_bytes }).collect();
-        let ids = ids.as_slice_mut()?;
         let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
-        py.detach(|| self.0.gather_steps(lanes, step, &columns, ids, &mut outs));
+        py.detach(|| self.0.gather_steps(lanes, step, rows / self.0.width(lanes), &columns, &mut outs));
         Ok(())
     }
 

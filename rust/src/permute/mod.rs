@@ -149,7 +149,18 @@ impl Permutation {
             self.network(from, &mut part);
             rest.copy_from_slice(&part[..rest.len()]);
         }
-        for value in out {
+        for part in out.chunks_mut(SIDE_BY_SIDE) {
+            // Most parts have none that walks, which vectors find out faster than a loop over the values.
+            if part.iter().fold(false, |any, &value| any | (value >= self.size)) {
+                self.walk(part);
+            }
+        }
+    }
+
+    /// Takes what is not below the size through the network again.
+    #[cold]
+    fn walk(&self, values: &mut [u64]) {
+        for value in values {
             if *value >= self.size {
                 *value = self.apply(*value);
             }
