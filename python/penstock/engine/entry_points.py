@@ -85,7 +85,7 @@ def _build_part(
     made = []
     for first in range(samples.start, samples.stop, _ROWS):
         ids = np.arange(first, min(first + _ROWS, samples.stop), dtype=np.int64)
-        item = reader(Item(0, 0, 1, lambda ids=ids: ids, len(ids)))
+        item = reader(Item(0, 0, 1, partial(np.asarray, ids), len(ids)))
         if item.records is None:
             raise TypeError(item)
         columns = source.parse(ids, item.records, _allocate, threads=threads)
