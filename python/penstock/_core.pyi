@@ -22,6 +22,7 @@ __all__ = [
     "copy_windows",
     "crc32c_sums",
     "decode_image",
+    "find_whole",
     "gather_rows",
     "image_info",
     "index_lines",
@@ -185,6 +186,12 @@ def read_ranges(
     at: _Ids,
     threads: int,
 ) -> None: ...
+
+# kept
+
+def find_whole(
+    rows: _Bytes, parts: Sequence[tuple[_Ids, _Ids]], base: _Ids, shard: _Ids, offset: _Ids, length: _Ids
+) -> tuple[_Ids, _Ids, _Ids] | None: ...
 
 # tfrecord
 

@@ -17,6 +17,7 @@ pub mod http;
 pub mod image;
 pub mod jpeg;
 pub mod json;
+pub mod kept;
 pub mod keys;
 pub mod lines;
 pub mod mapped;

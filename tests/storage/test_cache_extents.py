@@ -17,6 +17,8 @@ def table(pieces: list[tuple[int, int]], dropped: list[int]) -> Extents:
     rows = np.zeros(len(pieces), EXTENT)
     rows["begin"] = [begin for begin, _ in pieces]
     rows["end"] = [begin + length for begin, length in pieces]
+    rows["pack"], rows["position"] = 3, 1000 * np.arange(len(pieces))
+    rows["checked"] = True
     half = len(rows) // 2
     extents.add(rows[:half])
     extents.add(rows[half:])
@@ -50,8 +52,15 @@ def test_pieces_and_gaps(
     assert missing == [
         (i, p) for i, (b, e) in enumerate(zip(begin, end, strict=False)) for p in range(b, e) if p not in held
     ]
-    whole = extents.find_whole(begin, end)
-    is_whole = all(len(one) == 1 for one in there) and not missing
-    assert whole is None or (is_whole and whole.tolist() == [one[0] for one in there])
-    if settled and wanted and is_whole:
-        assert whole is not None
+    in_file = begin - 5, end - begin
+    whole = extents.find_whole(np.array([-1, 5]), np.ones_like(begin), *in_file)
+    assert (whole is not None) == (all(len(one) == 1 for one in there) and not missing)
+    if whole is not None:
+        rows = extents.rows[number]
+        position = rows["position"] + begin - rows["begin"]
+        assert [column.tolist() for column in whole] == [number.tolist(), rows["pack"].tolist(), position.tolist()]
+        extents.rows["checked"][number[:1]] = False
+        again = extents.find_whole(np.array([-1, 5]), np.ones_like(begin), *in_file)
+        assert (again is None) == (len(wanted) > 0)
+    never = extents.find_whole(np.array([-1, 5]), np.zeros_like(begin), *in_file)
+    assert (never is None) == (len(wanted) > 0)

@@ -21,7 +21,7 @@ import numpy as np
 
 from penstock.spec import Bytes, Ids
 from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, Forecast, choose
-from penstock.storage.cache_files import Files, Ranges
+from penstock.storage.cache_files import Bases, Files, Ranges
 from penstock.storage.cache_index import Found, Index
 from penstock.storage.cache_locks import Claims
 from penstock.storage.cache_packs import Packs
@@ -114,6 +114,24 @@ class RangeCache:
             if is_whole and self._index.still(found.number, found.generation):
                 return found.missing
         return wanted
+
+    def read_whole(self, bases: Bases, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> bool:
+        """Fills the places of ranges if all are there, each in one piece that was checked: as in every epoch but the first.
+
+        If not, whatever is there is read by `read`.
+        """
+        self._after_fork()
+        whole = self._index.find_whole(bases.known, shard, offset, length)
+        if whole is None:
+            return False
+        try:
+            self._index.packs.read(whole.pack, whole.position, length, out, at)
+        except OSError:  # somebody removed a pack
+            return False
+        if not self._index.still(whole.number, whole.generation):
+            return False
+        self._read_bytes += int(length.sum())
+        return True
 
     def lacks(self, wanted: Ranges) -> Ranges:
         """What is not there."""

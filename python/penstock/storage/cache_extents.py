@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from penstock import kernels
 from penstock.spec import Ids
 
 #: begin, end: places (see `cache_files`). pack, position: where the bytes lie. checked: whether this process saw that they are whole.
+#: `rust/src/kept.rs` knows where these lie.
 EXTENT = np.dtype(
     [
         ("begin", "<i8"),
@@ -18,7 +20,8 @@ EXTENT = np.dtype(
         ("checksum", "<u4"),
         ("checked", "?"),
         ("alive", "?"),
-    ]
+    ],
+    align=True,
 )
 
 #: New pieces are sorted in among so many at least, before they join the others.
@@ -45,10 +48,13 @@ class Extents:
         turn = np.lexsort((self.rows["begin"][number], which))
         return which[turn], number[turn]
 
-    def find_whole(self, begin: Ids, end: Ids) -> Ids | None:
-        """The pieces that hold intervals, one each; None unless every interval lies in one piece."""
-        number = self._parts[0].find_whole(begin, end)
-        return number if number is not None and self.rows["alive"][number].all() else None
+    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> tuple[Ids, Ids, Ids] | None:
+        """The pieces that hold ranges, one each, their packs, and where in these the ranges lie.
+
+        None unless every range lies in one piece that was checked. base: where each shard's stretch begins.
+        """
+        parts = [(part.end, part.number) for part in self._parts]
+        return kernels.find_whole(self.rows.view(np.uint8), parts, base, shard, offset, length)
 
     def add(self, rows: Any) -> int:
         """Adds pieces, but for those that overlap others; how many were added."""
@@ -108,21 +114,14 @@ class _Part:
     def __init__(self, rows: Any, number: Ids) -> None:
         begin = rows["begin"][number]
         turn = np.argsort(begin, kind="stable")
-        self.number, self._begin, self._end = number[turn], begin[turn], rows["end"][number][turn]
+        self.number, self._begin, self.end = number[turn], begin[turn], rows["end"][number][turn]
 
     def find(self, begin: Ids, end: Ids) -> tuple[Ids, Ids]:
-        low = np.searchsorted(self._end, begin, side="right")
+        low = np.searchsorted(self.end, begin, side="right")
         count = np.maximum(np.searchsorted(self._begin, end, side="left") - low, 0)
         which = np.repeat(np.arange(len(begin)), count)
         place = low[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
         return which, self.number[place]
-
-    def find_whole(self, begin: Ids, end: Ids) -> Ids | None:
-        place = np.searchsorted(self._end, begin, side="right")
-        if not len(place) or place.max() == len(self._end):
-            return None
-        is_whole = (self._begin[place] <= begin) & (end <= self._end[place])
-        return self.number[place] if is_whole.all() else None
 
 
 def gaps(begin: Ids, end: Ids, which: Ids, piece_begin: Ids, piece_end: Ids) -> tuple[Ids, Ids, Ids]:

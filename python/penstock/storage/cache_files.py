@@ -114,18 +114,21 @@ class Files:
 
 
 class Bases:
-    """Where the stretches of a listing's files begin, found when they are first asked for."""
+    """Where the stretches of a listing's files begin, found when they are first asked for.
+
+    known: one a file, negative for those that were not asked for, or are never kept.
+    """
 
     def __init__(self, files: Files, shards: Shards, identity: str) -> None:
         self._files, self._shards, self._identity = files, shards, identity
-        self._base = np.full(len(shards), _UNKNOWN, dtype=np.int64)
+        self.known = np.full(len(shards), _UNKNOWN, dtype=np.int64)
 
     def of(self, shard: Ids) -> Ids:
         """One a shard; NEVER for a file whose content has no version."""
-        missing = distinct(shard[self._base[shard] == _UNKNOWN])
+        missing = distinct(shard[self.known[shard] == _UNKNOWN])
         if len(missing):
-            self._base[missing] = self._look_up(self._shards.take(missing))
-        return self._base[shard]
+            self.known[missing] = self._look_up(self._shards.take(missing))
+        return self.known[shard]
 
     def _look_up(self, shards: Shards) -> list[int]:
         etags = [""] * len(shards) if shards.etags is None else shards.etags.to_pylist()

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,15 @@ class Found:
         self.pieces, self.missing = pieces, missing
 
 
+class Whole(NamedTuple):
+    """Ranges that are there, each in one checked piece: pieces in the table at `generation`, their packs, and where the ranges begin there."""
+
+    number: Ids
+    pack: Ids
+    position: Ids
+    generation: int
+
+
 class Index:
     """The pieces of the cache in `folder`, whose bytes lie in `packs`."""
 
@@ -58,16 +67,18 @@ class Index:
         with self._lock:
             self._sync()
             end = np.where(wanted.begin < 0, wanted.begin, wanted.begin + wanted.length)
-            whole = self._extents.find_whole(wanted.begin, end)
-            if whole is not None:  # as in every epoch but the first
-                nothing = wanted.take(np.empty(0, dtype=np.int64))
-                return Found(whole, self._extents.generation, self._extents.rows[whole], wanted, nothing)
             which, number = self._extents.find(wanted.begin, end)
             rows, generation = self._extents.rows[number], self._extents.generation
         first = np.maximum(rows["begin"], wanted.begin[which]) - wanted.begin[which]
         last = np.minimum(rows["end"], end[which]) - wanted.begin[which]
         missing = gaps(np.zeros(len(wanted), dtype=np.int64), wanted.length, which, first, last)
         return Found(number, generation, rows, wanted.parts(which, first, last), wanted.parts(*missing))
+
+    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> Whole | None:
+        """Ranges that are there whole, as far as is known without asking whether the journal has news; None if not all are."""
+        with self._lock:
+            found = self._extents.find_whole(base, shard, offset, length)
+            return None if found is None else Whole(*found, self._extents.generation)
 
     def still(self, number: Ids, generation: int) -> bool:
         """Whether none of the pieces was dropped since they were looked up."""

@@ -74,9 +74,7 @@ class Packs:
             ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
             sizes = np.full(len(names), self._pack_bytes, dtype=np.int64)
             self._table = ends, np.frombuffer(b"".join(names), dtype=np.uint8), sizes
-        turn = np.argsort(at, kind="stable")
-        columns = [np.ascontiguousarray(column[turn]) for column in (pack, position, length)]
-        kernels.read_ranges(*self._table, columns[0], columns[1], columns[2], out, at[turn], _IO_THREADS)
+        kernels.read_ranges(*self._table, pack, position, length, out, at, _IO_THREADS)
         self._note(pack)
 
     def used_at(self) -> Ids:
@@ -202,7 +200,7 @@ class Packs:
 
     def _note(self, pack: Ids) -> None:
         now = time.monotonic()
-        for number in distinct(pack).tolist():
+        for number in set(pack.tolist()):
             if now - self._noted.get(number, -_NOTED_S) >= _NOTED_S:
                 self._noted[number] = now
                 with contextlib.suppress(OSError):

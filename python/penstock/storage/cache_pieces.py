@@ -29,7 +29,8 @@ class Pieces:
     def read(self, found: Found, out: Bytes) -> bool:
         """Reads pieces, and compares the checksums of those that are used for the first time; a damaged one goes, and the answer is False."""
         rows, pieces, packs = found.rows, found.pieces, self._index.packs
-        packs.read(rows["pack"], rows["position"] + pieces.begin - rows["begin"], pieces.length, out, pieces.at)
+        position = rows["position"] + pieces.begin - rows["begin"]
+        packs.read(np.ascontiguousarray(rows["pack"]), position, pieces.length, out, pieces.at)
         fresh = np.flatnonzero(~rows["checked"])
         if not len(fresh):
             return True

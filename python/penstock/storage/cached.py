@@ -135,6 +135,9 @@ class CachedStorage:
             return
         self._count_readers(1)
         try:
+            if cache.read_whole(self._bases_of(cache, shards), shard, offset, length, out, at):
+                self._traffic_of(hits=len(length), hit_bytes=int(length.sum()))
+                return
             wanted = self._ranges(cache, shards, shard, offset, length, at)
             missing = cache.read(wanted, out)
             fetched = self._fetch(cache, shards, missing, out) if len(missing) else missing.at

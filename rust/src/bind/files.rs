@@ -60,7 +60,7 @@ fn listing<'py>(py: Python<'py>, entries: &[Entry]) -> Listing<'py> {
     )
 }
 
-/// Fills `out[at[i]..][..length[i]]` from file `shard[i]`; `at` must ascend without overlap.
+/// Fills `out[at[i]..][..length[i]]` from file `shard[i]`; these places must not overlap.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn read_ranges(
@@ -84,7 +84,9 @@ fn read_ranges(
     let mut rest = out.as_slice_mut()?;
     let mut taken = 0;
     let mut ranges = Vec::with_capacity(count);
-    for i in 0..count {
+    let mut turn: Vec<usize> = (0..count).collect();
+    turn.sort_by_key(|&i| at[i]); // as a rule they ascend
+    for i in turn {
         let outside = || misuse(format!("range {i} does not fit the buffer or the files"));
         let place = usize::try_from(at[i]).ok().and_then(|at| at.checked_sub(taken)).ok_or_else(outside)?;
         let bytes = usize::try_from(length[i]).map_err(|_| outside())?;

@@ -14,6 +14,7 @@ mod gather;
 mod http;
 mod image;
 mod json;
+mod kept;
 mod lines;
 mod listed;
 mod lmdb;
@@ -69,6 +70,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     image::register(module)?;
     lmdb::register(module)?;
     json::register(module)?;
+    kept::register(module)?;
     lines::register(module)?;
     order::register(module)?;
     parquet::register(module)?;
