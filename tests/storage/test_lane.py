@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
@@ -122,7 +123,8 @@ def test_a_line_that_is_too_slow_for_so_many_gets_fewer(
         before = storage._fetcher.pace.in_flight
         faults.share = 1.0
         threading.Timer(0.35, lambda: setattr(faults, "share", 0.0)).start()
-        assert read(storage, shards)
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(lambda seed: read(storage, shards, seed), range(4)))
     assert storage._fetcher.pace.in_flight < before
     assert storage.traffic.retries > 0
 

@@ -18,8 +18,8 @@ _GROWTH = 1.5
 _REMEMBERED, _KNOWN = 256, 20
 #: A request should take no longer than this at the rate that one connection had lately; each answer counts for so much of that rate.
 _LONGEST_S, _LATEST = 2.0, 0.05
-#: A store that asks for less is heard once it does so for this share of the requests: in large stores some always do.
-_SLOWED_SHARE = 1 / 16
+#: A store that asks for less is heard once it does so for this share of the latest requests: in large stores a few always do.
+_SLOWED_SHARE, _LATELY = 1 / 8, 256
 #: Steps without a gain before more is tried again: stores and lines change.
 _PATIENCE = 8
 
@@ -42,7 +42,7 @@ class Pace:
         self._busy_since: float | None = None
         self._best, self._settled, self._waited = 0.0, first, 0
         self._slowed_at = self._connection_rate = 0.0
-        self._slowed = self._went_well = 0
+        self._slowed = self._went_well = 0.0
 
     def forked(self) -> None:
         """In the child of a fork: the lock may have been held by a thread that is not there."""
@@ -60,6 +60,8 @@ class Pace:
         with self._lock:
             self.traffic.add(duration_s, size)
             self._went_well += 1
+            if self._went_well + self._slowed > _LATELY:
+                self._went_well, self._slowed = self._went_well / 2, self._slowed / 2
             self._durations[size.bit_length()].append(duration_s)
             if size >= SHARED_BYTES // 2:  # of a short answer most is waiting
                 rate = size / max(duration_s, 1e-6)
@@ -79,14 +81,13 @@ class Pace:
             self.traffic.requests += 1
             self.traffic.retries += 1
             self._slowed += slow_down
+            enough = max(2.0, _SLOWED_SHARE * (self._slowed + self._went_well))
             now = time.monotonic()
-            if not slow_down or now - self._slowed_at <= 1.0:
-                return
-            if self._slowed > 1 and self._slowed >= _SLOWED_SHARE * (self._slowed + self._went_well):
+            if slow_down and self._slowed >= enough and now - self._slowed_at > 1.0:
+                self._slowed_at = now
                 self.in_flight = self._settled = max(self._fewest, self.in_flight // 2)
-                self._best = 0.0
+                self._best = self._slowed = self._went_well = 0.0
                 self._restart()
-            self._slowed_at, self._slowed, self._went_well = now, 0, 0
 
     def hedged(self) -> None:
         """A request was made a second time because the first took long."""
