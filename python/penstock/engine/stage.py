@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from penstock.rows import Rows
@@ -47,11 +46,15 @@ class Item:
     columns: Columns = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)
     delivered: dict[str, Any] = field(default_factory=dict)
+    _samples: Ids | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def samples(self) -> Ids:
         """The sample ids (int64) of all rows, step after step."""
-        return self.find_samples()
+        # Not a cached_property: before Python 3.12 all items would wait for each other by one lock, which a fork may find taken.
+        if self._samples is None:
+            self._samples = self.find_samples()
+        return self._samples
 
     @property
     def rows(self) -> int:
