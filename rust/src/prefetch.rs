@@ -13,7 +13,7 @@ pub fn prefetch(bytes: &[u8]) {
 }
 
 /// The same for many places far apart: they come to the second cache, not the first. A thread has more of those on the way: twice as
-/// many rows a second on an AMD Zen 4 (`benches/random_rows.c`).
+/// many rows a second on an AMD Zen 4, in huge pages (`benches/random_rows.c`).
 #[inline(always)]
 pub fn prefetch_scattered(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
