@@ -201,7 +201,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workload", type=lambda text: text.split(","), default=sorted(TITLES), help="a,b,c")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0, help="how long a side is timed")
-    parser.add_argument("--warmup", type=float, default=4.0, help="how long it runs before that")
+    parser.add_argument("--warmup", type=float, default=6.0, help="how long it runs before that")
     parser.add_argument(
         "--peers",
         type=lambda text: [name for name in text.split(",") if name],
