@@ -35,7 +35,7 @@ class Server:
 
     The first one, the keeper, holds the snapshot as long as the server is used; the others take it on and answer `fetch`. After the
     keeper was lost there is a new snapshot, and `recheck` must find the data unchanged in it, or raise. A connection that a thread
-    has borrowed is that thread's alone, to close as well: drivers crash where another thread closes what is in use.
+    has borrowed is that thread's alone, to close as well: drivers may crash where another thread closes what is in use.
     """
 
     def __init__(self, place: Place, connections: int) -> None:
