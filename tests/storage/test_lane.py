@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +18,7 @@ from obstore.store import HTTPStore, MemoryStore, S3Store
 
 from faults.proxy import Faults, proxy
 from penstock.errors import StorageError
+from penstock.kernels import HttpLane
 from penstock.shards import Shards
 from penstock.storage import direct as direct_module
 from penstock.storage import lane
@@ -212,6 +215,23 @@ def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_nat
     call.put(1, b"abcd")
     assert (call.landing.close(0), call.landing.close(1)) == (True, False)
     assert out.tobytes() == bytes(4) + b"abcd"
+
+
+def test_what_waits_for_a_connection_is_not_late() -> None:
+    size, zero = np.array([4, 4]), np.zeros(2, dtype=np.int64)
+    call = Call(Mock(), plan(np.array([0, 1]), zero, size, np.array([0, 4])), np.zeros(8, dtype=np.uint8))
+    assert all(call.hand_over(number, 4) for number in range(2))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        native, url = HttpLane(20.0), f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        native.submit([(number, url, "", 4, 0, [(call.landing, number, 0, 4)]) for number in range(2)], 1)
+        with silent.accept()[0] as stream:
+            assert stream.recv(4096)
+            time.sleep(0.02)
+            assert [one.number for one in call.late(lambda _: 0.01)] == [0]
+            call.begin(1, 4)  # by another thread of ours
+            time.sleep(0.02)
+            assert [one.number for one in call.late(lambda _: 0.01)] == [1]
+            native.close()
 
 
 @pytest.mark.parametrize(

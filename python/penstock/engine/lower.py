@@ -36,9 +36,9 @@ from penstock.transform.image import fuse
 _ITEM_BYTES = 8 << 20
 _ITEM_STEPS = 1024
 
-#: From afar, this much is asked for at once, in so many items at most: a fifth of a second of a fast line. All lanes come to new windows
-#: at about the same time, and with 64 of them these are 128 MiB: so far and as much again.
-_FAR_BYTES, _FAR_ITEMS = 256 << 20, 32
+#: From afar, this much is asked for at once: a fifth of a second of a fast line. All lanes come to new windows at about the same time,
+#: and with 64 of them these are 128 MiB: so far and as much again.
+_FAR_BYTES = 256 << 20
 
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
 _GATHER_THREADS = 4
@@ -120,8 +120,8 @@ class _Maker:
         if traffic_of(self.read) is None:
             return 1
         manifest = self.source.manifest
-        step_bytes = self.order.batch_size // self.where.world_size * manifest.size_bytes // manifest.samples
-        return max(2, min(_FAR_ITEMS, _FAR_BYTES // max(_ITEM_BYTES, step_bytes)))
+        step_bytes = max(1, self.order.batch_size // self.where.world_size * manifest.size_bytes // manifest.samples)
+        return max(2, _FAR_BYTES // (step_bytes * max(1, _ITEM_BYTES // step_bytes)))
 
     def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
         """Appends a stage."""

@@ -21,7 +21,7 @@ class Call:
 
     def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
         self._get, self._planned, self._out = get, planned, out
-        self._begun: dict[int, tuple[float, int]] = {}
+        self._begun: dict[int, tuple[float | None, int]] = {}
         self._left = set(range(len(planned)))
         self._to_copy = len(planned)
         self._error: BaseException | None = None
@@ -72,7 +72,15 @@ class Call:
         """Notes that a request begins, with others of `size` bytes in all; False if it need not."""
         if not self.wants(number):
             return False
-        self._begun.setdefault(number, (time.monotonic(), size))
+        if self._begun.get(number, (None, 0))[0] is None:
+            self._begun[number] = time.monotonic(), size
+        return True
+
+    def hand_over(self, number: int, size: int) -> bool:
+        """As `begin`, for native threads: the landing knows when they begin."""
+        if not self.wants(number):
+            return False
+        self._begun[number] = None, size
         return True
 
     def put(self, number: int, answer: Any) -> None:
@@ -113,15 +121,22 @@ class Call:
 
     def late(self, late_after_s: Callable[[int], float | None]) -> Iterable[Request]:
         """Requests that take unusually long, to be made a second time; each once."""
-        now = time.monotonic()
         limits: dict[int, float | None] = {}
         for number, (began_at, size) in list(self._begun.items()):
             if size.bit_length() not in limits:
                 limits[size.bit_length()] = late_after_s(size)
             limit_s = limits[size.bit_length()]
-            if limit_s is not None and now - began_at > limit_s and number not in self._hedged:
+            since_s = self._since_s(number, began_at)
+            if limit_s is not None and since_s > limit_s and number not in self._hedged:
                 self._hedged.add(number)
                 yield replace(self.requests()[number], alone=True)
+
+    def _since_s(self, number: int, began_at: float | None) -> float:
+        """How long ago a request was made first; 0 if it waits still."""
+        since_s = None if self._landing is None else self._landing.since(number)
+        if since_s is not None:
+            return since_s
+        return 0.0 if began_at is None else time.monotonic() - began_at
 
     def end(self) -> None:
         """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""

@@ -19,8 +19,7 @@ from penstock.storage.waiting import Request, Waiting
 
 #: One attempt of a request, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
-#: One request more is handed over for so many that may be under way, so that no thread waits for its next one; not many more, since
-#: they are taken for late by the time since then.
+#: One request more is handed over for so many that may be under way, so that no thread waits for its next one.
 _PER_READY = 8
 #: The thread ends when it had nothing to do for so long.
 _IDLE_S = 5.0
@@ -120,7 +119,7 @@ class Lane:
                 free = max(1, limit - len(self._under_way))
                 taken = self._queue.take(-(-len(self._queue) // free), self._pace.longest_bytes)
             size = taken[-1].end - taken[0].offset
-            wanted = [one for one in taken if one.call.begin(one.number, size)]
+            wanted = [one for one in taken if one.call.hand_over(one.number, size)]
             # What is not wanted any more would leave a gap.
             for some in [taken] if len(wanted) == len(taken) else [[one] for one in wanted]:
                 job = self._job(some)

@@ -60,6 +60,14 @@ impl HttpLanding {
         Ok(self.landing.close(request))
     }
 
+    /// Seconds since a request was made first; None if it waits still.
+    fn since(&self, request: usize) -> PyResult<Option<f64>> {
+        if request >= self.landing.requests() {
+            return Err(misuse("no such request"));
+        }
+        Ok(self.landing.since(request).map(|since| since.as_secs_f64()))
+    }
+
     /// Nothing is written any more.
     fn close_all(&self) {
         if self.process == process::id() {

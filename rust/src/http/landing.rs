@@ -1,7 +1,8 @@
 //! Where the answers to several requests go: parts of one memory, each written by one thread at a time, and by none once it is closed.
 #![allow(unsafe_code)] // Writes through a pointer, to memory that `Landing::new` is promised; each write is checked to lie in it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use std::{io, ptr, slice};
 
 /// Memory is lent for what is received only where so much of it lies together: each piece takes a call of the system.
@@ -28,6 +29,7 @@ pub struct Landing {
     /// Whether a request's places take its answer from the beginning to the end, no byte twice.
     in_order: Vec<bool>,
     open: Vec<Mutex<bool>>,
+    begun: Vec<OnceLock<Instant>>,
 }
 
 // SAFETY: `memory` is written only while the lock of the request is held, and places of different requests do not overlap.
@@ -52,7 +54,8 @@ impl Landing {
             |pair: &[Place]| pair[0].source.checked_add(pair[0].size as u64).is_some_and(|end| end <= pair[1].source);
         let in_order = first.windows(2).map(|edge| places[edge[0]..edge[1]].windows(2).all(follows)).collect();
         let open = (1..first.len()).map(|_| Mutex::new(true)).collect();
-        Some(Self { memory, places, first, in_order, open })
+        let begun = (1..first.len()).map(|_| OnceLock::new()).collect();
+        Some(Self { memory, places, first, in_order, open, begun })
     }
 
     /// How many requests there are.
@@ -65,6 +68,17 @@ impl Landing {
     #[must_use]
     pub fn is_open(&self, request: usize) -> bool {
         *self.open[request].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request is made now, for the first time or once more.
+    pub fn begin(&self, request: usize) {
+        self.begun[request].get_or_init(Instant::now);
+    }
+
+    /// How long ago a request was made first; None if it waits still.
+    #[must_use]
+    pub fn since(&self, request: usize) -> Option<Duration> {
+        self.begun[request].get().map(Instant::elapsed)
     }
 
     /// Writes bytes of a request's answer from its offset `offset` on; false if the request is closed.

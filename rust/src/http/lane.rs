@@ -61,6 +61,10 @@ impl Job {
         self.start..self.start + self.length
     }
 
+    fn begin(&self) {
+        self.parts.iter().for_each(|part| part.landing.begin(part.request));
+    }
+
     fn is_wanted(&self) -> bool {
         self.parts.iter().any(|part| part.landing.is_open(part.request))
     }
@@ -229,6 +233,7 @@ impl Shared {
         let mut scratch = vec![0; RECEIVED_BYTES];
         while let Some((job, busy)) = self.next() {
             let began = Instant::now();
+            job.begin();
             let get = || if job.is_wanted() { self.client.get(&job, &mut scratch) } else { Outcome::Dropped };
             let outcome = catch_unwind(AssertUnwindSafe(get))
                 .unwrap_or_else(|_| Outcome::Unreachable("the client failed".into()));
