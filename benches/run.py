@@ -27,7 +27,7 @@ import data as bench_data
 import environments
 import table
 from side import OURS, Failed, Line, Side, call, sides
-from work import REPOSITORY, TITLES, UNITS, data_folder, work_folder
+from work import REPOSITORY, TITLES, UNITS, data_folder, table_width, work_folder
 
 PEERS = (
     "pytorch",
@@ -234,7 +234,7 @@ def pin(cpus: int) -> None:
 
 def main() -> int:
     """1 if no side gave figures."""
-    arguments, console = parse(), Console()
+    arguments, console = parse(), Console(width=table_width())
     if arguments.cpus:
         pin(arguments.cpus)
     skipped: list[Line] = []

@@ -3,7 +3,7 @@
 python benches/s3.py [--workload packed,large,small,connections] [--peers s3fs,litdata] [--rounds 2] [--seconds 8] [--faults] [--json FILE]
 
 packed: 1.3 GB in objects of 5 MB; large: 2 GB in objects of 1 GB; small: 20,000 objects of 5 KB (--objects 200000 for the
-whole); connections: ours with few of them, on the first two. Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
+whole); connections: ours and obstore alone with few of them, on the first two. Every run is a process of its own with empty caches; ours runs before each peer, and a ratio compares these two neighbours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import s3_store
 from run import cpu_model
 from s3_faults import under_faults
 from side import Failed, Line, call
-from work import HERE, interpreter, work_folder
+from work import HERE, interpreter, table_width, work_folder
 
 LATENCY_MS, MB_PER_S = 30, 30
 #: By workload: the peers that can read it, and what each of them reads.
@@ -65,8 +65,8 @@ DATA = {
 WAYS = {
     "in order": ["--natural"],
     "shuffled": [],
-    "shuffled, 8 MB": ["--block-rows", "80", "--lanes", "8"],
-    "shuffled, 16 MB": ["--block-rows", "160", "--lanes", "4"],
+    "shuffled, blocks of 80": ["--block-rows", "80", "--lanes", "8"],
+    "shuffled, blocks of 160": ["--block-rows", "160", "--lanes", "4"],
 }
 WRITERS = {"mds": "mosaicml", "litdata": "litdata", "tar": "s3fs", "tfrecord": "tfio", "small": "s3fs"}
 
@@ -169,9 +169,10 @@ def longer(store: s3_store.Store, arguments: argparse.Namespace, workload: str) 
 
 
 def connections(arguments: argparse.Namespace) -> list[Line]:
-    """Ours with so many requests in flight and no more, from the first batch on: what of the line's rate arrives.
+    """Ours and obstore's bare ranges with so many requests in flight and no more, from the first batch on: what of the line's rate arrives.
 
-    In the data's order, and shuffled in blocks of 1, 8 and 16 MB: a block is a request, or as many as the objects that it lies in.
+    In the data's order, and shuffled in blocks of 1 MB, and of 80 and 160 rows of 100 KB or a few more,
+    as they divide objects best: a block is a request, or as many as it has objects or times 16 MB.
     """
     found = []
     root, seconds = work_folder() / "s3", min(10.0, arguments.seconds)
@@ -182,10 +183,18 @@ def connections(arguments: argparse.Namespace) -> list[Line]:
             store.keep(f"{OURS[workload]}/")
             options = [*chosen, "--requests", str(requests)]
             line = run(store, ours(workload, seconds, *options, passes=9), seconds)
-            share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
-            named = f"{workload}, {way}, {requests} in flight"
-            found.append(line | {"workload": "connections", "requests": named, "share": share})
+            found.append(few(line, requests, f"{workload}, {way}"))
+        for (workload, size), requests in product((("packed", 5), ("large", 8), ("large", 16)), (8, 16)):
+            options = ["--bytes", str(size * 1_000_000), "--requests", str(requests), "--seconds", str(seconds)]
+            line = run(store, [sys.executable, str(HERE / "client_s3.py"), "--workload", workload, *options], seconds)
+            found.append(few(line, requests, f"{workload}, ranges of {size} MB"))
     return found
+
+
+def few(line: Line, requests: int, how: str) -> Line:
+    """With what arrived of the rate of so many connections."""
+    share = line["flowing_mb_per_s"] / (requests * MB_PER_S)
+    return line | {"workload": "connections", "requests": f"{how}, {requests} in flight", "share": share}
 
 
 def several_passes(store: s3_store.Store, arguments: argparse.Namespace) -> list[Line]:
@@ -281,7 +290,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     """Measures, shows and writes the figures."""
-    arguments, console = parse(), Console()
+    arguments, console = parse(), Console(width=table_width())
     if arguments.faults:
         result: dict[str, Any] = {"faults": under_faults(console)}
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,11 @@ TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
 TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
 SQL_ROWS = 1_000_000
 SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
+
+
+def table_width() -> int | None:
+    """Columns for a table: wide enough for any where nobody looks at a terminal, so that nothing is folded in a file."""
+    return None if sys.stdout.isatty() else 200
 
 
 def work_folder() -> Path:

@@ -29,8 +29,12 @@ def work_for(flag: threading.Event) -> None:
 
 def is_stopped() -> bool:
     """Whether whoever this thread works for wants nothing any more."""
-    flag = _flag.get()
-    return flag is not None and flag.is_set()
+    return stop_flag().is_set()
+
+
+def stop_flag() -> threading.Event:
+    """What is set once whoever this thread works for wants nothing any more, for others to look at; nobody's if it is nobody."""
+    return _flag.get() or threading.Event()
 
 
 def in_threads(function: Callable[[_T], _R], given: Sequence[_T], *, most: int, name: str) -> list[_R]:

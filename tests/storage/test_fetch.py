@@ -15,6 +15,7 @@ import pytest
 
 from penstock.errors import DataError
 from penstock.shards import Shards
+from penstock.stopping import StoppedError, work_for
 from penstock.storage.call import Call
 from penstock.storage.fetch import Fetcher
 from penstock.storage.pace import FEWEST, Pace
@@ -138,6 +139,20 @@ def test_neighbours_that_fail_together_are_made_again_alone(passing: bool) -> No
     assert errors[3] is error
     for place, number in ((0, 1), (size, 2), (3 * size, 4)):
         assert (found[number].result() == DATA[place : place + size]).all()
+
+
+def test_nothing_more_is_asked_for_once_nobody_wants_it() -> None:
+    fetcher, get, size, flag = Fetcher(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 10, threading.Event()
+    with ThreadPoolExecutor(9, initializer=work_for, initargs=(flag,)) as threads:
+        begun = threads.submit(read, fetcher, get, 0, size)
+        assert get.begun.wait(10)
+        waits = [threads.submit(read, fetcher, get, 3 * number * size, size) for number in range(1, 9)]
+        while len(fetcher._threads._queue) < len(waits):
+            time.sleep(0.001)
+        flag.set()
+        get.go_on.set()
+        assert all(isinstance(one.exception(), StoppedError) for one in [begun, *waits])
+    assert len(get.asked) == 1
 
 
 class Memory:

@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.kernels import HttpLanding
 from penstock.spec import Bytes
+from penstock.stopping import stop_flag
 from penstock.storage.ranges import Requests
 from penstock.storage.waiting import Get, Request
 
@@ -29,7 +30,7 @@ class Call:
         self._done = threading.Event()
         self._hedged: set[int] = set()
         self._landing: HttpLanding | None = None
-        self.stop = threading.Event()
+        self.stop, self._unwanted = threading.Event(), stop_flag()
         if not len(planned):
             self._done.set()
 
@@ -66,7 +67,7 @@ class Call:
 
     def wants(self, number: int) -> bool:
         """Whether a request's answer is still waited for."""
-        return number in self._left and not self.stop.is_set()
+        return number in self._left and not self.stop.is_set() and not self._unwanted.is_set()
 
     def begin(self, number: int, size: int) -> bool:
         """Notes that a request begins, with others of `size` bytes in all; False if it need not."""
