@@ -16,6 +16,7 @@ from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.shards import Shards
 from penstock.storage.aws_profile import profile_settings
 from penstock.storage.direct import Direct
+from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.lane import ATTEMPT_TIMEOUT_S
 from penstock.storage.listing import listed_objects, shards_of
@@ -126,6 +127,7 @@ class ObjectStore:
         Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
         """
         name = path[len(self._root) :]
+        use_client("obstore", path)
         options: Any = {"range": (start, start + length)}
         if etag:
             options["if_match"] = etag
@@ -145,6 +147,7 @@ class ObjectStore:
         return data
 
     def _head(self, name: str) -> Any:
+        use_client("obstore", self._root + name)
         try:
             return obstore.head(self._store, name)
         except FileNotFoundError:
@@ -154,6 +157,7 @@ class ObjectStore:
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
         """Pages of the objects below a folder, behind a name; not every server knows to begin there."""
+        use_client("obstore", self._root + folder)
         try:
             for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
                 yield page if after is None else [one for one in page if one["path"] > after]
@@ -161,6 +165,7 @@ class ObjectStore:
             raise self._unlisted(folder, error) from None
 
     def _look_into(self, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
+        use_client("obstore", self._root + folder)
         try:
             found = obstore.list_with_delimiter(self._store, prefix=folder or None)
         except (exceptions.BaseError, OSError, ValueError) as error:
