@@ -70,3 +70,11 @@ def test_help_teaches() -> None:
     told = invoke("cache", "--help").stdout
     assert "penstock cache rm --path /nvme/cache" in told
     assert "PENSTOCK_CACHE_BYTES" in invoke("cache", "ls", "--help").stdout
+
+
+def test_a_folder_without_a_cache_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "0123456789abcde.pack").write_text("mine")
+    for command in ("ls", "rm", "verify"):
+        told = invoke("cache", command, "--path", str(tmp_path))
+        assert (told.exit_code, "holds no cache" in told.stderr) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["0123456789abcde.pack"]

@@ -162,6 +162,16 @@ def test_a_pipe_that_is_not_there_is_told() -> None:
         ps.read_stream("/nowhere/train_{epoch}", format="text", samples=1)
 
 
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ps.SourceError, match=f"{tmp_path}: Is a directory; name a pipe"):
+        ps.read_stream(str(tmp_path), format="text", samples=1)
+    code = "import penstock as ps; ps.read_stream('-', format='text', samples=1)"
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -c "{code}" <&-'], check=False, capture_output=True, text=True
+    )
+    assert "SourceError: -: standard input is closed" in done.stderr
+
+
 def test_an_empty_stream_is_told(sent: Callable[..., str]) -> None:
     with pytest.raises(ps.SourceError, match="the stream is empty"):
         ps.read_stream(sent(b""), format="text", samples=1)

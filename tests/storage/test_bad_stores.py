@@ -16,12 +16,13 @@ import pytest
 
 import penstock as ps
 from faults.proxy import Faults, proxy
-from penstock.errors import DataError, SourceError, StorageError
+from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.shards import Shards
 from penstock.storage import open_storage, open_storages
 from penstock.storage.object_store import ObjectStore
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
+from penstock.storage.shown import check_url
 from servers.http import http_server
 from servers.names import ODD_NAMES
 from servers.s3 import CREDENTIALS, Server, s3_server
@@ -84,9 +85,70 @@ def test_refusals_are_told_at_once(code: str, server: Server, monkeypatch: pytes
     assert faults.counts[status] == 3, "what cannot pass is asked for once, and once more by obstore, which tells why"
 
 
+WRONG = [
+    ("az://c/x", {}, "Account must be specified; check the URL, and the settings"),
+    ("gs://b/x", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere.json"}, "Unable to open service account file"),
+    ("s3://data/x", {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "perhaps"}, "as boolean; check the URL, and the settings"),
+    ("s3://data/x", {"AWS_ENDPOINT_URL": "garbage"}, "AWS_ENDPOINT_URL: no URL"),
+    ("s3://data/x", {"AWS_SESSION_TOKEN": TOKEN + "\n"}, "AWS_SESSION_TOKEN: it has a line break"),
+    ("s3://", {}, "check the URL"),
+    ("http://127.0.0.1:99999/x", {}, "invalid port number; check the URL"),
+    ("s3://data/a/../b", {}, r"name the object without its store, an empty part, '\.', '\.\.'"),
+]
+
+
+@pytest.mark.parametrize(("url", "environment", "found"), WRONG)
+def test_what_can_never_work_is_told_at_once(
+    server: Server, url: str, environment: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    began_at = time.monotonic()
+    with pytest.raises(StorageError, match=found) as told:
+        ps.read(url)
+    assert not [secret for secret in SECRETS if secret in str(told.value)]
+    assert time.monotonic() - began_at < 5
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:a-secret@data/x",
+        "s3://key:a-sec/ret@data/x",
+        "hdfs://me:a-secret@host:8020/x",
+        "ftp://me:a-secret@host/x",
+        "http://host/x?sig=a-secret",
+        "s3://data/x?X-Amz-Signature=a-secret",
+        "az://data/x?sv=2024&sig=a-secret",
+    ],
+)
+def test_secrets_in_urls_are_refused(url: str) -> None:
+    with pytest.raises(PlanError, match="a password, a query or a signature inside a URL") as told:
+        ps.read(url)
+    assert "a-sec" not in str(told.value)
+
+
+def test_what_only_looks_like_a_secret() -> None:
+    for url in (
+        "hdfs://host:8020/user/me@site/x",
+        "abfss://container@account.dfs.core.windows.net/x",
+        "s3://data/?.txt",
+    ):
+        check_url(url)
+
+
+def test_a_password_of_an_endpoint_is_not_shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://me:a-secret@127.0.0.1:1")
+    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:1/.*connection refused") as told:
+        opened().list("train/")
+    assert "a-secret" not in str(told.value)
+
+
 def test_no_such_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid")
-    with pytest.raises(StorageError, match=r"s3://data/train: .*no-such-host\.invalid.*is the store reachable"):
+    with pytest.raises(
+        StorageError, match=r"s3://data/train: .*no-such-host\.invalid.*\(no such host\).*is the store reachable"
+    ):
         opened().list("train/")
 
 

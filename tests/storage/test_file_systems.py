@@ -8,11 +8,12 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from obstore.store import LocalStore
 from pyarrow import fs
 
 import penstock as ps
-from penstock.errors import DataError, PlanError, SourceError
+from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import adopt_storage
 
 OPENERS = {
@@ -68,6 +69,100 @@ def test_a_file_that_changed_is_refused(kind: str, tmp_path: Path) -> None:
     out, zero = np.zeros(3, dtype=np.uint8), np.array([0])
     with pytest.raises(DataError, match=r"a\.bin: .*open the dataset again"):
         adopted.read(shards, zero, zero, np.array([3]), out, zero)
+
+
+class Remembering(MemoryFileSystem):
+    """As s3fs does: what was listed is told again, until it is asked to forget."""
+
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[str, Any] = {}
+
+    def find(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        self.known.update(found := super().find(path, *args, **kwargs))
+        return found
+
+    def info(self, path: str, **kwargs: Any) -> Any:
+        return self.known.get(path) or super().info(path, **kwargs)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.known.clear()
+
+
+def read_three(storage: Any, shards: Any) -> bytes:
+    out, zero = np.zeros(3, dtype=np.uint8), np.array([0])
+    storage.read(shards, zero, zero, np.array([3]), out, zero)
+    return out.tobytes()
+
+
+@pytest.mark.parametrize("after", [b"after!", b"!"])
+def test_a_file_that_changed_is_refused_whatever_is_remembered(after: bytes, tmp_path: Path) -> None:
+    filesystem, where = Remembering(), str(tmp_path)
+    filesystem.pipe(f"{where}/a.bin", b"before")
+    storage = adopt_storage(filesystem)
+    shards = storage.list(where)
+    filesystem.pipe(f"{where}/a.bin", after)
+    with pytest.raises(DataError, match=r"a\.bin: changed since it was listed"):
+        read_three(storage, shards)
+
+
+class ClientError(Exception):
+    """As of aiohttp or botocore: no OSError."""
+
+    def __init__(self, status: int | None = None) -> None:
+        super().__init__("https://host/a?sig=a-secret went wrong")
+        self.status = status
+
+
+class Web(MemoryFileSystem):
+    """As fsspec's of HTTP: names are whole URLs, and nothing can be listed. Errors come first."""
+
+    protocol, cachable = ("web", "webs"), False
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path
+
+    def info(self, path: str, **_: Any) -> Any:
+        if path != "web://host/a.txt":
+            raise FileNotFoundError(path)
+        return {"name": path, "size": 3, "type": "file", "ETag": "1"}
+
+    def find(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("there is nothing to list")
+
+    def cat_file(self, path: str, **_: Any) -> bytes:
+        if self.errors:
+            raise self.errors.pop()
+        return b"abc"
+
+
+def test_names_that_are_urls_and_errors_of_a_clients_own_class() -> None:
+    passing = adopt_storage(Web(ClientError(503), ClientError()))
+    shards = passing.list("web://host/a.txt")
+    assert shards.paths.to_pylist() == ["web://host/a.txt"]
+    assert read_three(passing, shards) == b"abc"
+    for error, found in (
+        (ClientError(403), "the file system refuses: https://host/a went wrong; check what you may read"),
+        (ClientError(410), "ClientError: https://host/a went wrong"),
+        (RuntimeError("Loop is not running"), "RuntimeError: Loop is not running; check the path"),
+    ):
+        with pytest.raises(StorageError, match=f"web://host/a.txt: {found}") as told:
+            read_three(adopt_storage(Web(error)).remote, shards)  # type: ignore[attr-defined]  # behind its cache
+        assert "a-secret" not in str(told.value)
+    with pytest.raises(PlanError, match="a signature inside a URL"):
+        passing.list("web://host/a.txt?sig=a-secret")
+
+
+def test_paths_that_arrow_refuses() -> None:
+    with pytest.raises(StorageError, match=r"file:///a: ArrowInvalid: .*got a URI.*; check the path"):
+        ps.read("file:///a", storage=fs.LocalFileSystem())
 
 
 def test_what_is_no_storage_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -114,6 +116,28 @@ def test_no_permission_is_told(filled: Any, monkeypatch: pytest.MonkeyPatch) -> 
         storage.read(shards, zero, zero, np.array([3]), out, zero)
     with pytest.raises(StorageError, match="closed/a: HDFS refuses"):
         storage.list("closed/a")
+
+
+CHILD = """
+import os, sys
+import penstock as ps
+
+len(ps.read(sys.argv[1], format="text"))
+child = os.fork()
+if not child:
+    try:
+        ps.read(sys.argv[1], format="text")
+    except ps.ProcessError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_whose_client_has_no_threads_is_told_at_once(filled: Any) -> None:
+    command = [sys.executable, "-c", CHILD, f"{filled.url}/odd"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert f"{filled.url}/odd: this process was forked from one that has read with hdfs-native" in done.stdout
 
 
 def test_a_data_node_that_ends_is_overcome(filled: Any) -> None:

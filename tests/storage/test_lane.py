@@ -21,10 +21,12 @@ from penstock.errors import StorageError
 from penstock.kernels import HttpLane
 from penstock.shards import Shards
 from penstock.storage import direct as direct_module
-from penstock.storage import lane
+from penstock.storage import forked, lane
 from penstock.storage.call import Call
 from penstock.storage.direct import Direct
+from penstock.storage.fetch import Fetcher
 from penstock.storage.object_store import ObjectStore
+from penstock.storage.pace import Pace
 from penstock.storage.ranges import plan
 from penstock.storage.remote import RemoteStorage
 from penstock.storage.retry import Retry
@@ -171,6 +173,42 @@ def test_a_child_asks_by_connections_of_its_own(server: Server, monkeypatch: pyt
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True)
     right = sum(DATA)
     assert done.stdout.split() == ["0", str(right), str(right), *5 * "0"]
+
+
+LOST = """
+import os, sys
+import penstock as ps
+from penstock.storage import open_storage
+
+storage, where = open_storage("s3://data/some")
+storage.list(where)
+child = os.fork()
+if not child:
+    try:
+        ps.read("s3://data/some")
+    except ps.ProcessError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_whose_client_has_no_threads_is_told_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it asked for would hang, and end its parent: they share the list of sockets that the client waits for."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=True)
+    assert "s3://data/some: this process was forked from one that has read with obstore" in done.stdout
+
+
+def test_a_child_makes_no_request_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one would be the client's that has no threads there."""
+    monkeypatch.setattr(forked, "_lost", {"obstore"})
+    call = Mock(late=Mock(return_value=[Mock()]))
+    for direct, hedges in ((Mock(), 0), (None, 1)):
+        fetcher = Fetcher(Pace(), Retry(), direct)
+        monkeypatch.setattr(fetcher, "_threads", Mock())
+        fetcher._hedge(call)
+        assert fetcher.pace.traffic.hedges == hedges
 
 
 FORKS = """

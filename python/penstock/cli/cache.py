@@ -15,6 +15,7 @@ from penstock.errors import SourceError
 from penstock.folders import cache_folder, room_bytes
 from penstock.storage.cache import RangeCache
 from penstock.storage.cache_folder import FOLDER, default_limit
+from penstock.storage.cache_index import JOURNAL
 
 Folder = Annotated[
     str | None, typer.Option("--path", help="The folder given to cache_local, if it is not the user's own cache.")
@@ -93,6 +94,10 @@ def _open(path: str | None) -> RangeCache:
         folder = os.path.abspath(os.path.expanduser(path))
         if not os.path.isdir(folder):
             raise SourceError(f"{path}: no such folder; name the one that cache_local was given")
+        if not os.path.isfile(os.path.join(folder, JOURNAL)):
+            raise SourceError(
+                f"{path}: holds no cache; name the folder that cache_local was given, once something was read"
+            )
         return RangeCache(folder, 1 << 62)
     made = cache_folder(FOLDER)
     if made is None:

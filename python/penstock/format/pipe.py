@@ -99,13 +99,19 @@ class Pieces:
         """The next bytes, b"" at the end; StoppedError if nobody wants them any more."""
         while not is_stopped():
             if _is_ready(self._handle, LOOK_S):
-                return os.read(self._handle, _PIECE_BYTES)
+                try:
+                    return os.read(self._handle, _PIECE_BYTES)
+                except OSError as error:
+                    raise SourceError(f"{self._path}: {error.strerror}; name a pipe that can be read") from None
         raise StoppedError
 
 
 def _opened(path: str) -> int:
     if path == "-":
-        return os.dup(0)
+        try:
+            return os.dup(0)
+        except OSError as error:
+            raise SourceError(f"{path}: standard input is closed ({error.strerror}); send it something") from None
     try:  # without waiting for the writer: that is done where a run's end is seen
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:

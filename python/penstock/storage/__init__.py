@@ -11,6 +11,7 @@ from penstock.spec import Bytes, Ids
 from penstock.storage.cached import CachedStorage
 from penstock.storage.local import LocalStorage
 from penstock.storage.remote import RemoteStorage, Store
+from penstock.storage.shown import check_url
 from penstock.traffic import Traffic
 
 #: Kinds of users' storages that lie on this machine; they are cached only if that is asked for.
@@ -58,8 +59,9 @@ STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
 def open_storage(url: str) -> tuple[Storage, str]:
     """The storage for a URL, and the path within it.
 
-    open_storage("data/train") == (LocalStorage(), "data/train"); SourceError for a scheme that no storage serves.
+    open_storage("data/train") == (LocalStorage(), "data/train"); SourceError for a scheme that no storage serves; see `check_url`.
     """
+    check_url(url)
     scheme, mark, _ = url.partition("://")
     if not mark:
         scheme = ""

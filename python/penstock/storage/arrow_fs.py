@@ -31,7 +31,7 @@ class ArrowStore:
         folder = wanted.folder
         try:
             found = self._files(wanted)
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise file_error(folder, error) from None
         if not found:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
@@ -57,7 +57,7 @@ class ArrowStore:
                 raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
             with self._filesystem.open_input_file(name) as file:
                 return memoryview(file.read_at(length, start))
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise file_error(path, error) from None
 
     def _files(self, wanted: Wanted) -> tuple[Any, ...]:

@@ -22,6 +22,21 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _ASKS = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file", "login_session")
 
 
+#: What is sent as part of headers.
+_SENT = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+
+def check_environment() -> None:
+    """StorageError, without their values, for variables that would make the client panic."""
+    for name in _SENT:
+        if not os.environ.get(name, "").isprintable():
+            raise StorageError(f"{name}: it has a line break or another control character; set it without")
+    for name in _ENDPOINTS:
+        if not os.environ.get(name, "http://").startswith(("http://", "https://")):
+            raise StorageError(f"{name}: no URL; write it as https://host:port")
+
+
 def profile_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Settings for an S3 store out of $AWS_PROFILE or the profile "default", and what gives credentials, if boto3 must.
 

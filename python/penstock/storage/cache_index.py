@@ -24,6 +24,8 @@ from penstock.storage.ranges import distinct
 
 #: The journal is written anew when it has so many records more than there are pieces.
 _OLD_RECORDS = 1 << 16
+#: The file in a cache's folder that says what lies there.
+JOURNAL = "journal"
 
 
 class Found:
@@ -58,7 +60,7 @@ class Index:
     def begin_anew(self) -> None:
         """Forgets what was read of the journal."""
         self._lock = threading.RLock()
-        self._journal = Journal(os.path.join(self._folder, "journal"))
+        self._journal = Journal(os.path.join(self._folder, JOURNAL))
         self._extents = Extents()
         self._records = 0
 

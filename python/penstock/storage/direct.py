@@ -17,6 +17,8 @@ from urllib.request import getproxies
 import obstore
 from obstore.store import HTTPStore, S3Store
 
+from penstock.errors import ProcessError
+from penstock.storage.forked import is_lost, use_client
 from penstock.storage.own_hosts import NOWHERE
 
 #: A signature is good for so long, and used for half of that.
@@ -67,7 +69,7 @@ class Direct:
             return None
         try:
             return self._url_of(name)
-        except (obstore.exceptions.BaseError, OSError, ValueError):
+        except (obstore.exceptions.BaseError, ProcessError, OSError, ValueError):
             self.left()
             return None
 
@@ -94,8 +96,16 @@ class _Signed:
         until, url = self._known.get(name, (0.0, ""))
         if now < until:
             return url
+        if not (is_lost("obstore") and self._has_keys):
+            use_client("obstore", name)
         url = obstore.sign(self._store, "GET", name, timedelta(seconds=_SIGNED_S))
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[name] = now + _SIGNED_S / 2, url
         return url
+
+    @property
+    def _has_keys(self) -> bool:
+        """Whether nobody has to be asked for the keys, so that signing needs no connection."""
+        given = self._store.credential_provider is not None or "access_key_id" in self._store.config
+        return given or bool(os.environ.get("AWS_ACCESS_KEY_ID"))

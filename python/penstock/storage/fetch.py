@@ -21,6 +21,7 @@ from penstock.spec import Bytes
 from penstock.stopping import LOOK_S, StoppedError, is_stopped
 from penstock.storage.call import Call
 from penstock.storage.direct import Direct
+from penstock.storage.forked import is_lost
 from penstock.storage.lane import Lane
 from penstock.storage.pace import Pace
 from penstock.storage.ranges import Requests, shared_bytes
@@ -74,7 +75,9 @@ class Fetcher:
         call.check()
 
     def _hedge(self, call: Call) -> None:
-        """Makes late requests a second time, as far as the budget allows."""
+        """Makes late requests a second time, as far as the budget allows; not by a client that a fork has left without threads."""
+        if self._direct is not None and is_lost("obstore"):
+            return
         traffic = self.pace.traffic
         for request in call.late(self.pace.late_after_s):
             if traffic.hedges > _HEDGED_SHARE * traffic.requests:

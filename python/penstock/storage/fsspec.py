@@ -11,6 +11,7 @@ from penstock.errors import DataError, SourceError
 from penstock.shards import Shards, version_number
 from penstock.storage.file_errors import file_error
 from penstock.storage.glob import Wanted
+from penstock.storage.shown import check_url
 
 #: Where file systems keep what tells one version of a file from another, the surest first.
 _VERSIONS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
@@ -26,16 +27,18 @@ class FsspecStore:
     def root(self) -> str:
         """What the name of every file begins with."""
         protocol = self._filesystem.protocol
-        return f"{protocol if isinstance(protocol, str) else protocol[0]}://"
+        root = f"{protocol if isinstance(protocol, str) else protocol[0]}://"
+        return "" if self._name(f"{root}host/x").startswith(root) else root  # names of "http" are whole URLs
 
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
-        where = str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
+        check_url(where)
+        where = self._name(where)
         wanted = Wanted(where)
         folder = wanted.folder
         try:
-            found = self._filesystem.find(folder, detail=True)
-        except OSError as error:
+            found = self._found(wanted)
+        except Exception as error:
             raise file_error(folder, error) from None
         names = sorted(name for name, one in found.items() if wanted.has(name, one["size"] or 0))
         if not names:
@@ -53,18 +56,43 @@ class FsspecStore:
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One read of `length` bytes from `start`; DataError if the file is gone or another than was listed."""
-        name = path.removeprefix(self.root)
+        name, failed, data = path.removeprefix(self.root), None, None
         try:
-            now = self._filesystem.info(name)
-            if (now["size"], _version(now)) != (size, etag):
-                raise DataError(
-                    f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
-                )
-            return self._filesystem.cat_file(name, start=start, end=start + length)
+            data = self._filesystem.cat_file(name, start=start, end=start + length)
         except FileNotFoundError:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
-        except OSError as error:
-            raise file_error(path, error) from None
+        except Exception as error:
+            failed = file_error(path, error)
+        try:
+            self._filesystem.invalidate_cache(name)  # many remember what they listed
+            now = self._filesystem.info(name)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+        except Exception as error:
+            raise failed or file_error(path, error) from None
+        if (now["size"], _version(now)) != (size, etag):  # asked afterwards, so that it holds for what was read
+            raise DataError(
+                f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
+            )
+        if failed is not None:
+            raise failed
+        return data
+
+    def _name(self, where: str) -> str:
+        return str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
+
+    def _found(self, wanted: Wanted) -> Any:
+        """Files by their names. One that is named is only looked up, since some stores list nothing."""
+        if wanted.folder and not wanted.is_glob:
+            self._filesystem.invalidate_cache(wanted.folder)
+            try:
+                one = self._filesystem.info(wanted.folder)
+            except FileNotFoundError:
+                return {}
+            if one.get("type") == "file":
+                return {wanted.folder: one}
+        self._filesystem.invalidate_cache(wanted.folder)
+        return self._filesystem.find(wanted.folder, detail=True)
 
 
 def _version(one: Any) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import DataError, SourceError, StorageError
 from penstock.shards import Shards
+from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.retry import TransientError
 
@@ -67,6 +68,7 @@ class HdfsStore:
 
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        use_client("hdfs-native", self._root + where)
         wanted = Wanted(where)
         folder = wanted.folder
         try:
@@ -96,6 +98,7 @@ class HdfsStore:
 
         What an open file gives is of the version that was opened, whatever happens to its name meanwhile.
         """
+        use_client("hdfs-native", path)
         try:
             return self._reader(path, etag, size).read_range(start, length)
         except FileNotFoundError:

@@ -12,21 +12,22 @@ import obstore
 from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
-from penstock.errors import DataError, PlanError, SourceError, StorageError
+from penstock.errors import DataError, SourceError, StorageError
 from penstock.shards import Shards
-from penstock.storage.aws_profile import profile_settings
+from penstock.storage.aws_profile import check_environment, profile_settings
 from penstock.storage.direct import Direct
+from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.lane import ATTEMPT_TIMEOUT_S
 from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.retry import TransientError
+from penstock.storage.shown import without_secrets
 
 #: Objects that one page of a listing names.
 _PAGE = 1000
 
 _AGAIN = "if the data was changed on purpose, open the dataset again"
-_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
 _STATUS = re.compile(r"status code: (\d\d\d)")
 _XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 #: Of a store's settings, those that say where it is.
@@ -42,9 +43,19 @@ _REMEDIES = (
     ("InvalidAccessKeyId", _CREDENTIALS),
     ("SignatureDoesNotMatch", "check the secret key"),
     ("redirect without LOCATION", "the bucket lies in another region{region}: set AWS_REGION"),
-    ("with invalid path", "a key with an empty part, '.' or '..' can be no path: rename the object, or read others"),
+    ("Could not parse path", "name the object without its store, an empty part, '.', '..' and control characters"),
+    (
+        "with invalid path",
+        "a key with an empty part, '.', '..' or a control character can be no path: rename the object, or read others",
+    ),
     ("non-partial response", _NO_RANGES),
     ("Range request not supported", _NO_RANGES),
+)
+#: What the client knows of a request that it could not send, and tells only in its details.
+_CAUSES = (
+    ("failed to lookup address", "no such host"),
+    ("ConnectionRefused", "connection refused"),
+    ("InvalidCertificate", "the certificate is not trusted"),
 )
 _SLOW_DOWN = ("429", "503")
 #: Of the statuses that blame the request, those that pass.
@@ -68,16 +79,20 @@ class ObjectStore:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
         Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
-        overrides them. Raises
-        PlanError, which does not show them, for a password or a signature inside the URL: names of files are shown and kept.
+        overrides them. Raises StorageError for settings that cannot be.
         """
+        try:
+            return cls._opened(url, config)
+        except (exceptions.BaseError, ValueError) as error:  # not one request was made: a setting, or the URL, is wrong
+            found = without_secrets(str(error).partition("\n\nDebug source")[0])
+            raise StorageError(
+                f"{url}: {found}; check the URL, and the settings of this store in the environment"
+            ) from None
+
+    @classmethod
+    def _opened(cls, url: str, config: Mapping[str, Any] | None) -> tuple[ObjectStore, str]:
         parts = urlsplit(url)
         is_http = parts.scheme in ("http", "https")
-        if parts.password is not None or (is_http and parts.query):
-            raise PlanError(
-                f"{parts.scheme}://{parts.hostname}/…: a password, a query or a signature inside a URL would show up in "
-                f"messages; give credentials by the environment, or pass storage= an obstore store"
-            )
         root = f"{parts.scheme}://{parts.netloc}/"
         options: Any = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S), "allow_http": True}
         no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
@@ -87,6 +102,7 @@ class ObjectStore:
         settings: Any = dict(config or {})
         credentials: Any = {}
         if parts.scheme in ("s3", "s3a"):
+            check_environment()
             found, provider = profile_settings(settings)
             settings = found | settings
             credentials = {} if provider is None else {"credential_provider": provider}
@@ -126,6 +142,7 @@ class ObjectStore:
         Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
         """
         name = path[len(self._root) :]
+        use_client("obstore", path)
         options: Any = {"range": (start, start + length)}
         if etag:
             options["if_match"] = etag
@@ -145,6 +162,7 @@ class ObjectStore:
         return data
 
     def _head(self, name: str) -> Any:
+        use_client("obstore", self._root + name)
         try:
             return obstore.head(self._store, name)
         except FileNotFoundError:
@@ -154,6 +172,7 @@ class ObjectStore:
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
         """Pages of the objects below a folder, behind a name; not every server knows to begin there."""
+        use_client("obstore", self._root + folder)
         try:
             for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
                 yield page if after is None else [one for one in page if one["path"] > after]
@@ -161,6 +180,7 @@ class ObjectStore:
             raise self._unlisted(folder, error) from None
 
     def _look_into(self, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
+        use_client("obstore", self._root + folder)
         try:
             found = obstore.list_with_delimiter(self._store, prefix=folder or None)
         except (exceptions.BaseError, OSError, ValueError) as error:
@@ -182,8 +202,9 @@ class ObjectStore:
 
     def _told(self, path: str, error: Exception) -> Exception:
         """What went wrong as an error of ours; without the queries of URLs, which may hold signatures."""
-        found = _TOOK.sub(": ", _QUERY.sub(r"\1", str(error).partition("\n\nDebug source")[0]))
+        found = _TOOK.sub(": ", without_secrets(str(error).partition("\n\nDebug source")[0]))
         status = next(iter(_STATUS.findall(found)), "")
+        found += "".join(f" ({cause})" for mark, cause in _CAUSES if mark in str(error))
         if told := _XML.search(found):
             found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
         if REFUSED in str(error):

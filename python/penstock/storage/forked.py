@@ -1,0 +1,31 @@
+"""The child of a fork must leave a client alone (obstore, hdfs-native) that its parent has used.
+
+The client's threads are not there, so that a request would hang. Worse, both processes share what tells the client of sockets that are
+ready: what the child asks for would reach its parent as an address of memory that is not there, and end it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from penstock.errors import ProcessError
+
+_used, _lost = set[str](), set[str]()
+
+
+def use_client(client: str, path: str) -> None:
+    """Says that a client is used from now on; ProcessError in the child of a process that has."""
+    if client in _lost:
+        raise ProcessError(
+            f"{path}: this process was forked from one that has read with {client}, whose threads live in that one; start it "
+            f"by multiprocessing's 'spawn' or 'forkserver'"
+        )
+    _used.add(client)
+
+
+def is_lost(client: str) -> bool:
+    """Whether a client cannot be used here."""
+    return client in _lost
+
+
+os.register_at_fork(after_in_child=lambda: _lost.update(_used))
