@@ -72,6 +72,14 @@ def test_a_pipe_gives_what_the_file_gives(sent: Callable[..., str], kind: str, p
     ]
 
 
+def test_long_records_among_short_ones_come_whole(sent: Callable[..., str]) -> None:
+    wanted = [f"{number}" * (number % 4 * 700_000) for number in range(1, 10)]
+    path = sent("\n".join(wanted).encode(), piece=50_000)
+    with ps.Loader(ps.read_stream(path, format="text", samples=9).batch(3)) as loader:
+        batches = texts(loader)  # all are kept while later ones come
+    assert [text for batch in batches for text in batch] == wanted
+
+
 def test_each_epoch_has_a_pipe_of_its_own(sent: Callable[..., str]) -> None:
     path = sent(lines(500), lines(1000)[len(lines(500)) :], lines(500))
     loader = ps.Loader(ps.read_stream(path, format="text", samples=500).batch(50), prefetch=1)

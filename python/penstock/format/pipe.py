@@ -37,6 +37,7 @@ FRAMED = {"tfrecord": "tfrecord", "recordio": "recordio", "text": "lines", "json
 EPOCH = "{epoch}"
 
 _PIECE_BYTES = 1 << 20
+_LINE_END = ord("\n")
 _MADE_WITHIN_S = 60.0
 _FIRST_RECORDS = 100
 
@@ -48,7 +49,8 @@ class Pieces:
         self._path, self._kind, self._limit = path, kind, record_bytes
         self._handle = _opened(path)
         self.close = weakref.finalize(self, os.close, self._handle)
-        self._held = np.empty(0, dtype=np.uint8)  # bytes of the records in `_lengths`, then of one that is not whole
+        self._memory = np.empty(0, dtype=np.uint8)  # what was given out lies in it too
+        self._begin = self._end = 0  # where it holds bytes of the records in `_lengths`, then of one that is not whole
         self._lengths = np.empty(0, dtype=np.int64)
         self._ended = False
         self.position = 0
@@ -60,7 +62,8 @@ class Pieces:
         length, self._lengths = self._lengths[:rows], self._lengths[rows:]
         end = np.cumsum(length)
         size = int(end[-1]) if len(end) else 0
-        taken, self._held = self._held[:size], self._held[size:]
+        taken = self._held[:size]
+        self._begin += size
         self.position += len(length)
         return Spans((taken,), np.zeros(len(length), dtype=np.int64), end - length, length)
 
@@ -76,6 +79,10 @@ class Pieces:
         """Whether another byte is there already; the writer is not waited for."""
         return bool(self._held.size) or (not self._ended and _is_ready(self._handle, 0.0) and bool(self._read()))
 
+    @property
+    def _held(self) -> Bytes:
+        return self._memory[self._begin : self._end]
+
     def _more(self) -> None:
         new = self._read()
         whole = int(self._lengths.sum())
@@ -89,21 +96,37 @@ class Pieces:
                     )
                 self._lengths = np.append(self._lengths, left)
             return
-        self._held = np.concatenate([self._held, np.frombuffer(new, dtype=np.uint8)])
+        if (
+            self._kind == "lines"
+            and self._held.size - whole <= self._limit
+            and not (self._held[-new:] == _LINE_END).any()
+        ):
+            return  # a long line is not searched again and again
         found = kernels.stream_records(
             self._kind, self._held[whole:], first=first, record_bytes=self._limit, name=self._path
         )
         self._lengths = np.concatenate([self._lengths, found])
 
-    def _read(self) -> bytes:
-        """The next bytes, b"" at the end; StoppedError if nobody wants them any more."""
+    def _read(self) -> int:
+        """Holds more bytes; how many, 0 at the end. StoppedError if nobody wants them any more."""
         while not is_stopped():
             if _is_ready(self._handle, LOOK_S):
+                self._make_room()
                 try:
-                    return os.read(self._handle, _PIECE_BYTES)
+                    size = os.readv(self._handle, [self._memory.data[self._end : self._end + _PIECE_BYTES]])
                 except OSError as error:
                     raise SourceError(f"{self._path}: {error.strerror}; name a pipe that can be read") from None
+                self._end += size
+                return size
         raise StoppedError
+
+    def _make_room(self) -> None:
+        """For a piece, and for as much again as is held, so that a long record is not copied for every piece of it."""
+        held = self._held
+        if self._memory.size - self._end < _PIECE_BYTES:
+            self._memory = np.empty(2 * (held.size + _PIECE_BYTES), dtype=np.uint8)
+            self._memory[: held.size] = held
+            self._begin, self._end = 0, held.size
 
 
 def _opened(path: str) -> int:
