@@ -190,7 +190,11 @@ def test_a_packed_colour_profile_gets_no_memory() -> None:
 
 def test_a_lossy_webp_without_its_last_bytes_is_an_error() -> None:
     data = encoded(picture(80, 64), "WEBP", quality=80)
-    for missing in (1, 2, 3):  # without a check, the first decodes to the same pixels and the others to slightly different ones
+    for missing in (
+        1,
+        2,
+        3,
+    ):  # without a check, the first decodes to the same pixels and the others to slightly different ones
         with pytest.raises(ValueError, match="cut short"):
             kernels.decode_image(data[:-missing])
 

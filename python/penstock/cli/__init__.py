@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect as python_inspect
+import io
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -87,6 +88,9 @@ app.add_typer(cache, name="cache")
 
 def main() -> None:
     """The entry point `penstock`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # names of files and bars, on terminals that cannot show them
     try:
         app()
     except KeyboardInterrupt:  # before or after a command
