@@ -234,9 +234,11 @@ def test_a_state_of_other_data_or_plan_is_refused() -> None:
     for key in good:
         with pytest.raises(ps.StateError, match=f"lacks {key}"):
             loader.load_state_dict({name: value for name, value in good.items() if name != key})
-    for place in ({"step": 6}, {"step": -1}, {"epoch": -1}):
+    for place in ({"step": 6}, {"step": -1}, {"epoch": -1}, {"step": None}, {"epoch": "a"}, {"plan": None}):
         with pytest.raises(ps.StateError, match="it was changed"):
             loader.load_state_dict({**good, **place})
+    with pytest.raises(ps.StateError, match="the state is NoneType; pass the dict"):
+        loader.load_state_dict(None)  # type: ignore[arg-type]
     with pytest.raises(ps.StateError, match="version 7"):
         loader.load_state_dict({**loader.state_dict(), "version": 7})
 

@@ -213,8 +213,9 @@ def read(
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
-    if not places:
-        raise SourceError("read: an empty list of paths; pass a path, a glob or a list of them")
+    if not all(places) or not places:
+        what = "path" if places else "list of paths"
+        raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
     paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
     adopted = None if storage is None else adopt_storage(storage)
     opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths)
@@ -228,7 +229,8 @@ def read(
     shards = _join(listed)
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
-    if isinstance(columns, str):
+    asked = columns.values() if isinstance(columns, Mapping) else columns or ()
+    if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
     checks = Checks() if verify else None
     locate = partial(_locate, adopted, checks)
@@ -274,6 +276,8 @@ def from_arrays(columns: Mapping[str, Any]) -> Dataset:
     from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
     """
     named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
+    if not isinstance(named, Mapping):
+        raise PlanError(f"from_arrays: {type(columns).__name__}; pass a dict of columns, or a pyarrow.Table")
     return of_source(open_arrays(named), "memory", None)
 
 

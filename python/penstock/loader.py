@@ -26,7 +26,7 @@ from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
 from penstock.plan.check import find
-from penstock.plan.nodes import Shard
+from penstock.plan.nodes import Shard, is_whole
 from penstock.plan.saved import STATE_VERSION, check_state, state_of
 from penstock.spec import Ids
 from penstock.storage import traffic_of
@@ -63,14 +63,15 @@ class Loader:
     ) -> None:
         self.dataset = dataset
         self.rank, self.world_size = find_ranks(rank, world_size)
-        if cpus is not None and cpus < 1:
-            raise PlanError(f"cpus={cpus}; at least one thread must work")
-        if prefetch is not None and prefetch < 1:
-            raise PlanError(f"prefetch={prefetch}; at least one batch must be made ahead")
+        for name, value, why in (
+            ("cpus", cpus, "at least one thread must work"),
+            ("prefetch", prefetch, "at least one batch must be made ahead"),
+            ("epochs", epochs, "at least one pass must be made"),
+        ):
+            if value is not None and (not is_whole(value) or value < 1):
+                raise PlanError(f"{name}={value!r}; {why}, and a whole number")
         if memory is not None and memory < 1:
             raise PlanError(f"memory={memory}; batches made ahead take some bytes")
-        if epochs is not None and epochs < 1:
-            raise PlanError(f"epochs={epochs}; at least one pass must be made")
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
@@ -224,8 +225,8 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is this epoch, from its beginning."""
-        if epoch < 0:
-            raise PlanError(f"set_epoch({epoch}): epochs are counted from 0")
+        if not is_whole(epoch) or epoch < 0:
+            raise PlanError(f"set_epoch({epoch!r}): epochs are counted from 0, in whole numbers")
         self._move_to(Position(epoch))
 
     def state_dict(self) -> dict[str, Any]:
@@ -245,7 +246,12 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
         check_state(state, self.state_dict())
-        position = Position(int(state["epoch"]), int(state["step"]))
+        try:
+            position = Position(int(state["epoch"]), int(state["step"]))
+        except (TypeError, ValueError):
+            raise StateError(
+                f"the state says epoch {state['epoch']!r}, step {state['step']!r}; it was changed"
+            ) from None
         if position.epoch < 0 or not 0 <= position.step <= len(self):
             raise StateError(
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
@@ -278,10 +284,10 @@ class Loader:
         return self._deliver.receive(made.delivered)
 
     def _check_step(self, epoch: int, step: int) -> None:
-        if epoch < 0:
-            raise PlanError(f"epoch {epoch}: epochs are counted from 0")
-        if not 0 <= step < len(self):
-            raise PlanError(f"step {step}: an epoch has the steps 0 … {len(self) - 1}")
+        if not is_whole(epoch) or epoch < 0:
+            raise PlanError(f"epoch {epoch!r}: epochs are counted from 0, in whole numbers")
+        if not is_whole(step) or not 0 <= step < len(self):
+            raise PlanError(f"step {step!r}: an epoch has the steps 0 … {len(self) - 1}")
 
     # Telling
 

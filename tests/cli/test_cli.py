@@ -67,6 +67,31 @@ def test_the_entry_point_has_no_traceback() -> None:
     assert ended.stderr.startswith("penstock: no/such/place")
 
 
+def test_a_warning_shows_no_code(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_bytes(b"")  # where a folder should be
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    records = Path(__file__).parent.parent / "golden" / "tfrecord" / "images.tfrecord"
+    command = [sys.executable, "-m", "penstock", "index", str(records)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert ended.stderr.startswith(f"penstock: no cache: {tmp_path / 'cache'}")
+    assert "warn(" not in ended.stderr + ended.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-m", "penstock", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("penstock ")
+
+
+def test_a_terminal_that_cannot_show_a_name(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "日本").mkdir()
+    (tmp_path / "日本" / "1.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
+    command = [sys.executable, "-m", "penstock", "inspect", str(tmp_path)]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "??" in ended.stdout
+
+
 def test_ctrl_c_ends_quietly_with_130(photos: Path) -> None:
     code = "from penstock.cli import main; print('ready', flush=True); main()"
     command = [sys.executable, "-c", code, "bench", str(photos), "--seconds", "60", "--batch", "8"]

@@ -125,6 +125,13 @@ def test_datasets_without_pictures_have_no_sheet(tmp_path: Path) -> None:
     assert "<img" not in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.parametrize("option", ["--sheet", "--html"])
+def test_a_file_that_cannot_be_written_is_a_message(photos: Path, tmp_path: Path, option: str) -> None:
+    result = invoke("inspect", str(photos), option, str(tmp_path / "nowhere" / "file"))
+    assert result.exit_code == 1
+    assert "nowhere/file: No such file or directory; name a file that can be written" in result.stderr
+
+
 def test_the_page_needs_nothing_else(photos: Path, tmp_path: Path) -> None:
     place = tmp_path / "<script>alert(1)</script>" / "a.jpg"
     place.parent.mkdir(parents=True)

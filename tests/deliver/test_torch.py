@@ -135,6 +135,13 @@ def test_the_device_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
         ps.Loader(data(8).batch(4), to="torch", device="cuda:4")
 
 
+def test_an_environment_that_names_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "RANK", "2")
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "")
+    with pytest.raises(ps.PlanError, match="RANK='2' and WORLD_SIZE='' in the environment are no numbers"):
+        find_ranks(None, None)
+
+
 def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RANK", "2")
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "4")

@@ -109,6 +109,11 @@ def test_text_of_numpy_and_lists() -> None:
     assert through([1, 2, 3] * 5).tolist() == [1, 2, 3] * 5
 
 
+def test_bytes_keep_the_zeros_at_their_end() -> None:
+    assert through([b"RIFF\0", b"", b"\0\0"] * 5).to_pylist() == [b"RIFF\0", b"", b"\0\0"] * 5
+    assert through(("a\0", "bb") * 5).to_pylist() == ["a\0", "bb"] * 5
+
+
 def test_tables() -> None:
     table = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
     (batch,) = ps.Loader(ps.from_arrays(table).batch(4))
@@ -136,6 +141,10 @@ def test_torch_tensors() -> None:
         ({"x": np.zeros(3, dtype="datetime64[s]")}, "'x' has dtype datetime64"),
         ({"x": [object(), object()]}, "'x' cannot be held"),
         ({"x": [[1], [1, 2]]}, "'x' cannot be held"),
+        ({"x": [1, "a"]}, "'x' cannot be held"),
+        ({"x": ["a", None]}, "'x' has 1 nulls; fill or drop"),
+        ({"x": np.ma.masked_array([1, 2], [False, True])}, "'x' has masked values; fill or drop"),
+        ([1, 2], "from_arrays: list; pass a dict of columns"),
         ({"x": pa.array([1, None])}, "'x' has 1 nulls; fill or drop"),
         ({"x": pa.array([[1, None]])}, "'x' has 1 nulls"),
         ({"x": pa.array([[1, None]], pa.list_(pa.int8(), 2))}, "'x' has 1 nulls"),

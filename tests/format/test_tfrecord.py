@@ -210,6 +210,8 @@ def test_the_lowest_failing_row_is_told_whatever_the_threads(tmp_path: Path) -> 
         ({"z": Column(feature="x", shape=(2, None))}, "only the first can be None"),
         ({"z": Column(feature="x", shape=(None,), default=0)}, "leave the default away"),
         ({"z": Column(feature="y", default=1.5)}, "default 1.5 is no int64"),
+        ({"z": Column(feature="x", default=[1, 2])}, r"a default of shape \(2,\) for float32\(32\)"),
+        ({"z": "q"}, r"no feature 'q' in the first records\. They have: label, x, y\. "),
         ([], "none are named"),
     ],
 )

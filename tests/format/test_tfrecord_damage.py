@@ -209,6 +209,16 @@ def test_packed_files_cut_or_damaged(tmp_path: Path, pack) -> None:
         assert got == wanted
 
 
+def test_a_packed_file_of_damaged_records_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    length = struct.pack("<Q", 1 << 63)
+    path.write_bytes(gzip.compress(frame(small(1)[0]) + length + masked(length) + bytes(9)))
+    with pytest.raises(
+        DataError, match=r"^/.*/a\.tfrecord\.gz, record 1, byte \d+: a record of 9223372036854775808 bytes"
+    ):
+        open_files(path)
+
+
 def test_a_plain_file_that_begins_like_gzip(tmp_path: Path) -> None:
     pad = 0x088B1F - len(example(x=integers(1), pad=texts(b"")))
     record = example(x=integers(1), pad=texts(b"p" * (pad - 15)))

@@ -27,6 +27,12 @@ def data(samples: int = 20) -> ps.Dataset:
         (lambda: data().batch(2.5), "size=2.5; .* a whole number"),
         (lambda: data().batch("8"), "size='8'; .* a whole number"),
         (lambda: data().batch(8, pad=True, wrap=True), "choose one of drop_last, pad and wrap"),
+        (lambda: data().batch(8, lanes=2.0), "lanes=2.0 does not divide size=8"),
+        (lambda: data().map(None), "map: None cannot be called; pass a function"),
+        (lambda: data().map_rows(5), "map_rows: 5 cannot be called"),
+        (lambda: ps.read(""), "an empty path; pass a path"),
+        (lambda: ps.read(__file__, columns=[1]), r"columns=\[1\]: pass a list of names"),
+        (lambda: ps.Column(feature="x", shape=2), r"shape=2; write a tuple"),  # type: ignore[arg-type]
         (lambda: data().batch(8, lanes=3), "lanes=3 does not divide size=8"),
         (lambda: data().batch(21, drop_last=True), r"batch size 21 is larger than the dataset \(20 samples\).*use a smaller batch or pad=True"),
         (lambda: data().batch(4).batch(4), "a batch already"),
@@ -36,6 +42,7 @@ def data(samples: int = 20) -> ps.Dataset:
         (lambda: data().shuffle(seed=-1), "seed=-1; a seed is a number from 0"),
         (lambda: data().shuffle(seed=1.5), "seed=1.5; a seed is a number from 0"),
         (lambda: data().shuffle(block_rows=0), "block_rows=0; it must be at least 1"),
+        (lambda: data().shuffle(block_rows=1.5), "block_rows=1.5; it must be at least 1, and a whole number"),
         (lambda: data().shuffle(window_blocks=0), "window_blocks=0; it must be at least 1"),
         (lambda: data().transform(), "no columns; write e.g. transform"),
         (lambda: data().transform(imagee=[ps.image.CenterCrop(2)]), r"no column 'imagee'; there are image, valid; did you mean 'image'\?"),
@@ -51,6 +58,8 @@ def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
     [
         ({"prefetch": 0}, "prefetch=0; at least one batch"),
         ({"cpus": 0}, "cpus=0; at least one thread"),
+        ({"cpus": 1.5}, "cpus=1.5; .* a whole number"),
+        ({"epochs": "2"}, "epochs='2'; at least one pass"),
         ({"memory": 0}, "memory=0"),
         ({"rank": 1}, "pass both rank and world_size"),
         (
@@ -94,8 +103,9 @@ def test_steps_and_epochs() -> None:
             call(0, -1)
         with pytest.raises(ps.PlanError, match="epoch -1: epochs are counted from 0"):
             call(-1, 0)
-    with pytest.raises(ps.PlanError, match=r"set_epoch\(-1\)"):
-        loader.set_epoch(-1)
+    for epoch in (-1, 1.5, None):
+        with pytest.raises(ps.PlanError, match=rf"set_epoch\({epoch}\)"):
+            loader.set_epoch(epoch)  # type: ignore[arg-type]
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

@@ -220,6 +220,8 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, photos: Path) -> N
     ):
         dataset.cache_local("1GB", tmp_path / "open")
     (tmp_path / "file").write_text("")
+    with pytest.raises(PlanError, match="cache_local: an empty path"):
+        dataset.cache_local("1GB", "")
     with pytest.raises(PlanError, match=r"cache_local: .*file: .*name a folder that is yours alone"):
         dataset.cache_local("1GB", tmp_path / "file")
     if os.getuid() == 0:

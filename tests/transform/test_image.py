@@ -322,6 +322,7 @@ class TestPlan:
             lambda: RandomResizedCrop(0),
             lambda: RandomResizedCrop((1, 2, 3)),
             lambda: RandomResizedCrop(224, scale=(1, 0.5)),
+            lambda: RandomResizedCrop(224, scale=0.5),  # type: ignore[arg-type]
             lambda: RandomResizedCrop(224, interpolation="lanczos"),
             lambda: Resize(100, max_size=100),
             lambda: Resize((100, 100), max_size=200),
@@ -338,6 +339,10 @@ class TestPlan:
     def test_wrong_arguments_are_refused_at_once(self, make: object) -> None:
         with pytest.raises(PlanError, match="give"):
             make()
+
+    def test_sizes_of_numpy_are_plain_numbers(self) -> None:
+        assert Resize(np.int64(9), max_size=20) == Resize(9, max_size=20)  # type: ignore[arg-type]
+        assert repr(CenterCrop([np.int32(4), 5])) == "CenterCrop(size=(4, 5))"  # type: ignore[arg-type]
 
     def test_size_follows_from_the_first_picture_where_nothing_fixes_it(self) -> None:
         data, other = encoded(picture(50, 40), "PNG"), encoded(picture(40, 50), "PNG")

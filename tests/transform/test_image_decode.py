@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import struct
 import zlib
 
@@ -31,11 +32,14 @@ def sixteen_bit(mode: str) -> bytes:
     values[:, ::3] //= 256
     rows = b"".join(b"\0" + row.tobytes() for row in values)
 
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
     header = struct.pack(">IIBBBBB", *SIZE, 16, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    chunks = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    return b"".join([b"\x89PNG\r\n\x1a\n", *chunks])
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def files() -> dict[str, tuple[bytes, int]]:
@@ -171,6 +175,28 @@ def test_a_gif_frame_much_larger_than_its_screen_gets_no_memory() -> None:
     data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
     with pytest.raises(ValueError, match=r"GIF.*[Ll]imit"):
         kernels.decode_image(bytes(data))
+
+
+def test_a_packed_colour_profile_gets_no_memory() -> None:
+    packer = zlib.compressobj(9)
+    profile = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(1 << 9)), packer.flush()])
+    data = FILES["png"][0]
+    after_header = 33
+    bomb = data[:after_header] + chunk(b"iCCP", b"a\0\0" + profile) + data[after_header:]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert np.array_equal(kernels.decode_image(bomb), kernels.decode_image(data))
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 192 << 20
+
+
+def test_a_lossy_webp_without_its_last_bytes_is_an_error() -> None:
+    data = encoded(picture(80, 64), "WEBP", quality=80)
+    for missing in (
+        1,
+        2,
+        3,
+    ):  # without a check, the first decodes to the same pixels and the others to slightly different ones
+        with pytest.raises(ValueError, match="cut short"):
+            kernels.decode_image(data[:-missing])
 
 
 def test_a_cut_jpeg_is_an_error_or_what_pillow_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

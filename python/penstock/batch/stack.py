@@ -44,12 +44,14 @@ def stack_rows(rows: Sequence[Any], function: str) -> Columns:
 
 def _stack(name: str, values: list[Any], function: str) -> Column:
     if isinstance(values[0], (str, bytes)):
-        return pa.array(values, pa.large_string() if isinstance(values[0], str) else pa.large_binary())
+        return _texts(values, f"map_rows({function}): column {name!r}")
     arrays = [np.asarray(value) for value in values]
-    if arrays[0].dtype.kind not in "biufcV" or arrays[0].dtype.fields is not None:
-        found = f"{type(values[0]).__name__} of dtype {arrays[0].dtype}"
-        raise PlanError(f"map_rows({function}): column {name!r} is {found}; return numbers, arrays of numbers, or text")
     for number, array in enumerate(arrays):
+        if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
+            found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
+            raise PlanError(
+                f"map_rows({function}): column {name!r} is {found}; return numbers, arrays of numbers, or text"
+            )
         if array.shape != arrays[0].shape:
             raise PlanError(
                 f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
@@ -68,15 +70,26 @@ def _as_column(name: str, value: Any, function: str) -> Column:
         return value.to_numpy(zero_copy_only=False) if plain and not value.null_count else value
     if isinstance(value, Spans):
         return value
-    if isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
-        return pa.array(value, pa.large_string() if isinstance(value[0], str) else pa.large_binary())
-    array = np.asarray(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
+        return _texts(value, f"map({function}): column {name!r}")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of several lengths
+        raise PlanError(f"map({function}): column {name!r} is no array: {error}; return rows of one shape") from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if array.ndim else type(value).__name__
         raise PlanError(f"map({function}): column {name!r} is {found}; return numbers, or text, with one entry a row")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _texts(values: Sequence[Any], where: str) -> Column:
+    is_text = any(isinstance(value, str) for value in values)
+    try:
+        return pa.array(values, pa.large_string() if is_text else pa.large_binary())
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise PlanError(f"{where} is no text: {error}; return texts alone, or bytes alone") from None
 
 
 def field_of(column: Column) -> Field:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect as python_inspect
+import io
 import sys
+import warnings as python_warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from typer.core import TyperGroup
 
 from penstock.cli.bench import bench
 from penstock.cli.cache import CACHE_COMMANDS, about_cache
-from penstock.cli.console import complain
+from penstock.cli.console import complain, warn
 from penstock.cli.demo import demo
 from penstock.cli.explain import explain
 from penstock.cli.index import index
@@ -87,6 +89,10 @@ app.add_typer(cache, name="cache")
 
 def main() -> None:
     """The entry point `penstock`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # names of files and bars, on terminals that cannot show them
+    python_warnings.showwarning = warn
     try:
         app()
     except KeyboardInterrupt:  # before or after a command

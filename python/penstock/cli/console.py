@@ -27,6 +27,11 @@ def complain(error: Exception) -> None:
         err.print(f"  {escape(note.removeprefix('penstock: '))}", soft_wrap=True, style="dim")
 
 
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning for people; in the place of `warnings.showwarning`, which shows where in our code it came up."""
+    err.print(f"[yellow]penstock:[/] {escape(str(message).removeprefix('penstock: '))}", soft_wrap=True)
+
+
 def print_json(figures: Any) -> None:
     """Figures for programs, on stdout."""
     print(json.dumps(figures, indent=2, ensure_ascii=False))

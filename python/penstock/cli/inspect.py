@@ -18,6 +18,7 @@ from penstock.cli.page import html_page
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import find_warnings
 from penstock.dataset import Dataset
+from penstock.errors import PlanError
 from penstock.shards import Shards
 
 _SAMPLES_SHOWN = 3
@@ -46,14 +47,21 @@ def inspect(paths: Paths, as_json: Json = False, sheet: Sheet = None, html: Html
     dataset = open_dataset(paths)
     facts = describe_dataset(dataset)
     if sheet is not None:
-        sheet.write_bytes(contact_sheet(dataset))
+        _write(sheet, contact_sheet(dataset))
     if html is not None:
         pictures = contact_sheet(dataset) if picture_column(dataset) is not None else None
-        html.write_text(html_page(facts, ", ".join(paths), pictures), encoding="utf-8")
+        _write(html, html_page(facts, ", ".join(paths), pictures).encode())
     if as_json:
         print_json(facts)
     else:
         _show(facts)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
 def describe_dataset(dataset: Dataset) -> dict[str, Any]:

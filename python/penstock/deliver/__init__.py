@@ -61,7 +61,13 @@ def find_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
         if found is not None:
             return found  # type: ignore[no-any-return]
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        rank_text, size_text = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        if not (rank_text.isdecimal() and size_text.isdecimal()):
+            raise PlanError(
+                f"RANK={rank_text!r} and WORLD_SIZE={size_text!r} in the environment are no numbers; unset them, or pass rank and "
+                f"world_size"
+            )
+        return int(rank_text), int(size_text)
     return 0, 1
 
 

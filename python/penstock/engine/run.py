@@ -67,6 +67,7 @@ class Run:
         self._channels[self._ahead].capacity = depth.out
         self._threads = Joined()
         self._stop = threading.Event()
+        self._patience_s = _PATIENCE_S
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
@@ -124,7 +125,9 @@ class Run:
         self._tickets.close()
         for channel in self._channels:
             channel.close()
-        if left := self._threads.join(_PATIENCE_S):
+        patience_s = self._patience_s
+        if (left := self._threads.join(patience_s)) and patience_s:
+            self._patience_s = 0.0  # what did not stop by now is not waited for again
             warnings.warn(f"penstock: {', '.join(left)} did not stop within {_PATIENCE_S:.0f} s", stacklevel=2)
 
 

@@ -115,10 +115,14 @@ def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
         column = _joined(column)
     if isinstance(column, pa.Array):
         return _hold_arrow(name, column)
+    if np.ma.is_masked(column):
+        raise PlanError(f"from_arrays: column {name!r} has masked values; fill or drop them first")
     try:
-        array = np.asarray(column)
-        if array.dtype.kind in "OUS" and array.ndim == 1:
-            return _hold_arrow(name, pa.array(array.tolist()))
+        # Through NumPy, numbers beside texts would become texts, and bytes lose the zeros at their end.
+        texts = isinstance(column, (list, tuple)) and any(isinstance(value, (str, bytes)) for value in column)
+        array: Any = pa.array(column) if texts else np.asarray(column)
+        if not texts and array.dtype.kind in "OUS" and array.ndim == 1:
+            array = pa.array(array.tolist())
     except (
         ValueError,
         TypeError,
@@ -126,6 +130,8 @@ def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
         pa.ArrowInvalid,
     ) as error:  # ragged lists, tensors elsewhere or with gradients, mixed types
         raise PlanError(f"from_arrays: column {name!r} cannot be held as an array: {error}; convert it first") from None
+    if isinstance(array, pa.Array):
+        return _hold_arrow(name, array)
     if array.ndim == 0:
         raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
     if array.dtype.kind not in "biufc":

@@ -137,7 +137,7 @@ def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Featu
         hint = f"; did you mean {near[0]!r}?" if near and near[0] != column.feature else ""
         listed = ", ".join(list(features)[:_LISTED]) + (", …" if len(features) > _LISTED else "")
         raise PlanError(
-            f"columns[{name!r}]: no feature {column.feature!r} in the first records{hint} They have: {listed or 'none'}. "
+            f"columns[{name!r}]: no feature {column.feature!r} in the first records{hint or '.'} They have: {listed or 'none'}. "
             "A feature that only later records have needs dtype, shape and default"
         )
     warnings.warn(

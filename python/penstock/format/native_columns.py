@@ -134,7 +134,11 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
         fits = False
     if not fits or isinstance(default, bytes | str):
         raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
-    row = np.full([axis or 0 for axis in field.shape], value)
+    shape = tuple(axis or 0 for axis in field.shape)
+    try:
+        row = np.full(shape, value)
+    except ValueError:
+        raise PlanError(f"columns[{name!r}]: a default of shape {value.shape} for {field}; give one number") from None
     if bits:
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)

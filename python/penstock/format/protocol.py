@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from penstock.errors import PlanError
 from penstock.format.manifest import Manifest
 from penstock.kernels import EpochOrder
 from penstock.limits import DEFAULT_LIMITS, Limits
@@ -62,6 +63,13 @@ class Column:
     dtype: str | None = None
     shape: tuple[int | None, ...] | None = None
     default: float | int | bytes | str | None = None
+
+    def __post_init__(self) -> None:
+        axes = self.shape if isinstance(self.shape, (tuple, list)) else () if self.shape is None else (self.shape, "")
+        if not all(axis is None or isinstance(axis, int) for axis in axes):
+            raise PlanError(
+                f"Column: shape={self.shape!r}; write a tuple: () for one value, (3,) for three, (None,) for any"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

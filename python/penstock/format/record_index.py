@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock.folders import cache_folder
-from penstock.format.brought import Bringing, for_each_shard
+from penstock.format.brought import Bringing, for_each_shard, told_of
 from penstock.format.cache_room import hold
 from penstock.format.checksums import check_files
 from penstock.format.index_cache import Entry, load_entry, shard_key, store_entry
@@ -163,13 +163,14 @@ class _Job:
                 readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
         limit = self.options.limits.record_bytes
         total = int(sizes.sum())
-        start, counts, length = watched(
-            kernels.WorkProgress(),
-            lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
-            self.options.progress,
-            total,
-            brief=total < BRIEF_BYTES,
-        )
+        with told_of(shards, Shards(pa.array(readable, pa.large_string()), sizes, shards.versions)):
+            start, counts, length = watched(
+                kernels.WorkProgress(),
+                lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
+                self.options.progress,
+                total,
+                brief=total < BRIEF_BYTES,
+            )
         parts = np.split(length, np.cumsum(counts)[:-1])
         columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]

@@ -35,12 +35,12 @@ class Shuffle:
     def __post_init__(self) -> None:
         if self.mode not in ("block", "global"):
             raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**64:
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
             raise PlanError(f"shuffle: seed={self.seed!r}; a seed is a number from 0 to 2**64 - 1")
         for name in ("block_rows", "window_blocks"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise PlanError(f"shuffle: {name}={value}; it must be at least 1")
+            if value is not None and (not is_whole(value) or value < 1):
+                raise PlanError(f"shuffle: {name}={value!r}; it must be at least 1, and a whole number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Shard:
     verb: str = "shard"
 
     def __post_init__(self) -> None:
-        if not self.samples or not all(_is_whole(count) and count > 0 for count in self.samples):
+        if not self.samples or not all(is_whole(count) and count > 0 for count in self.samples):
             raise PlanError(f"shard: samples={self.samples!r}; pass len(dataset) of every node, none of them empty")
 
 
@@ -70,6 +70,9 @@ class Map:
     function: Callable[..., Mapping[str, Any]]
     verb: str = "map"
 
+    def __post_init__(self) -> None:
+        _check_function(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MapRows:
@@ -77,6 +80,9 @@ class MapRows:
 
     function: Callable[..., Mapping[str, Any]]
     verb: str = "map_rows"
+
+    def __post_init__(self) -> None:
+        _check_function(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +97,12 @@ class Batch:
     verb: str = "batch"
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.size) or self.size < 1:
+        if not is_whole(self.size) or self.size < 1:
             raise PlanError(f"batch: size={self.size!r}; a batch has at least one row, and a whole number of them")
         if self.drop_last + self.pad + self.wrap > 1:
             raise PlanError("batch: choose one of drop_last, pad and wrap")
-        if self.lanes is not None and (self.lanes < 1 or self.size % self.lanes):
-            raise PlanError(f"batch: lanes={self.lanes} does not divide size={self.size}")
+        if self.lanes is not None and (not is_whole(self.lanes) or self.lanes < 1 or self.size % self.lanes):
+            raise PlanError(f"batch: lanes={self.lanes!r} does not divide size={self.size}")
 
 
 Node: TypeAlias = Read | Shuffle | Shard | Transform | Map | MapRows | Batch
@@ -116,7 +122,13 @@ def digest(node: Node) -> str:
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
-def _is_whole(value: Any) -> bool:
+def _check_function(node: Map | MapRows) -> None:
+    if not callable(node.function):
+        raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number."""
     return isinstance(value, Integral)  # NumPy's as well
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -26,8 +26,12 @@ def check_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
 
     Of nodes with files of their own, each can tell of its own state only whether the data is the same; of another's it checks the plan.
     """
+    if not isinstance(state, Mapping):
+        raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
     if missing := sorted((mine.keys() - {"node"}) - state.keys()):
         raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
+    if not isinstance(state["plan"], Sequence):
+        raise StateError(f"the state has the plan {state['plan']!r}; it was changed")
     if state["version"] != STATE_VERSION:
         raise StateError(f"the state has version {state['version']!r}; this Penstock reads {STATE_VERSION}")
     if state.get("node") == mine.get("node") and state["data"] != mine["data"]:

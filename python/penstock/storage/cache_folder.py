@@ -45,6 +45,8 @@ def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
     if folder is None:
         made = cache_folder(FOLDER)
         return None if made is None else open_cache(made, limit)
+    if not folder:
+        raise PlanError("cache_local: an empty path; name a folder, or leave it out for the user's own cache")
     path = os.path.abspath(os.path.expanduser(folder))
     try:
         make_private(path)

@@ -99,11 +99,11 @@ class Resize:
     def __post_init__(self) -> None:
         size = self.size[0] if isinstance(self.size, Sequence) and len(self.size) == 1 else self.size
         both = _both_sides(self, size)
-        _set(self, size=both if isinstance(size, Sequence) else size)
+        _set(self, size=both if isinstance(size, Sequence) else both[0])
         if self.max_size is not None:
             _check(
                 self,
-                isinstance(size, int) and size < self.max_size <= _LARGEST_SIDE,
+                not isinstance(size, Sequence) and size < self.max_size <= _LARGEST_SIDE,
                 "max_size above size, which is one number",
             )
         _check_interpolation(self, self.interpolation)
@@ -222,18 +222,18 @@ def _check_interpolation(op: object, interpolation: str) -> None:
 
 
 def _is_side(size: object) -> bool:
-    return isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= _LARGEST_SIDE
+    return isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 1 <= int(size) <= _LARGEST_SIDE
 
 
 def _both_sides(op: object, size: int | Sequence[int]) -> Pair:
     sides = tuple(size) if isinstance(size, Sequence) else (size, size)
     is_size = len(sides) == 2 and all(_is_side(side) for side in sides)
     _check(op, is_size, "a size from 1 to 65,536, or (height, width)")
-    return sides[0], sides[1]
+    return int(sides[0]), int(sides[1])
 
 
 def _range(op: object, span: Sequence[float]) -> Span:
-    low, high = (float(bound) for bound in span) if len(span) == 2 else (1.0, 0.0)
+    low, high = (float(bound) for bound in span) if hasattr(span, "__len__") and len(span) == 2 else (1.0, 0.0)
     _check(op, low <= high < math.inf, "ranges as (low, high)")
     return low, high
 

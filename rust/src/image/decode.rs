@@ -169,8 +169,11 @@ fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fa
     let source = Cursor::new(data);
     let damaged = |error: ImageError| Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()));
     let color = match header.kind {
-        Kind::Png => read(PngDecoder::new(source).map_err(damaged)?, header, whole),
-        Kind::Webp => read(WebPDecoder::new(source).map_err(damaged)?, header, whole),
+        Kind::Png => read(PngDecoder::with_limits(source, png_limits(data, header)).map_err(damaged)?, header, whole),
+        Kind::Webp => {
+            check_riff(data)?;
+            read(WebPDecoder::new(source).map_err(damaged)?, header, whole)
+        }
         Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, header, whole),
         _ => {
             let mut decoder = GifDecoder::new(source).map_err(damaged)?;
@@ -194,6 +197,23 @@ fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fa
         Some(other) => Err(Fault::damaged(format!("a {} file of unknown pixels ({other:?})", header.kind.name()))),
         None => Err(Fault::damaged(format!("a {} file with contradictory headers", header.kind.name()))),
     }
+}
+
+/// A lossy WebP that lacks its last bytes decodes to other pixels; libwebp, too, wants all that the file says it has.
+fn check_riff(data: &[u8]) -> Result<(), Fault> {
+    let size = data.get(4..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let stated = u64::from(size) + 8;
+    if stated > data.len() as u64 {
+        return Err(Fault::damaged(format!("a WebP file cut short ({} bytes of {stated})", data.len())));
+    }
+    Ok(())
+}
+
+/// A packed colour profile, which nobody asks for, may claim anything; chunks are held as they lie in the file, and a row of pixels.
+fn png_limits(data: &[u8], header: &Header) -> Limits {
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some((data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20));
+    limits
 }
 
 /// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the picture.
