@@ -213,7 +213,7 @@ def read(
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
     places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
-    if not all(places) or not places:
+    if not places or (storage is None and "" in places):  # of a storage it is all that it holds
         what = "path" if places else "list of paths"
         raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
     paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]

@@ -89,7 +89,8 @@ def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Fr
     leases = _Leases()
     try:
         leases.hold(keys[shard] for shard, entry in known.items() if entry.packing)
-        entries = {shard: entry for shard, entry in known.items() if _is_usable(keys[shard], entry)}
+        limit = options.limits.record_bytes
+        entries = {shard: entry for shard, entry in known.items() if _is_usable(keys[shard], entry, limit)}
         missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
         if missing.size:
             job = _Job(options, framing, leases)
@@ -123,7 +124,10 @@ class _Leases:
             release()
 
 
-def _is_usable(key: str, entry: Entry) -> bool:
+def _is_usable(key: str, entry: Entry, limit: int) -> bool:
+    """Whether what an entry was made of is here, and no record (with its frame) is above the limit: indexing says which."""
+    if entry.length.size and int(entry.length.max()) > limit:
+        return False
     if not entry.packing:
         return True
     target = _unpacked_path(key)
