@@ -66,7 +66,7 @@ class Column:
 
     def __post_init__(self) -> None:
         axes = self.shape if isinstance(self.shape, (tuple, list)) else () if self.shape is None else (self.shape, "")
-        if not all(axis is None or isinstance(axis, int) for axis in axes):
+        if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in axes):
             raise PlanError(
                 f"Column: shape={self.shape!r}; write a tuple: () for one value, (3,) for three, (None,) for any"
             )
