@@ -20,8 +20,6 @@ _ELSEWHERE = (
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 #: What makes a profile ask someone else for its keys.
 _ASKS = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file", "login_session")
-
-
 #: What is sent as part of headers.
 _SENT = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
