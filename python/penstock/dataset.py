@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
 from os.path import commonprefix, exists
-from typing import Any
+from typing import Any, Literal, Never
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from penstock.format.arrays import from_arrays as open_arrays
 from penstock.format.checksums import CheckedRanges, Checks, warn_of_unknown
 from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
-from penstock.plan.check import check_verb
+from penstock.plan.check import check_positional, check_verb
 from penstock.plan.explain import explain_nodes, explain_spec
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shard, Shuffle, Transform
 from penstock.plan.optimize import optimize
@@ -39,6 +39,9 @@ from penstock.storage.local import LocalStorage
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
 
+#: tf.data's map takes a number of parallel calls there.
+_THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -50,17 +53,27 @@ class Dataset:
     storage: Storage | None = None
 
     def shuffle(
-        self, seed: int = 0, *, mode: str = "block", block_rows: int | None = None, window_blocks: int | None = None
+        self,
+        *misplaced: Never,
+        seed: int = 0,
+        mode: Literal["block", "global"] = "block",
+        block_rows: int | None = None,
+        window_blocks: int | None = None,
     ) -> Dataset:
-        """Another order in every epoch, a function of (seed, epoch) alone.
+        """Another order in every epoch, a function of (seed, epoch) alone: shuffle(seed=0).
+
+        There is no buffer to size: the order covers the whole dataset.
 
         mode "block" permutes blocks of neighbouring samples (about 1 MiB; single files where every sample is a file), and rows
         within windows of a lane's blocks; "global" permutes single samples, whatever that costs to read. `block_rows` and
         `window_blocks` fix the sizes by hand.
         """
+        check_positional(
+            "shuffle", misplaced, "the order covers all samples, so there is no buffer to size; write shuffle(seed=…)"
+        )
         return self._then(Shuffle(seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks))
 
-    def shard(self, samples: Sequence[int]) -> Dataset:
+    def shard(self, samples: Sequence[int], *misplaced: Never) -> Dataset:
         """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them; `samples` counts those of each.
 
         shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
@@ -69,6 +82,11 @@ class Dataset:
         files that it had, on any number of ranks a node that the lanes allow.
         Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
         """
+        if misplaced or not isinstance(samples, Iterable):
+            raise PlanError(
+                f"shard({', '.join(map(repr, (samples, *misplaced)))}): takes the sample counts of nodes with files of their own; to "
+                f"divide one dataset among ranks write nothing: the Loader finds its rank, or takes rank= and world_size="
+            )
         node = Shard(samples=tuple(samples))
         check_shard(self.source, node.samples)
         return self._then(node)
@@ -83,20 +101,28 @@ class Dataset:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
         return self._then(Transform(ops=tuple(chains.items())))
 
-    def map(self, function: Callable[..., Mapping[str, Any]]) -> Dataset:
+    def map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
         """Your function on whole batches, on threads: dict of arrays (rows first) in, dict of arrays out.
 
         The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
         sample. Bytes and text come as Arrow arrays.
         """
+        check_positional("map", misplaced, _THREADS)
         return self._then(Map(function=function))
 
-    def map_rows(self, function: Callable[..., Mapping[str, Any]]) -> Dataset:
+    def map_rows(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
         """Your function row by row, on threads: dict of values in, dict of values out; slower than `map`."""
+        check_positional("map_rows", misplaced, _THREADS)
         return self._then(MapRows(function=function))
 
     def batch(
-        self, size: int, *, drop_last: bool = False, pad: bool = False, wrap: bool = False, lanes: int | None = None
+        self,
+        size: int,
+        *misplaced: Never,
+        drop_last: bool = False,
+        pad: bool = False,
+        wrap: bool = False,
+        lanes: int | None = None,
     ) -> Dataset:
         """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them.
 
@@ -104,6 +130,7 @@ class Dataset:
         repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
         (a divisor of `size`) fixes how many sequences the epoch is dealt to; the number of ranks must divide it.
         """
+        check_positional("batch", misplaced, "write batch(size, drop_last=True), pad=True or wrap=True")
         return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes))
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:

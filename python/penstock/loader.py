@@ -6,7 +6,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import psutil
 
@@ -25,7 +25,7 @@ from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
-from penstock.plan.check import find
+from penstock.plan.check import check_positional, find
 from penstock.plan.nodes import Shard, is_whole
 from penstock.plan.saved import STATE_VERSION, check_state, state_of
 from penstock.spec import Ids
@@ -51,7 +51,7 @@ class Loader:
     def __init__(
         self,
         dataset: Dataset,
-        *,
+        *misplaced: Never,
         to: str = "numpy",
         device: Any = None,
         rank: int | None = None,
@@ -61,6 +61,12 @@ class Loader:
         prefetch: int | None = None,
         epochs: int | None = None,
     ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise PlanError(
+                f"Loader({type(dataset).__name__}): takes a Dataset; make one with penstock.read, from_arrays, from_dataset or "
+                f"from_iterable"
+            )
+        check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         self.dataset = dataset
         self.rank, self.world_size = find_ranks(rank, world_size)
         for name, value, why in (

@@ -56,7 +56,7 @@ def test_mapped_or_read_the_order_is_one(tmp_path: Path) -> None:
     for mode in ("block", "global"):
         made = [
             read_tokens(tmp_path / "a.bin", dtype="uint16", window=65, stride=64, mapped=mapped)
-            .shuffle(1, mode=mode)
+            .shuffle(seed=1, mode=mode)
             .batch(16)
             for mapped in (True, False)
         ]

@@ -39,6 +39,14 @@ def data(samples: int = 20) -> ps.Dataset:
         (lambda: data().batch(4).shuffle(), "must come before batch"),
         (lambda: data().shuffle().shuffle(), "shuffles already"),
         (lambda: data().shuffle(mode="rows"), "mode='rows'; choose 'block' or 'global'"),
+        (lambda: data().shuffle(1000), r"shuffle: 1000 is passed by position.*no buffer to size; write shuffle\(seed=…\)"),
+        (lambda: data().batch(4, True), r"batch: True is passed by position.*batch\(size, drop_last=True\)"),
+        (lambda: data().map(len, 8), r"map: 8 is passed by position.*threads is found automatically"),
+        (lambda: data().map_rows(len, 8), r"map_rows: 8 is passed by position"),
+        (lambda: data().shard(4, 0), r"shard\(4, 0\): takes the sample counts of nodes.*the Loader finds its rank"),  # type: ignore[arg-type]
+        (lambda: data().shard(4), r"shard\(4\): takes the sample counts of nodes"),  # type: ignore[arg-type]
+        (lambda: ps.Loader(data(), 32), r"Loader: 32 is passed by position.*Loader\(dataset.batch\(size\)\)"),
+        (lambda: ps.Loader([1]), r"Loader\(list\): takes a Dataset; make one with penstock.read"),  # type: ignore[arg-type]
         (lambda: data().shuffle(seed=-1), "seed=-1; a seed is a number from 0"),
         (lambda: data().shuffle(seed=1.5), "seed=1.5; a seed is a number from 0"),
         (lambda: data().shuffle(block_rows=0), "block_rows=0; it must be at least 1"),

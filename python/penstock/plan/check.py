@@ -37,6 +37,13 @@ def _check_columns(nodes: Sequence[Node], new: Transform, known: set[str]) -> No
             raise PlanError(f"transform: no column {name!r}; there are {', '.join(sorted(known))}{hint}")
 
 
+def check_positional(verb: str, misplaced: Sequence[object], instead: str) -> None:
+    """PlanError for positional arguments that other libraries read differently: shuffle(1000) is a buffer in tf.data."""
+    if misplaced:
+        shown = ", ".join(map(repr, misplaced))
+        raise PlanError(f"{verb}: {shown} is passed by position, where other libraries mean something else; {instead}")
+
+
 def find(nodes: Iterable[Node], kind: type[_Kind]) -> _Kind | None:
     """The first node of a kind."""
     return next((node for node in nodes if isinstance(node, kind)), None)
