@@ -136,3 +136,40 @@ def test_joining_has_one_deadline_for_all() -> None:
     assert time.monotonic() - began < 0.8
     stop.set()
     assert threads.join(5) == []
+
+
+def test_whoever_takes_is_held_while_they_wait() -> None:
+    """`hold_taker` begins when somebody waits, and lets nobody leave `take` before it ends."""
+    channel: Channel[int] = Channel(2)
+    events: list[str] = []
+
+    def hold() -> None:
+        with channel.hold_taker():
+            channel.put(0, 10)
+            time.sleep(0.05)
+            events.append("held")
+
+    threads = run(hold)
+    time.sleep(0.02)
+    assert channel.take() == (0, 10)
+    events.append("taken")
+    assert threads.join(5) == []
+    assert events == ["held", "taken"]
+
+
+def test_closing_ends_every_wait_for_a_taker() -> None:
+    channel: Channel[int] = Channel(2)
+    ended: list[str] = []
+
+    def hold() -> None:
+        try:
+            with channel.hold_taker():
+                pass
+        except Closed:
+            ended.append("closed")
+
+    threads = run(hold, hold)
+    time.sleep(0.02)
+    channel.close()
+    assert threads.join(5) == []
+    assert ended == ["closed", "closed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -31,6 +32,9 @@ class Channel(Generic[Item]):
         self._lock = threading.Lock()
         self._come = threading.Condition(self._lock)
         self._room: dict[int, threading.Condition] = {}  # whoever waits with an item is woken alone
+        self._taker_waits = threading.Condition(self._lock)
+        self._takers = 0
+        self._held = False
 
     def __len__(self) -> int:
         return len(self._items)
@@ -50,8 +54,8 @@ class Channel(Generic[Item]):
     def take(self) -> tuple[int, Item]:
         """The next item with its number; raises Closed if the channel is closed before it comes, or has ended."""
         with self._lock:
-            while self._next not in self._items and not self._closed and self._next != self._end:
-                self._come.wait()
+            while (self._held or (self._next not in self._items and self._next != self._end)) and not self._closed:
+                self._wait_for_item()
             if self._error is not None:
                 raise self._error
             if self._closed or self._next == self._end:
@@ -66,6 +70,31 @@ class Channel(Generic[Item]):
             for waiting in [one for one in self._room if one < self._next + self.capacity]:
                 self._room.pop(waiting).notify()
             return number, item
+
+    def _wait_for_item(self) -> None:
+        self._takers += 1
+        self._taker_waits.notify()
+        try:
+            self._come.wait()
+        finally:
+            self._takers -= 1
+
+    @contextmanager
+    def hold_taker(self) -> Iterator[None]:
+        """Waits until somebody waits in `take`, and keeps them there meanwhile; raises Closed if the channel is closed first."""
+        with self._lock:
+            while (self._held or not self._takers) and not self._closed:
+                self._taker_waits.wait()
+            if self._closed:
+                raise Closed
+            self._held = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held = False
+                self._come.notify_all()
+                self._taker_waits.notify()
 
     @property
     def end(self) -> int | None:
@@ -90,6 +119,7 @@ class Channel(Generic[Item]):
             self._closed = True
             self._items.clear()
             self._come.notify_all()
+            self._taker_waits.notify_all()
             while self._room:
                 self._room.popitem()[1].notify()
 

@@ -154,7 +154,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
             maker.add("read", "io", lambda work: load(cursor(work)))
         maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
         return
-    parse = Parse(maker.source, maker.slots, where.cpus)
+    parse = Parse(maker.source, maker.slots, where.cpus, seed=order.seed or 0)
     if maker.source.random_access:
         if isinstance(maker.source, StepSource) and maker.source.gathers_steps:
             gather = GatherSteps(maker.source, cursor, parse)
@@ -220,7 +220,8 @@ def _entry_points(maker: _Maker, name: str, ops: tuple[Any, ...]) -> EntryPoints
 def _lower_function(maker: _Maker, node: Node) -> None:
     if not isinstance(node, (Map, MapRows)):
         raise TypeError(node)
-    call = BatchFunction(node.function) if isinstance(node, Map) else RowFunction(node.function)
+    kind = BatchFunction if isinstance(node, Map) else RowFunction
+    call = kind(node.function, node.verb)
     number = sum(stage.kind == "python" for stage in maker.stages)
     work = CallFunction(call, maker.order.seed or 0, number)
     maker.add(f"{node.verb} {call.name}", "python", work, threads=maker.where.cpus)

@@ -7,25 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from penstock import kernels
 from penstock.engine.read import Cursor
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, RowError
 from penstock.format.protocol import AnySource, Source, StepSource
+from penstock.global_generators import set_draw_key
 from penstock.order.cursor import Work
+from penstock.order.epoch import SOURCE_KEY
 from penstock.spec import Field, Spans
 
 
 class Parse:
     """Records to columns; a bad row's error names file and record."""
 
-    def __init__(self, source: Source, slots: Slots, threads: int) -> None:
-        self._source, self._slots, self._threads = source, slots, threads
+    def __init__(self, source: Source, slots: Slots, threads: int, *, seed: int = 0) -> None:
+        self._source, self._slots, self._threads, self._seed = source, slots, threads, seed
 
     def __call__(self, item: Item) -> Item:
         """Fills `item.columns`, and lets go of the records but for what columns look into."""
         nothing = np.empty(0, dtype=np.int64)
         records = item.records or Spans((), nothing, nothing, nothing)
+        set_draw_key(kernels.mix([self._seed, item.epoch, SOURCE_KEY]))
         with NamedRows(self._source, item):
             item.columns = self._source.parse(item.samples, records, self.allocate, threads=self._threads)
         item.spec = dict(self._source.spec)

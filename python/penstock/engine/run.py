@@ -24,6 +24,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -31,6 +32,7 @@ from penstock.engine.channel import Channel, Closed, Joined, Tickets
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.errors import ProcessError
+from penstock.global_generators import hold_consumer_with
 from penstock.observe.metrics import Meter
 from penstock.stopping import work_for
 
@@ -74,7 +76,8 @@ class Run:
             for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
                 for number in range(stage.threads):
                     self._threads.start(
-                        f"penstock-{stage.name}-{number}", _server(stage, meter, inbox, outbox, self._stop)
+                        f"penstock-{stage.name}-{number}",
+                        _server(stage, meter, inbox, outbox, self._stop, self._channels[-1].hold_taker),
                     )
         except RuntimeError:  # the system has no more threads to give
             self.close()
@@ -137,11 +140,13 @@ def _server(
     inbox: Tickets[Any] | Channel[Passed],
     outbox: Channel[Passed],
     stop: threading.Event,
+    hold_consumer: Callable[[], AbstractContextManager[None]],
 ) -> Callable[[], None]:
     """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
 
     def serve() -> None:
         work_for(stop)
+        hold_consumer_with(hold_consumer)
         try:
             while True:
                 _serve_one(stage, meter, inbox, outbox)

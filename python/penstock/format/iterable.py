@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from penstock.draws import mentions_generators
 from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.code_key import code_key
 from penstock.format.items import Asked, Items, learn_items, new_rows, rows_together
@@ -161,6 +163,13 @@ def _streamed(making: Making) -> Stream:
     samples = making.samples if making.samples is not None else _length(making)
     if samples == 0:
         raise SourceError(f"{making.where}: it is empty")
+    if mentions_generators(making.make):
+        warnings.warn(
+            f"penstock: {making.where} draws from the global generators of random, NumPy or torch while the training runs: what it "
+            f"draws does not repeat, and the training loop's random numbers change. Use a generator of its own: "
+            f"numpy.random.default_rng(seed)",
+            stacklevel=4,
+        )
     drawn = making.begin()
     began_at = time.perf_counter()
     first = next(drawn, _NO_ITEM)

@@ -11,15 +11,17 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from penstock import kernels
 from penstock.errors import DataError, PlanError, SourceError
 from penstock.format.items import Asked, Items, learn_columns, learn_items, rows_together
 from penstock.format.manifest import Manifest, StatedManifest, digest_of
 from penstock.format.protocol import Allocate
+from penstock.global_generators import Seed, SeededCalls, draw_key
 from penstock.spec import Columns, Ids, Spans, Spec
 
 #: Items that take less are asked for twice to see how long one takes, since the first call warms up.
@@ -39,6 +41,7 @@ class Objects:
     items: Items
     threads: int
     rows_together: int
+    calls: SeededCalls = field(repr=False)
     random_access: bool = True
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -50,7 +53,7 @@ class Objects:
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Items `samples[i]`; an exception of the object keeps its traceback and gets a note with the sample id."""
         numbers = samples.tolist()
-        found = self._fetch(numbers)
+        found = self.calls.run(partial(self._fetch, numbers), partial(self._fetch_each, numbers), rows=len(numbers))
         if (length := len(self.data)) != self.manifest.samples:
             raise DataError(
                 f"{type(self.data).__qualname__}: {length:,} items now, {self.manifest.samples:,} when it was opened; its "
@@ -70,14 +73,26 @@ class Objects:
                 return fetch(self.data, numbers)
         share = -(-len(numbers) // self.threads)
         parts = [numbers[first : first + share] for first in range(0, len(numbers), share)]
-        found = list(self._pool.map(lambda part: fetch(self.data, part), parts))
-        if isinstance(found[0], Mapping):
-            return {name: np.concatenate([np.asarray(part[name]) for part in found]) for name in found[0]}
-        return [item for part in found for item in part]
+        return _joined(list(self._pool.map(lambda part: fetch(self.data, part), parts)))
+
+    def _fetch_each(self, numbers: list[int], seed: Seed) -> Any:
+        """What items draw from global generators is a function of `draw_key()` and their numbers."""
+        found = []
+        for number in numbers:
+            seed(kernels.mix([draw_key(), number]))
+            found.append(fetch(self.data, [number]))
+        return _joined(found)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads, thread_name_prefix="penstock-items")
+
+
+def _joined(found: list[Any]) -> Any:
+    """What several calls of `fetch` gave, as if it were one."""
+    if isinstance(found[0], Mapping):
+        return {name: np.concatenate([np.asarray(part[name]) for part in found]) for name in found[0]}
+    return [item for part in found for item in part]
 
 
 def fetch(data: Any, numbers: list[int]) -> Any:
@@ -109,14 +124,18 @@ def from_dataset(
         raise PlanError(f"{where}: threads={threads}; at least one thread must ask for items")
     if (samples := len(data)) == 0:
         raise SourceError(f"{where}: it has no items")
-    first, took_s = _timed_first(data)
+    getter = getattr(data, "__getitems__", data.__getitem__)
+    calls = SeededCalls(
+        where, getter, "Random transforms run on all threads as functions with a parameter `rng`, in `map`."
+    )
+    first, took_s = calls.run(partial(_timed_first, data), lambda _: _timed_first(data), rows=1)
     items = (
         learn_columns(first, columns, where) if isinstance(first, Mapping) else learn_items(first[0], columns, where)
     )
     called = name or f"{type(data).__module__}.{type(data).__qualname__}"
     digest = digest_of(f"objects {called} {version} {samples} {items.told}")
     manifest = StatedManifest.of("objects", samples, digest, samples * items.row_bytes)
-    return Objects(manifest, data, items, threads, rows_together(took_s))
+    return Objects(manifest, data, items, threads, rows_together(took_s), calls)
 
 
 def _timed_first(data: Any) -> tuple[Any, float]:

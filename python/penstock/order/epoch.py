@@ -15,7 +15,7 @@ from penstock.order.lanes import lanes_of_rank
 from penstock.spec import Ids
 
 #: Purposes of keys; a key made for one purpose says nothing about another.
-ORDER_KEY, TRANSFORM_KEY, SHARD_KEY = 1, 2, 3
+ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY = 1, 2, 3, 4
 
 
 class Last(StrEnum):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
+from penstock.global_generators import Seed, SeededCalls
 from penstock.spec import Ids
 
 
@@ -30,37 +32,43 @@ class BatchFunction:
     """Calls a function with a whole batch: dict of arrays in, dict of arrays out.
 
     A function with a parameter `rng` gets a NumPy generator keyed by (key, first sample id), the same whatever the threads
-    and ranks that deliver these samples together.
+    and ranks that deliver these samples together. Global generators are seeded by the same key where the function draws from them.
     """
 
-    def __init__(self, function: Callable[..., Mapping[str, Any]]) -> None:
+    def __init__(self, function: Callable[..., Mapping[str, Any]], verb: str = "map") -> None:
         self.function, self.name = function, name_of(function)
         self._generator = wants_generator(function)
+        self._calls = SeededCalls(
+            f"{verb} {self.name}",
+            function,
+            "A function with a parameter `rng`, a seeded NumPy generator, runs on all threads.",
+        )
 
     def __call__(self, columns: Mapping[str, Any], samples: Ids, key: int) -> Any:
         """What the function returned."""
+        make = partial(self._all, columns, samples, key)
+        return self._calls.run(make, make, rows=len(samples))
+
+    def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> Any:
+        return self._call(dict(columns), int(samples[0]) if len(samples) else 0, key, seed)
+
+    def _call(self, values: dict[str, Any], sample: int, key: int, seed: Seed | None) -> Any:
+        if seed is not None:
+            seed(kernels.mix([key, sample]))
         if not self._generator:
-            return self.function(dict(columns))
-        return self.function(dict(columns), rng=_generator(key, int(samples[0])))
+            return self.function(values)
+        return self.function(values, rng=np.random.Generator(np.random.Philox(key=kernels.mix([key, sample]))))
 
 
 class RowFunction(BatchFunction):
-    """Calls a function row by row: dict of values in, dict of values out; `rng` is keyed by the row's sample id."""
+    """Calls a function row by row: dict of values in, dict of values out; what it draws is keyed by the row's sample id."""
 
-    def __call__(self, columns: Mapping[str, Any], samples: Ids, key: int) -> list[Any]:
-        """What the function returned for each row."""
-        return [self._row(columns, row, int(sample), key) for row, sample in enumerate(samples)]
-
-    def _row(self, columns: Mapping[str, Any], row: int, sample: int, key: int) -> Any:
-        values = {name: _value(column, row) for name, column in columns.items()}
-        if not self._generator:
-            return self.function(values)
-        return self.function(values, rng=_generator(key, sample))
+    def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> list[Any]:
+        return [
+            self._call({name: _value(column, row) for name, column in columns.items()}, sample, key, seed)
+            for row, sample in enumerate(samples.tolist())
+        ]
 
 
 def _value(column: Any, row: int) -> Any:
     return column[row].as_py() if isinstance(column, pa.Array) else column[row]
-
-
-def _generator(key: int, sample: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=kernels.mix([key, sample])))

@@ -1,0 +1,89 @@
+"""Whether a function's code mentions the global random generators of `random`, NumPy or torch."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import random
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+#: Functions of torch, and methods of its tensors, that draw from the generator of the CPU unless they are given another.
+_TORCH_DRAWS = frozenset({
+    "bernoulli", "bernoulli_", "cauchy_", "dropout", "exponential_", "geometric_", "log_normal_", "multinomial", "normal",
+    "normal_", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random_", "randperm",
+    "uniform_",
+})  # fmt: skip
+
+#: What makes generators of one's own out of `numpy.random`.
+_OWN = frozenset({"default_rng", "Generator", "RandomState", "SeedSequence"})
+
+
+def mentions_generators(function: Any) -> bool:
+    """Whether it can be read from a function's code that it draws; False for what has no code, such as compiled functions.
+
+    mentions_generators(lambda row: row["x"] + np.random.rand()) is True. Functions of the same module that it calls, what it
+    closes over, and partials are looked into.
+    """
+    return _mentions(function, set())
+
+
+def _mentions(function: Any, seen: set[int]) -> bool:
+    if id(function) in seen:
+        return False
+    seen.add(id(function))
+    if isinstance(function, functools.partial):
+        return any(_mentions(value, seen) for value in (function.func, *function.args, *function.keywords.values()))
+    if getattr(function, "__self__", None) in _owners():
+        return True  # random.random, np.random.rand
+    if isinstance(function, MethodType):
+        return _mentions(function.__func__, seen)
+    if not isinstance(function, FunctionType):
+        call = vars(type(function)).get("__call__")
+        return isinstance(call, FunctionType) and _mentions(call, seen)
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    return any(_draws(value, names, function.__module__, seen) for value in _used(function))
+
+
+def _draws(value: Any, names: set[str], module: str, seen: set[int]) -> bool:
+    """Whether a value that code uses, together with these names, is a generator or a function that mentions one."""
+    if value is random:
+        return True
+    if value is np or value is np.random:
+        return (value is np.random or "random" in names) and not names & _OWN
+    if value is sys.modules.get("torch", random):
+        return bool(names & _TORCH_DRAWS)
+    inside = isinstance(value, (functools.partial, MethodType)) or getattr(value, "__module__", None) == module
+    return (inside or getattr(value, "__self__", None) in _owners()) and _mentions(value, seen)
+
+
+def _owners() -> tuple[Any, ...]:
+    """The global generators whose bound methods are the functions of their modules."""
+    functions: tuple[Any, ...] = (random.seed, np.random.rand)
+    return tuple(function.__self__ for function in functions)
+
+
+def _used(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue  # it is filled later
+    yield from function.__defaults__ or ()
+    for code in _codes(function.__code__):
+        for step in dis.get_instructions(code):
+            known = {"LOAD_GLOBAL": function.__globals__, "IMPORT_NAME": sys.modules}.get(step.opname, {})
+            if step.argval in known:
+                yield known[step.argval]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of the functions inside of it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
