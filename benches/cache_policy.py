@@ -107,7 +107,7 @@ def ours(places: int, machines: int, folder: Path) -> tuple[float, float]:
     offset = np.tile(np.arange(per_file) * BLOCK_BYTES, FILES)
     first = np.arange(FILES + 1) * per_file
     upcoming = Upcoming(
-        plan, Manifest("blocks", shards, first, offset, np.full(BLOCKS, BLOCK_BYTES)), (0, plan.lanes // machines)
+        plan, Manifest("blocks", shards, first, offset, np.full(BLOCKS, BLOCK_BYTES)), (0, BATCH // machines)
     )
     storage.expect(shards, upcoming)
     rows = BATCH // machines

@@ -2,7 +2,7 @@
 //! when the ids of the next lane are worked out, so that neither waits for the other. Ids are not written down: that would take as
 //! long as gathering rows of eight bytes.
 
-use crate::order::EpochOrder;
+use crate::order::{EpochOrder, Share, width};
 use crate::prefetch::prefetch_scattered;
 
 /// Rows of a lane that are asked for together, for rows of up to `SHORT_BYTES` in all columns together and for others: few enough that
@@ -20,7 +20,8 @@ pub struct Column<'a> {
     pub row_bytes: usize,
 }
 
-/// Where a lane's hands lie in an output of several steps: `hand` rows in each step of `width`.
+/// Where a lane's rows lie in an output of several steps: `hand` rows in each step of `width`; fewer than a whole hand of a lane that
+/// ranks share.
 #[derive(Clone, Copy, Debug)]
 struct Hands {
     first: usize,
@@ -33,15 +34,8 @@ impl EpochOrder {
     ///
     /// # Panics
     /// If a column has fewer rows than the epoch samples, or an output has no room for the rows of `steps` steps.
-    pub fn gather_steps(
-        &self,
-        lanes: (u64, u64),
-        step: u64,
-        steps: usize,
-        columns: &[Column<'_>],
-        outs: &mut [&mut [u8]],
-    ) {
-        let (width, hand) = (self.width(lanes), self.width((0, 1)));
+    pub fn gather_steps(&self, share: Share, step: u64, steps: usize, columns: &[Column<'_>], outs: &mut [&mut [u8]]) {
+        let (width, hand) = (width(share), self.parts(share).map(|part| part.rows).max().unwrap_or(1));
         // Hands are scattered over a small block that stays in a near cache, and the block is copied in one piece.
         let row_bytes: usize = columns.iter().map(|column| column.row_bytes).sum();
         let ahead = if row_bytes <= SHORT_BYTES { SHORT_AHEAD } else { LONG_AHEAD };
@@ -49,7 +43,7 @@ impl EpochOrder {
         let mut near: Vec<Vec<u8>> = columns.iter().map(|column| vec![0; most * width * column.row_bytes]).collect();
         for first in (0..steps).step_by(most) {
             let count = most.min(steps - first);
-            self.gather_near(lanes, step + first as u64, count, columns, &mut near);
+            self.gather_near(share, step + first as u64, count, columns, &mut near);
             for ((column, out), near) in columns.iter().zip(&mut *outs).zip(&near) {
                 let step_bytes = width * column.row_bytes;
                 out[first * step_bytes..][..count * step_bytes].copy_from_slice(&near[..count * step_bytes]);
@@ -57,19 +51,18 @@ impl EpochOrder {
         }
     }
 
-    fn gather_near(&self, lanes: (u64, u64), step: u64, steps: usize, columns: &[Column<'_>], outs: &mut [Vec<u8>]) {
-        let (width, hand) = (self.width(lanes), self.width((0, 1)));
-        let mut coming = vec![0; steps * hand];
-        let mut asked = coming.clone();
-        let mut place = Hands { first: 0, width, hand };
-        for (number, lane) in (lanes.0..lanes.1).enumerate() {
-            self.lane_ids(lane, step * hand as u64, &mut coming);
-            if number == 0 {
+    fn gather_near(&self, share: Share, step: u64, steps: usize, columns: &[Column<'_>], outs: &mut [Vec<u8>]) {
+        let (mut coming, mut asked) = (Vec::new(), Vec::new());
+        let mut place = Hands { first: 0, width: width(share), hand: 0 };
+        for part in self.parts(share) {
+            coming.resize(steps * part.rows, 0);
+            self.part_ids(part, step, &mut coming);
+            if place.hand == 0 {
                 columns.iter().for_each(|column| column.ask(&coming));
             } else {
                 columns.iter().zip(&mut *outs).for_each(|(column, out)| column.take(&asked, &coming, place, out));
-                place.first += hand;
             }
+            place = Hands { first: place.first + place.hand, hand: part.rows, ..place };
             std::mem::swap(&mut coming, &mut asked);
         }
         columns.iter().zip(outs).for_each(|(column, out)| column.take(&asked, &[], place, out));
@@ -92,13 +85,14 @@ impl Column<'_> {
             8 => self.take_fixed::<8>(rows, next, place, out),
             bytes => {
                 let steps = out[place.first * bytes..].chunks_mut(place.width * bytes);
-                let next = next.chunks_exact(place.hand).chain(std::iter::repeat(&[] as &[u64]));
-                for ((hands, next), out) in rows.chunks_exact(place.hand).zip(next).zip(steps) {
-                    self.ask(next);
+                let mut next = next.chunks(place.hand);
+                for (hands, out) in rows.chunks_exact(place.hand).zip(steps) {
+                    self.ask(next.next().unwrap_or_default());
                     for (&row, out) in hands.iter().zip(out.chunks_exact_mut(bytes)) {
                         out.copy_from_slice(&self.source[row as usize * bytes..][..bytes]);
                     }
                 }
+                next.for_each(|rows| self.ask(rows));
             }
         }
     }
@@ -124,7 +118,8 @@ impl Column<'_> {
         out: &mut [u8],
     ) {
         let (source, out) = (self.source.as_chunks::<BYTES>().0, out.as_chunks_mut::<BYTES>().0);
-        let mut next = next.as_chunks::<PART>().0.iter();
+        let (next, rest) = next.as_chunks::<PART>();
+        let mut next = next.iter();
         for (hands, out) in rows.chunks_exact(place.hand).zip(out[place.first..].chunks_mut(place.width)) {
             for (rows, out) in hands.as_chunks::<PART>().0.iter().zip(out.as_chunks_mut::<PART>().0) {
                 if let Some(next) = next.next() {
@@ -133,6 +128,7 @@ impl Column<'_> {
                 *out = rows.map(|row| source[row as usize]);
             }
         }
+        next.flatten().chain(rest).for_each(|&row| prefetch_scattered(&source[row as usize]));
     }
 }
 
@@ -145,13 +141,15 @@ mod tests {
         for (samples, lanes, hand, block_rows) in
             [(5_000, 8, 4, 1), (5_000, 8, 4, 50), (3_000, 1, 700, 1), (999, 3, 1, 1)]
         {
-            for order in [
-                EpochOrder::shuffled(samples, lanes, hand, block_rows, 2, 7),
-                EpochOrder::natural(samples, lanes, hand, block_rows),
+            let rows = lanes * hand;
+            for (order, mine) in [
+                (EpochOrder::shuffled(samples, lanes, hand, block_rows, 2, 7), (lanes / 2 * hand, rows)),
+                (EpochOrder::natural(samples, lanes, hand, block_rows), (0, rows)),
+                (EpochOrder::shuffled(samples, lanes, hand, block_rows, 2, 7), (rows / 3, rows / 3 * 2)),
+                (EpochOrder::natural(samples, lanes, hand, block_rows), (rows - 1, rows)),
             ] {
-                let steps = samples / (lanes * hand);
-                let mine = (lanes / 2, lanes);
-                let count = (steps * (mine.1 - mine.0) * hand) as usize;
+                let steps = samples / rows;
+                let count = (steps * (mine.1 - mine.0)) as usize;
                 let mut expected = vec![0; count];
                 order.step_ids(mine, 0, &mut expected, None);
                 for row_bytes in [1, 2, 3, 4, 8, 16] {

@@ -176,10 +176,10 @@ def test_memory_is_not_copied_when_opened() -> None:
     assert np.shares_memory(ps.from_arrays({"x": column}).source.columns["x"], column)
 
 
-@pytest.mark.parametrize("world_size", [1, 4])
+@pytest.mark.parametrize("world_size", [1, 3, 4, 6, 48])
 def test_short_rows_are_those_of_the_ids(world_size: int) -> None:
     columns = {"x": np.arange(1_000), "y": np.arange(3_000, dtype=np.int16).reshape(-1, 3)}
-    batches = ps.from_arrays(columns).shuffle(seed=3).batch(48)
+    batches = ps.from_arrays(columns).shuffle(seed=3).batch(48, drop_last=world_size == 48)
     for rank in range(world_size):
         loader = ps.Loader(batches, rank=rank, world_size=world_size)
         for step, batch in enumerate(loader):
@@ -199,3 +199,11 @@ def test_rows_that_are_not_there_are_refused() -> None:
         order.gather_steps((0, 4), 0, 4, [one], [], [out])
     with pytest.raises(ValueError, match="5 rows are no whole steps"):
         order.gather_steps((0, 4), 0, 5, [one], [8], [out])
+    for share in ((0, 5), (2, 2), (3, 2)):
+        with pytest.raises(ValueError, match="4 rows are no whole steps of the places"):
+            order.gather_steps(share, 0, 4, [one], [8], [out])
+        with pytest.raises(ValueError, match="20 rows are no whole steps of the places"):
+            order.step_ids(share, 0, np.zeros(20, dtype=np.int64), 1)
+    nowhere = np.array([4])
+    with pytest.raises(ValueError, match="equally long, and there"):
+        order.blocks(nowhere, nowhere)

@@ -14,7 +14,7 @@ from penstock import kernels
 from penstock.order.blocks import BLOCK_BYTES, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
-from penstock.order.lanes import MAX_LANES, default_lanes, divisors, lanes_of_rank
+from penstock.order.lanes import MAX_LANES, default_lanes, divisors, share_of_rank
 
 
 @pytest.mark.parametrize(
@@ -32,15 +32,23 @@ def test_default_lanes_divide(batch: int) -> None:
     assert divisors(batch) == [d for d in range(1, batch + 1) if batch % d == 0]
 
 
-def test_lanes_of_ranks() -> None:
-    assert [lanes_of_rank(64, rank, 4) for rank in range(4)] == [(0, 16), (16, 32), (32, 48), (48, 64)]
-    with pytest.raises(
-        ps.PlanError, match=r"world_size=3 does not divide the 64 lanes.*it would with 1, 2, 4, 8, 16, 32, 64"
-    ):
-        lanes_of_rank(64, 0, 3)
+def test_shares_of_ranks() -> None:
+    assert [share_of_rank(96, rank, 3) for rank in range(3)] == [(0, 32), (32, 64), (64, 96)]
     for rank, world in ((4, 4), (-1, 4), (0, 0)):
         with pytest.raises(ps.PlanError, match="is not among"):
-            lanes_of_rank(64, rank, world)
+            share_of_rank(64, rank, world)
+
+
+@pytest.mark.parametrize(
+    ("batch", "world", "ranks", "rows"),
+    [(96, 7, "6 or 8 ranks", "91 or 98 rows"), (96, 100, "96 ranks", "100 rows"), (7, 2, "1 or 7 ranks", "6 or 8 rows")],
+)
+def test_ranks_that_do_not_divide_the_batch_hear_which_do(batch: int, world: int, ranks: str, rows: str) -> None:
+    with pytest.raises(
+        ps.PlanError,
+        match=f"world_size={world} does not divide the global batch of {batch} rows.* with {ranks}, or with {rows}$",
+    ):
+        share_of_rank(batch, 0, world)
 
 
 def test_default_block_rows() -> None:
@@ -134,6 +142,46 @@ def test_steps_take_hands_from_lanes(order: Order, epoch: int) -> None:
             assert order.valid(epoch, step, 0, 1).tolist() == valid
     every = order.ids(epoch, 0, order.steps_per_epoch, 0, 1).tolist()
     assert every == [i for step in range(order.steps_per_epoch) for i in order.ids(epoch, step, 1, 0, 1).tolist()]
+
+
+@settings(max_examples=300, deadline=None)
+@given(orders(), st.integers(0, 3), st.data())
+def test_ranks_share_every_batch(order: Order, epoch: int, data: st.DataObject) -> None:
+    """Any number of ranks that divides the batch: their parts, joined in rank order, are what one rank has."""
+    world = data.draw(st.sampled_from(divisors(order.batch_size)))
+    for step in range(order.steps_per_epoch):
+        whole = order.ids(epoch, step, 1, 0, 1).tolist()
+        parts = [order.ids(epoch, step, 1, rank, world).tolist() for rank in range(world)]
+        assert sum(parts, []) == whole
+        sizes = {len(part) for part in parts}
+        assert max(sizes) - min(sizes) <= (step >= order.full_steps), "unequal, but not in the last, short batch"
+        if len(whole) == order.batch_size:
+            joined = np.concatenate([order.valid(epoch, step, rank, world) for rank in range(world)])
+            assert joined.tolist() == order.valid(epoch, step, 0, 1).tolist()
+    together = min(3, order.steps_per_epoch)
+    for rank in range(world):
+        one_by_one = [order.ids(epoch, step, 1, rank, world) for step in range(together)]
+        assert order.ids(epoch, 0, together, rank, world).tolist() == np.concatenate(one_by_one).tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(orders(), st.integers(0, 3), st.data())
+def test_parts_are_where_the_rows_lie(order: Order, epoch: int, data: st.DataObject) -> None:
+    world = data.draw(st.sampled_from(divisors(order.batch_size)))
+    rank = data.draw(st.integers(0, world - 1))
+    made = order.epoch(epoch)
+    for step in range(order.steps_per_epoch):
+        lanes, first, count = (column.tolist() for column in order.parts(step, rank, world))
+        rows = [int(i) for part in zip(lanes, first, count, strict=True) for i in made.lane_ids(*part)]
+        assert rows == order.ids(epoch, step, 1, rank, world).tolist()
+
+
+@pytest.mark.parametrize(("batch", "lanes", "world", "rows"), [(96, 32, 3, 11), (384, 64, 24, 3), (240, 48, 5, 10)])
+def test_ranks_share_few_lanes(batch: int, lanes: int, world: int, rows: int) -> None:
+    """No rank looks into more lanes than its rows need; the numbers of issue 13."""
+    order = Order(samples=10 * batch, batch_size=batch, lanes=lanes, seed=0)
+    assert max(len(order.parts(3, rank, world)[0]) for rank in range(world)) <= rows + 1
+    assert default_lanes(batch) == lanes
 
 
 @given(st.integers(1, 300), st.integers(1, 40))

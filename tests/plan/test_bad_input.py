@@ -72,7 +72,7 @@ def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
         ({"rank": 1}, "pass both rank and world_size"),
         (
             {"rank": 0, "world_size": 3},
-            "world_size=3 does not divide the 4 lanes of this plan; it would with 1, 2, 4 ranks",
+            "world_size=3 does not divide the global batch of 4 rows.* it would with 2 or 4 ranks, or with 3 or 6 rows",
         ),
         ({"rank": 4, "world_size": 4}, "rank 4 is not among the 4 ranks 0 … 3"),
         ({"rank": 0, "world_size": 0}, "rank 0 is not among"),

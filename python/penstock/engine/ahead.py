@@ -13,7 +13,6 @@ from penstock.engine.upcoming import Upcoming
 from penstock.errors import PenstockError
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Order
-from penstock.order.lanes import lanes_of_rank
 from penstock.shards import Shards
 from penstock.spec import Ids
 from penstock.stopping import StoppedError, work_for
@@ -60,13 +59,10 @@ class Ahead:
         epochs: int | None,
     ) -> None:
         self._storage, self._manifest, self._order, self._epochs = storage, manifest, order, epochs
-        lanes = (
-            lanes_of_rank(order.lanes, here[0], world_size)[0],
-            lanes_of_rank(order.lanes, here[1] - 1, world_size)[1],
-        )
-        self._upcoming = Upcoming(order, manifest, lanes)
+        share = order.share(here[0], world_size)[0], order.share(here[1] - 1, world_size)[1]
+        self._upcoming = Upcoming(order, manifest, share)
         self._cursor = Cursor(order, rank, world_size, 1)
-        self._blocks = OpenBlocks(order, lanes_of_rank(order.lanes, rank, world_size))
+        self._blocks = OpenBlocks(order, rank, world_size)
         self._has_ranges = manifest.offset is not None or manifest.one_record_each
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None

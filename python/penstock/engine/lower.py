@@ -23,7 +23,6 @@ from penstock.format.entry_points import Growing, index_path, load
 from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
-from penstock.order.lanes import lanes_of_rank
 from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
 from penstock.plan.optimize import optimize
 from penstock.rows import spans_to_arrow
@@ -73,7 +72,7 @@ class Lowered:
 def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
     """Stages for one rank."""
     order, where = order_of(source, nodes, where)
-    lanes_of_rank(order.lanes, where.rank, where.world_size)
+    order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
     if order.last is Last.PAD and VALID in source.spec:
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
@@ -144,7 +143,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     maker.feature_of = dict(node.columns)
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
-    blocks = OpenBlocks(order, cursor.lanes)
+    blocks = OpenBlocks(order, where.rank, where.world_size)
     if isinstance(maker.source, BlockSource):
         if order.block_rows == 1 and isinstance(maker.source, PartSource):
             find_rows = FindRows(maker.source)

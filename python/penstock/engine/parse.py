@@ -49,12 +49,12 @@ class GatherSteps:
 
     def __call__(self, work: Work) -> Item:
         """An item with its columns."""
-        order, lanes = self._cursor.order, self._cursor.lanes
+        order, share = self._cursor.order, self._cursor.share
         if work.step + work.steps > order.full_steps:
             return self._parse(self._cursor(work))
-        rows = (lanes[1] - lanes[0]) * order.hand
+        rows = share[1] - share[0]
         together = work.steps * rows
-        columns = self._source.gather_steps(order.epoch(work.epoch), lanes, work.step, together, self._parse.allocate)
+        columns = self._source.gather_steps(order.epoch(work.epoch), share, work.step, together, self._parse.allocate)
         # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
         ids, spec = partial(self._cursor.ids, work), dict(self._source.spec)
         return Item(work.epoch, work.step, work.steps, ids, rows, columns=columns, spec=spec)

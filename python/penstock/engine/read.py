@@ -19,7 +19,6 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Opened
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
-from penstock.order.lanes import lanes_of_rank
 from penstock.spec import Bytes, Ids, Spans
 
 #: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
@@ -35,7 +34,7 @@ class Cursor:
 
     def __init__(self, order: Order, rank: int, world_size: int, threads: int) -> None:
         self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
-        self.lanes = lanes_of_rank(order.lanes, rank, world_size)
+        self.share = order.share(rank, world_size)
 
     def ids(self, work: Work) -> Ids:
         """The sample ids of this rank's rows."""
@@ -93,10 +92,10 @@ class ReadRecords:
 
 
 class OpenBlocks:
-    """Which blocks an item needs, and which stay open after it: those of the windows of this rank's lanes."""
+    """Which blocks an item needs, and which stay open after it: those of the windows of which this rank still has rows to take."""
 
-    def __init__(self, order: Order, lanes: tuple[int, int]) -> None:
-        self._order, self._lanes = order, lanes
+    def __init__(self, order: Order, rank: int, world_size: int) -> None:
+        self._order, self._rank, self._world_size = order, rank, world_size
 
     def needed(self, item: Item) -> tuple[Ids, Ids]:
         """The sample ids at which the item's blocks begin, and for each row which of these blocks holds it."""
@@ -114,13 +113,12 @@ class OpenBlocks:
 
     def kept(self, item: Item, opened: Iterable[int]) -> set[int]:
         """Those of the opened blocks whose window is still open after the item."""
-        epoch, hand = self._order.epoch(item.epoch), self._order.hand
+        epoch = self._order.epoch(item.epoch)
         if self._order.seed is None:
             done = int(item.samples[-1]) // epoch.block_rows * epoch.block_rows
             return {start for start in opened if start >= done}
-        first, last = item.step * hand, (item.step + item.steps) * hand
-        keep = set(epoch.blocks(self._lanes, last, last + 1).tolist()) if last > first else set()
-        return keep.intersection(opened)
+        lanes, rows, _ = self._order.parts(item.step + item.steps, self._rank, self._world_size)
+        return set(epoch.blocks(lanes, rows).tolist()).intersection(opened)
 
 
 class OpenPieces:

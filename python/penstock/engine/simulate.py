@@ -19,7 +19,6 @@ from penstock.engine.upcoming import Upcoming
 from penstock.errors import PlanError
 from penstock.format.protocol import AnySource, BlockSource, is_forward_only
 from penstock.order.cursor import Position, Work
-from penstock.order.lanes import lanes_of_rank
 from penstock.plan.check import find
 from penstock.plan.nodes import Node, Shard
 from penstock.shards import Shards
@@ -121,7 +120,7 @@ class _Machine:
         read = self._store.read if self._cached is None else self._cached.read
         self._ranks = [lower(source, read, nodes, open_deliver("numpy", None), where) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
-        first, last = (lanes_of_rank(order.lanes, where.rank, world_size) for where in (wheres[0], wheres[-1]))
+        first, last = (order.share(where.rank, world_size) for where in (wheres[0], wheres[-1]))
         self._upcoming = Upcoming(order, source.manifest, (first[0], last[1]))
         if self._cached is not None:
             self._cached.expect(source.manifest.stored, self._upcoming)
@@ -177,7 +176,7 @@ def _load(source: BlockSource, lowered: Lowered, where: Where, works: Iterator[W
     """One rank's works of blocks that a library loads; each counts as a request."""
     order = lowered.order
     cursor = Cursor(order, where.rank, where.world_size, 1)
-    blocks = OpenBlocks(order, lanes_of_rank(order.lanes, where.rank, where.world_size))
+    blocks = OpenBlocks(order, where.rank, where.world_size)
     row_bytes = source.manifest.size_bytes / max(1, source.manifest.samples)
     opened: dict[int, int] = {}
     for work in works:

@@ -13,18 +13,19 @@ from penstock.order.cursor import Work
 from penstock.order.epoch import Last, Order
 from penstock.spec import Ids
 
-#: Epochs that are looked at: this one and those after it. With lanes on several machines, a block may come here in a later one only.
+#: Epochs that are looked at: this one and those after it. With ranks on several machines, a block may come here in a later one only.
 _EPOCHS = 8
 
 
 class Upcoming:
     """Where reading stands, and in how many seconds each byte of the data is read next by the ranks of this machine.
 
-    manifest: see `format.manifest.Manifest`. lanes: those of this machine's ranks, [first, last).
+    manifest: see `format.manifest.Manifest`. share: the places [first, last) of every global batch
+    that this machine's ranks take.
     """
 
-    def __init__(self, order: Order, manifest: Any, lanes: tuple[int, int]) -> None:
-        self._order, self._manifest, self._lanes = order, manifest, lanes
+    def __init__(self, order: Order, manifest: Any, share: tuple[int, int]) -> None:
+        self._order, self._manifest, self._share = order, manifest, share
         self.position = Work(0, 0, 0)
         self._began_at, self._steps = time.monotonic(), 0
         self.step_s = 1.0
@@ -56,9 +57,8 @@ class Upcoming:
         found = np.full(len(samples), np.inf)
         left = np.arange(len(samples))
         for later in range(_EPOCHS):
-            lane, step = order.epoch(now.epoch + later).first_uses(np.ascontiguousarray(samples[left]))
-            mine = (lane < 0) | ((lane >= self._lanes[0]) & (lane < self._lanes[1]))
-            comes = mine & (step < all_steps) & ((step > last) | (later > 0))
+            step = order.epoch(now.epoch + later).first_uses(self._share, np.ascontiguousarray(samples[left]))
+            comes = (step >= 0) & (step < all_steps) & ((step > last) | (later > 0))
             found[left[comes]] = step[comes] + later * order.steps_per_epoch - last
             left = left[~comes]
         return found

@@ -80,7 +80,7 @@ class Arrays:
     def gather_steps(
         self,
         order: kernels.EpochOrder,
-        lanes: tuple[int, int],
+        share: tuple[int, int],
         step: int,
         rows: int,
         allocate: Allocate,
@@ -89,7 +89,7 @@ class Arrays:
         outs = {name: allocate(name, field, rows) for name, field in self.spec.items()}
         sources = [_flat(self.columns[name]) for name in outs]
         widths = [field.row_bytes for field in self.spec.values()]
-        order.gather_steps(lanes, step, rows, sources, widths, [_flat(out) for out in outs.values()])
+        order.gather_steps(share, step, rows, sources, widths, [_flat(out) for out in outs.values()])
         return dict(outs)
 
 

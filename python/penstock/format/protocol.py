@@ -131,12 +131,15 @@ class StepSource(Protocol):
     def gather_steps(
         self,
         order: EpochOrder,
-        lanes: tuple[int, int],
+        share: tuple[int, int],
         step: int,
         rows: int,
         allocate: Allocate,
     ) -> Columns:
-        """Columns of whole steps, `rows` in all, from `step` on of lanes [lanes[0], lanes[1]), by the calling thread alone."""
+        """Columns of whole steps, `rows` in all, from `step` on, by the calling thread alone.
+
+        share: the places [first, last) of every global batch that are wanted.
+        """
 
 
 @runtime_checkable

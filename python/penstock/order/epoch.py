@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock import kernels
 from penstock.errors import PlanError
-from penstock.order.lanes import lanes_of_rank
+from penstock.order.lanes import share_of_rank
 from penstock.spec import Ids
 
 #: Purposes of keys; a key made for one purpose says nothing about another.
@@ -75,48 +75,58 @@ class Order:
         """The native order of one epoch."""
         return _epoch_of(self, epoch)
 
+    def share(self, rank: int, world_size: int) -> tuple[int, int]:
+        """The places [first, last) of every full global batch that a rank takes; PlanError if it cannot be shared equally.
+
+        Whole lanes where the number of ranks divides that of the lanes; otherwise neighbouring ranks share some.
+        """
+        return share_of_rank(self.batch_size, rank, world_size)
+
     def check_ranks(self, world_size: int) -> None:
-        """PlanError if the ranks cannot share the lanes, or the last, short batch leaves one without a row."""
-        lanes_of_rank(self.lanes, 0, world_size)
+        """PlanError if the ranks cannot share a batch equally, or the last, short one leaves a rank without a row."""
+        self.share(0, world_size)
         rest = self.samples % self.batch_size
-        if self.last is Last.SHORT and rest and min(self.rows_of_last(r, world_size) for r in range(world_size)) == 0:
+        if self.last is Last.SHORT and 0 < rest < world_size:
             raise PlanError(
                 f"the last global batch has {rest} rows, too few for {world_size} ranks; "
                 f"choose drop_last=True, pad=True or wrap=True in batch(…)"
             )
 
-    def rows_of_last(self, rank: int, world_size: int) -> int:
-        """Rows of the last, short local batch that are in the dataset (not padding)."""
-        epoch = self.epoch(0)
-        done = self.full_steps * self.hand
-        first, last = lanes_of_rank(self.lanes, rank, world_size)
-        return sum(epoch.lane_rows(lane) - done for lane in range(first, last))
+    def parts(self, step: int, rank: int, world_size: int) -> tuple[Ids, Ids, Ids]:
+        """Where a rank's rows of a step lie: in which lanes, from which row of each lane on, and how many (all int64).
+
+        Lanes take equal parts of the step, and so do ranks: of a full one exactly, of the last, short one as nearly as can be.
+        """
+        is_short = step >= self.full_steps and self.last is Last.SHORT
+        rows = self.samples % self.batch_size if is_short else self.batch_size
+        edges = np.arange(self.lanes + 1, dtype=np.int64) * rows // self.lanes
+        first = np.maximum(edges[:-1], rank * rows // world_size)
+        count = np.minimum(edges[1:], (rank + 1) * rows // world_size) - first
+        lanes = np.flatnonzero(count > 0)
+        return lanes, step * self.hand + (first - edges[:-1])[lanes], count[lanes]
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Sample ids of a rank's rows in steps [step, step + steps): int64, step after step, lane after lane.
 
         The ranks' ids, joined in rank order, are the same for every number of ranks.
         """
-        lanes = lanes_of_rank(self.lanes, rank, world_size)
+        share = self.share(rank, world_size)
         if step + steps <= self.full_steps or self.last is not Last.SHORT:
-            found = np.empty(steps * (lanes[1] - lanes[0]) * self.hand, dtype=np.int64)
-            self.epoch(epoch).step_ids(lanes, step, found, threads)
+            found = np.empty(steps * (share[1] - share[0]), dtype=np.int64)
+            self.epoch(epoch).step_ids(share, step, found, threads)
             return found
-        parts = [self.ids(epoch, step, steps - 1, rank, world_size, threads)] if steps > 1 else []
-        return np.concatenate([*parts, *self._last_ids(epoch, lanes)])
-
-    def _last_ids(self, epoch: int, lanes: tuple[int, int]) -> list[Ids]:
-        order, done = self.epoch(epoch), self.full_steps * self.hand
-        return [order.lane_ids(lane, done, order.lane_rows(lane) - done) for lane in range(*lanes)]
+        full = self.ids(epoch, step, steps - 1, rank, world_size, threads) if steps > 1 else np.empty(0, dtype=np.int64)
+        last = self.parts(step + steps - 1, rank, world_size)
+        return np.concatenate([full, *map(self.epoch(epoch).lane_ids, *(column.tolist() for column in last))])
 
     def valid(self, epoch: int, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
-        lanes = lanes_of_rank(self.lanes, rank, world_size)
-        rows = (lanes[1] - lanes[0]) * self.hand
+        first, last = self.share(rank, world_size)
         if step < self.full_steps:
-            return np.ones(rows, dtype=bool)
-        left = [self.epoch(epoch).lane_rows(lane) - step * self.hand for lane in range(*lanes)]
-        return (np.arange(self.hand) < np.array(left)[:, None]).reshape(-1)
+            return np.ones(last - first, dtype=bool)
+        place = np.arange(first, last)
+        left = np.array([self.epoch(epoch).lane_rows(lane) for lane in range(self.lanes)]) - step * self.hand
+        return np.asarray(place % self.hand < left[place // self.hand])
 
 
 @lru_cache(maxsize=64)

@@ -23,15 +23,27 @@ def default_lanes(batch_size: int) -> int:
     return max(small, key=lambda d: (d & -d, d))
 
 
-def lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
-    """The lanes [first, last) that a rank holds: lanes_of_rank(64, 1, 4) == (16, 32)."""
+def share_of_rank(batch_size: int, rank: int, world_size: int) -> tuple[int, int]:
+    """The places [first, last) of every global batch that a rank takes: share_of_rank(96, 1, 3) == (32, 64)."""
     if not 0 <= rank < world_size:
         raise PlanError(f"rank {rank} is not among the {world_size} ranks 0 … {world_size - 1}")
-    if lanes % world_size:
-        fitting = ", ".join(str(d) for d in divisors(lanes))
+    if batch_size % world_size:
         raise PlanError(
-            f"world_size={world_size} does not divide the {lanes} lanes of this plan; it would with {fitting} ranks, "
-            f"or choose another batch size or batch(…, lanes=…)"
+            f"world_size={world_size} does not divide the global batch of {batch_size:,} rows, and every rank takes equally many; "
+            f"it would with {nearest_ranks(batch_size, world_size)} ranks, or with {nearest_batches(batch_size, world_size)} rows"
         )
-    share = lanes // world_size
-    return rank * share, (rank + 1) * share
+    rows = batch_size // world_size
+    return rank * rows, (rank + 1) * rows
+
+
+def nearest_ranks(batch_size: int, world_size: int) -> str:
+    """The numbers of ranks below and above that divide a batch: nearest_ranks(96, 7) == "6 or 8"."""
+    fitting = divisors(batch_size)
+    below, above = [d for d in fitting if d < world_size], [d for d in fitting if d > world_size]
+    return " or ".join(f"{number:,}" for number in below[-1:] + above[:1])
+
+
+def nearest_batches(batch_size: int, world_size: int) -> str:
+    """The batch sizes below and above that so many ranks divide: nearest_batches(96, 7) == "91 or 98"."""
+    below = batch_size // world_size * world_size
+    return " or ".join(f"{size:,}" for size in (below, below + world_size) if size)

@@ -50,21 +50,22 @@ impl EpochOrder {
     fn step_ids(
         &self,
         py: Python<'_>,
-        lanes: (u64, u64),
+        share: order::Share,
         step: u64,
         mut out: PyReadwriteArray1<'_, i64>,
         threads: usize,
     ) -> PyResult<()> {
         let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
-        py.detach(|| self.0.step_ids(lanes, step, out, Some(&pool)));
+        self.whole_steps(share, out.len())?;
+        py.detach(|| self.0.step_ids(share, step, out, Some(&pool)));
         Ok(())
     }
 
-    fn first_uses<'py>(&self, py: Python<'py>, samples: Ids<'py>) -> PyResult<(NewIds<'py>, NewIds<'py>)> {
+    fn first_uses<'py>(&self, py: Python<'py>, share: order::Share, samples: Ids<'py>) -> PyResult<NewIds<'py>> {
         let samples = samples.as_slice()?;
-        let (mut lanes, mut steps) = (vec![0; samples.len()], vec![0; samples.len()]);
-        py.detach(|| self.0.first_uses(samples, &mut lanes, &mut steps));
-        Ok((PyArray1::from_vec(py, lanes), PyArray1::from_vec(py, steps)))
+        let mut steps = vec![0; samples.len()];
+        py.detach(|| self.0.first_uses(share, samples, &mut steps));
+        Ok(PyArray1::from_vec(py, steps))
     }
 
     /// The rows of whole steps, `rows` in all: `outs[c]` from `sources[c]`, whose rows have `widths[c]` bytes.
@@ -72,7 +73,7 @@ impl EpochOrder {
     fn gather_steps(
         &self,
         py: Python<'_>,
-        lanes: (u64, u64),
+        share: order::Share,
         step: u64,
         rows: usize,
         sources: Vec<Bytes<'_>>,
@@ -83,9 +84,7 @@ impl EpochOrder {
         if sources.len() != widths.len() || sources.len() != outs.len() {
             return Err(misuse("sources, widths and outs must be equally long"));
         }
-        if lanes.1 <= lanes.0 || !rows.is_multiple_of(self.0.width(lanes)) {
-            return Err(misuse(format!("{rows} rows are no whole steps of lanes {lanes:?}")));
-        }
+        let steps = self.whole_steps(share, rows)?;
         let samples = usize::try_from(self.0.samples()).unwrap_or(usize::MAX);
         for ((source, &width), out) in sources.iter().zip(&widths).zip(&outs) {
             if width == 0 || samples.checked_mul(width).is_none_or(|bytes| bytes > source.len()) {
@@ -98,18 +97,36 @@ impl EpochOrder {
         let columns: Vec<Column<'_>> =
             sources.iter().zip(widths).map(|(&source, row_bytes)| Column { source, row_bytes }).collect();
         let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
-        py.detach(|| self.0.gather_steps(lanes, step, rows / self.0.width(lanes), &columns, &mut outs));
+        py.detach(|| self.0.gather_steps(share, step, steps, &columns, &mut outs));
         Ok(())
     }
 
-    fn blocks<'py>(&self, py: Python<'py>, lanes: (u64, u64), first: u64, last: u64) -> NewIds<'py> {
+    /// The blocks among which row `rows[i]` of lane `lanes[i]` is mixed, each once and in order.
+    #[allow(clippy::cast_sign_loss, clippy::needless_pass_by_value)]
+    fn blocks<'py>(&self, py: Python<'py>, lanes: Ids<'py>, rows: Ids<'py>) -> PyResult<NewIds<'py>> {
+        let (lanes, rows) = (lanes.as_slice()?, rows.as_slice()?);
+        let known = |lane: &i64| u64::try_from(*lane).is_ok_and(|lane| lane < self.0.lanes());
+        if lanes.len() != rows.len() || !lanes.iter().all(known) || rows.iter().any(|&row| row < 0) {
+            return Err(misuse("lanes and rows must be equally long, and there"));
+        }
         let found = py.detach(|| {
-            let mut all: Vec<u64> = (lanes.0..lanes.1).flat_map(|lane| self.0.lane_blocks(lane, first, last)).collect();
+            let blocks = |(&lane, &row): (&i64, &i64)| self.0.lane_blocks(lane as u64, row as u64, row as u64 + 1);
+            let mut all: Vec<u64> = lanes.iter().zip(rows).flat_map(blocks).collect();
             all.sort_unstable();
             all.dedup();
             all
         });
-        ids(py, found)
+        Ok(ids(py, found))
+    }
+}
+
+impl EpochOrder {
+    /// How many steps of a share so many rows are.
+    fn whole_steps(&self, share: order::Share, rows: usize) -> PyResult<usize> {
+        if share.1 <= share.0 || share.1 > self.0.batch_rows() || !rows.is_multiple_of(order::width(share)) {
+            return Err(misuse(format!("{rows} rows are no whole steps of the places {share:?} of a batch")));
+        }
+        Ok(rows / order::width(share))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rows of one lane of a shuffled epoch: its windows, its blocks, its share of the tail.
 
-use super::{EpochOrder, START, Shuffle, WINDOW, share};
+use super::{EpochOrder, START, Shuffle, WINDOW, deal};
 use crate::keys::{finalise, mix};
 use crate::permute::Permutation;
 
@@ -47,7 +47,7 @@ impl<'a> Lane<'a> {
     /// Tail ids of the lane's places [first, first + out.len()) in its share of the tail.
     fn tail_ids(&self, first: u64, out: &mut [u64]) {
         let tail = self.order.samples - self.order.tail_start();
-        let from = share(tail, self.lane, self.order.lanes).0 + first;
+        let from = deal(tail, self.lane, self.order.lanes).0 + first;
         self.shuffle.tail.run(from, out);
         out.iter_mut().for_each(|id| *id += self.order.tail_start());
     }

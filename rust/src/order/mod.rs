@@ -1,7 +1,8 @@
 //! Which sample comes when: the arithmetic of one epoch's order, in O(1) memory for any number of samples.
 //!
 //! The epoch is dealt to `lanes`. Step k takes rows [k·hand, (k + 1)·hand) of every lane, lane after lane, so a global
-//! batch has lanes × hand rows.
+//! batch has lanes × hand rows. A rank takes equally many neighbouring places of it: whole hands, where the number of ranks divides
+//! that of the lanes; otherwise it shares lanes with its neighbours.
 //!
 //! *Natural order*: step k is samples [k·B, (k + 1)·B); lane l gets the l-th hand of it, like cards.
 //!
@@ -49,8 +50,25 @@ struct Shuffle {
     tail: Permutation,
 }
 
+/// The places `[first, last)` of every global batch that a rank takes.
+pub type Share = (u64, u64);
+
+/// What a share takes of a lane in every step: `rows` of its hand, from the hand's row `from` on. Whole hands, but for lanes that
+/// ranks share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) lane: u64,
+    pub(crate) from: u64,
+    pub(crate) rows: usize,
+}
+
+/// Rows of a share in every step.
+pub(crate) fn width(share: Share) -> usize {
+    usize::try_from(share.1 - share.0).unwrap_or(usize::MAX)
+}
+
 /// The share of `total` things that falls to `lane` of `lanes`, as equal as whole numbers allow: first and count.
-fn share(total: u64, lane: u64, lanes: u64) -> (u64, u64) {
+fn deal(total: u64, lane: u64, lanes: u64) -> (u64, u64) {
     let edge = |l: u64| u64::try_from(u128::from(l) * u128::from(total) / u128::from(lanes)).unwrap_or(u64::MAX);
     (edge(lane), edge(lane + 1) - edge(lane))
 }
@@ -113,10 +131,10 @@ impl EpochOrder {
     #[must_use]
     pub fn lane_rows(&self, lane: u64) -> u64 {
         if self.shuffle.is_some() {
-            self.blocks_per_lane * self.block_rows + share(self.samples - self.tail_start(), lane, self.lanes).1
+            self.blocks_per_lane * self.block_rows + deal(self.samples - self.tail_start(), lane, self.lanes).1
         } else {
             let batch = self.lanes * self.hand;
-            self.samples / batch * self.hand + share(self.samples % batch, lane, self.lanes).1
+            self.samples / batch * self.hand + deal(self.samples % batch, lane, self.lanes).1
         }
     }
 
@@ -146,80 +164,130 @@ impl EpochOrder {
         }
     }
 
-    /// Writes the ids of whole steps from `step` on for lanes `[lanes.0, lanes.1)`: step after step, in it lane after lane, in
-    /// it `hand` rows. `out` holds steps × lanes × hand ids; they are below 2⁶².
+    /// Writes the ids of whole steps from `step` on, of the places `[share.0, share.1)` of each global batch. `out` holds steps ×
+    /// places ids; they are below 2⁶².
     #[allow(clippy::cast_possible_wrap)]
-    pub fn step_ids(&self, lanes: (u64, u64), step: u64, out: &mut [i64], pool: Option<&ThreadPool>) {
-        let (hand, width) = (self.width((0, 1)), self.width(lanes));
-        let steps_per_task = (ROWS_PER_TASK / hand).max(1);
+    pub fn step_ids(&self, share: Share, step: u64, out: &mut [i64], pool: Option<&ThreadPool>) {
+        let width = width(share);
+        let steps_per_task = (ROWS_PER_TASK / usize::try_from(self.hand).unwrap_or(ROWS_PER_TASK)).max(1);
         let tasks = out.chunks_mut(width * steps_per_task).collect();
         find_first(pool, tasks, |task, out: &mut [i64]| {
-            let first = (step + (task * steps_per_task) as u64) * self.hand;
-            let mut rows = vec![0; out.len() / width * hand];
-            for (place, lane) in (lanes.0..lanes.1).enumerate() {
-                self.lane_ids(lane, first, &mut rows);
-                for (step, hands) in rows.chunks_exact(hand).enumerate() {
-                    let place = &mut out[step * width + place * hand..][..hand];
-                    place.iter_mut().zip(hands).for_each(|(out, id)| *out = *id as i64);
+            let (first, steps) = (step + (task * steps_per_task) as u64, out.len() / width);
+            let (mut rows, mut place) = (Vec::new(), 0);
+            for part in self.parts(share) {
+                rows.resize(steps * part.rows, 0);
+                self.part_ids(part, first, &mut rows);
+                for (step, ids) in rows.chunks_exact(part.rows).enumerate() {
+                    let out = &mut out[step * width + place..][..part.rows];
+                    out.iter_mut().zip(ids).for_each(|(out, id)| *out = *id as i64);
                 }
+                place += part.rows;
             }
             None::<()>
         });
     }
 
-    /// Writes the step at which each sample's block is needed first (that of the sample itself where a block is one sample), and
-    /// the lane that needs it, -1 where several do.
+    /// The lanes in which a share of the global batch lies, and which rows of their hands.
+    pub(crate) fn parts(&self, (first, last): Share) -> impl Iterator<Item = Part> {
+        let hand = self.hand;
+        (first / hand..last.div_ceil(hand)).map(move |lane| {
+            let (begin, end) = (first.max(lane * hand), last.min((lane + 1) * hand));
+            Part { lane, from: begin - lane * hand, rows: usize::try_from(end - begin).unwrap_or(usize::MAX) }
+        })
+    }
+
+    /// Writes the ids of a part in steps from `step` on, as many as `out` has room for.
+    pub(crate) fn part_ids(&self, part: Part, step: u64, out: &mut [u64]) {
+        let first = step * self.hand + part.from;
+        if part.rows as u64 == self.hand {
+            return self.lane_ids(part.lane, first, out);
+        }
+        for (step, rows) in (0_u64..).zip(out.chunks_exact_mut(part.rows)) {
+            self.lane_ids(part.lane, first + step * self.hand, rows);
+        }
+    }
+
+    /// Writes the step at which a share of the global batch needs each sample's block first (the sample itself where a block is
+    /// one sample), -1 where it never does.
     ///
-    /// Samples that `drop_last` drops have a step past the epoch's end.
+    /// Samples that `drop_last` drops have a step past the epoch's end. In the last, short step, whose rows are dealt anew, all
+    /// shares that have rows of a lane in other steps are taken to need it. In the natural order, blocks belong to all.
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
-    pub fn first_uses(&self, samples: &[i64], lanes: &mut [i64], steps: &mut [i64]) {
-        for ((sample, lane), step) in samples.iter().zip(lanes).zip(steps) {
+    pub fn first_uses(&self, share: Share, samples: &[i64], steps: &mut [i64]) {
+        for (sample, step) in samples.iter().zip(steps) {
             let sample = (*sample as u64).min(self.samples - 1);
-            (*lane, *step) = match &self.shuffle {
-                None => (-1, (sample / (self.lanes * self.hand)) as i64),
+            *step = match &self.shuffle {
+                None => (sample / (self.lanes * self.hand)) as i64,
                 Some(shuffle) => {
-                    let (lane, row) = self.first_row(shuffle, sample);
-                    (lane as i64, (row / self.hand) as i64)
+                    let (lane, first, end) = self.window_rows(shuffle, sample);
+                    self.first_row_of(share, lane, first, end).map_or(-1, |row| (row / self.hand) as i64)
                 }
             };
         }
     }
 
-    /// The lane of a sample, and the first row in it of the sample's window; of the sample itself where blocks are single samples.
-    fn first_row(&self, shuffle: &Shuffle, sample: u64) -> (u64, u64) {
+    /// The first of the rows `[first, end)` of a lane that belongs to a share of the global batch.
+    fn first_row_of(&self, share: Share, lane: u64, first: u64, end: u64) -> Option<u64> {
+        let hand = self.hand;
+        let from = share.0.max(lane * hand).saturating_sub(lane * hand);
+        let to = share.1.min((lane + 1) * hand).saturating_sub(lane * hand);
+        if from >= to {
+            return None;
+        }
+        let full = self.samples / (self.lanes * hand) * hand;
+        let row = match first % hand {
+            place if place < from => first - place + from,
+            place if place < to => first,
+            place => first - place + hand + from,
+        };
+        if row < end.min(full) { Some(row) } else { (end > full).then_some(first.max(full)) }
+    }
+
+    /// The lane of a sample, and the rows in it of the sample's window; of the sample itself where blocks are single samples.
+    fn window_rows(&self, shuffle: &Shuffle, sample: u64) -> (u64, u64, u64) {
         let tail = self.samples - self.tail_start();
-        let (lane, place) = if sample >= self.tail_start() {
-            let index = shuffle.tail.invert(sample - self.tail_start());
-            let owner = (u128::from(index + 1) * u128::from(self.lanes)).div_ceil(u128::from(tail)) - 1;
-            let lane = u64::try_from(owner).unwrap_or(u64::MAX);
-            (lane, self.blocks_per_lane * self.block_rows + index - share(tail, lane, self.lanes).0)
-        } else {
+        let in_blocks = sample < self.tail_start();
+        let (lane, place) = if in_blocks {
             let slot = shuffle.blocks.invert(sample / self.block_rows);
             let (lane, slot) = (slot / self.blocks_per_lane, slot % self.blocks_per_lane);
             (lane, slot * self.block_rows)
+        } else {
+            let index = shuffle.tail.invert(sample - self.tail_start());
+            let owner = (u128::from(index + 1) * u128::from(self.lanes)).div_ceil(u128::from(tail)) - 1;
+            let lane = u64::try_from(owner).unwrap_or(u64::MAX);
+            (lane, self.blocks_per_lane * self.block_rows + index - deal(tail, lane, self.lanes).0)
         };
         let rows = self.lane_rows(lane);
         let order = Lane::new(self, shuffle, lane, rows);
-        let in_blocks = sample < self.tail_start();
-        let place = if in_blocks { order.window(place).0 * self.block_rows } else { place };
+        let (place, count) = if in_blocks {
+            let (first, end) = order.window(place);
+            (first * self.block_rows, (end - first) * self.block_rows)
+        } else {
+            (place, 1)
+        };
         let start = order.start;
-        (lane, if place >= start { place - start } else { place + rows - start })
+        let first = if place >= start { place - start } else { place + rows - start };
+        (lane, first, first + count)
     }
 
-    /// Rows of a step in these lanes.
-    pub(crate) fn width(&self, lanes: (u64, u64)) -> usize {
-        usize::try_from((lanes.1 - lanes.0) * self.hand).unwrap_or(usize::MAX)
+    /// Rows of a full global batch.
+    #[must_use]
+    pub fn batch_rows(&self) -> u64 {
+        self.lanes * self.hand
+    }
+
+    /// Lanes of the epoch.
+    #[must_use]
+    pub fn lanes(&self) -> u64 {
+        self.lanes
     }
 
     fn natural_id(&self, lane: u64, row: u64) -> u64 {
         let batch = self.lanes * self.hand;
         let (step, place) = (row / self.hand, row % self.hand);
         let full = self.samples / batch;
-        let within = if step < full {
-            lane * self.hand + place
-        } else {
-            share(self.samples % batch, lane, self.lanes).0 + place
-        };
+        let within =
+            if step < full { lane * self.hand + place } else { deal(self.samples % batch, lane, self.lanes).0 + place };
         step * batch + within
     }
 

@@ -62,21 +62,42 @@ proptest! {
     }
 
     #[test]
-    fn first_uses_are_those_of_the_order(order in orders(64..2_000, 4)) {
-        let (samples, lanes, shuffled) = (order.samples, order.lanes, order.shuffle.is_some());
-        let mut expected = vec![i64::MAX; usize::try_from(samples).unwrap()];
-        let mut owner = vec![0; expected.len()];
-        for lane in 0..lanes {
+    fn shares_make_the_batch_together(order in orders(64..2_000, 5), ranks in 1_u64..12) {
+        let batch = order.batch_rows();
+        let ranks = (1..=ranks).rev().find(|ranks| batch.is_multiple_of(*ranks)).unwrap();
+        let width = usize::try_from(batch / ranks).unwrap();
+        let steps = usize::try_from(order.samples / batch).unwrap().min(40);
+        let mut whole = vec![0; steps * width * usize::try_from(ranks).unwrap()];
+        order.step_ids((0, batch), 0, &mut whole, None);
+        let mut joined = vec![0; whole.len()];
+        for rank in 0..ranks {
+            let first = usize::try_from(rank).unwrap() * width;
+            let mut part = vec![0; steps * width];
+            order.step_ids((first as u64, (first + width) as u64), 0, &mut part, None);
+            for (step, rows) in part.chunks_exact(width).enumerate() {
+                joined[step * usize::try_from(batch).unwrap() + first..][..width].copy_from_slice(rows);
+            }
+        }
+        prop_assert_eq!(joined, whole);
+    }
+
+    #[test]
+    fn first_uses_are_those_of_the_order(order in orders(64..2_000, 4), from in 0_u64..64, rows in 1_u64..64) {
+        let first = from % order.batch_rows();
+        let share = (first, (first + rows).min(order.batch_rows()));
+        let (shuffled, full) = (order.shuffle.is_some(), order.samples / order.batch_rows());
+        let mut expected = vec![i64::MAX; usize::try_from(order.samples).unwrap()];
+        for lane in 0..order.lanes {
             let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
             order.lane_ids(lane, 0, &mut ids);
-            let name = if shuffled { i64::try_from(lane).unwrap() } else { -1 };
-            ids.iter().for_each(|&id| owner[usize::try_from(id).unwrap()] = name);
+            let mine: Vec<u64> = (0..order.hand).filter(|at| (share.0..share.1).contains(&(lane * order.hand + at))).collect();
             for (row, &id) in (0_u64..).zip(&ids) {
-                let together = if shuffled && order.block_rows() > 1 && id < order.tail_start() {
-                    order.lane_blocks(lane, row, row + 1)
-                } else {
-                    vec![id]
-                };
+                // The natural order's blocks belong to all; the rows of the last, short step to all that have rows of the lane.
+                let is_mine = mine.contains(&(row % order.hand)) || (row / order.hand >= full && !mine.is_empty());
+                if shuffled && !is_mine {
+                    continue;
+                }
+                let together = if together_is_one(&order, id) { vec![id] } else { order.lane_blocks(lane, row, row + 1) };
                 for first in together {
                     let block = if together_is_one(&order, id) { 1 } else { order.block_rows() };
                     for id in first..first + block {
@@ -86,10 +107,11 @@ proptest! {
                 }
             }
         }
-        let ids: Vec<i64> = (0..i64::try_from(samples).unwrap()).collect();
-        let (mut lanes, mut steps) = (vec![0; ids.len()], vec![0; ids.len()]);
-        order.first_uses(&ids, &mut lanes, &mut steps);
-        prop_assert_eq!((lanes, steps), (owner, expected));
+        expected.iter_mut().filter(|step| **step == i64::MAX).for_each(|step| *step = -1);
+        let ids: Vec<i64> = (0..i64::try_from(order.samples).unwrap()).collect();
+        let mut steps = vec![0; ids.len()];
+        order.first_uses(share, &ids, &mut steps);
+        prop_assert_eq!(steps, expected);
     }
 }
 
