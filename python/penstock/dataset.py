@@ -12,7 +12,7 @@ from typing import Any, Literal, Never
 import numpy as np
 
 from penstock.deliver import open_deliver
-from penstock.engine.lower import lower
+from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import check_shard, check_shuffle, order_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
 from penstock.errors import PlanError, SourceError
@@ -22,7 +22,8 @@ from penstock.format.arrays import from_arrays as open_arrays
 from penstock.format.checksums import CheckedRanges, Checks, warn_of_unknown
 from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
 from penstock.limits import DEFAULT_LIMITS, Limits
-from penstock.plan.check import check_positional, check_verb
+from penstock.order.sharing import explain_ranks, explain_sharing
+from penstock.plan.check import check_positional, check_verb, find
 from penstock.plan.explain import explain_nodes, explain_spec
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shard, Shuffle, Transform
 from penstock.plan.optimize import optimize
@@ -79,7 +80,7 @@ class Dataset:
         shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
         global batch out of its own files, and its ranks share that. An epoch has equally many steps on all: with drop_last as many
         as the smallest node has samples for, with pad or wrap as the largest needs. A state goes on with as many nodes, each with the
-        files that it had, on any number of ranks a node that the lanes allow.
+        files that it had, on any number of ranks a node that divides its part of the batch.
         Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
         """
         if misplaced or not isinstance(samples, Iterable):
@@ -123,15 +124,19 @@ class Dataset:
         pad: bool = False,
         wrap: bool = False,
         lanes: int | None = None,
+        per_rank: bool = False,
     ) -> Dataset:
-        """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them.
+        """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them, for any R that divides `size`.
 
+        per_rank: `size` counts the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another
+        number of ranks has other batches, and a state goes on only where size × R is what it was.
         The last samples of an epoch, if they are fewer than a batch: a shorter batch, or drop_last (none), pad (filled with
         repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
-        (a divisor of `size`) fixes how many sequences the epoch is dealt to; the number of ranks must divide it.
+        (a divisor of the global batch) fixes how many sequences the epoch is dealt to. A number of ranks that divides it reads each
+        block once; with others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many.
         """
         check_positional("batch", misplaced, "write batch(size, drop_last=True), pad=True or wrap=True")
-        return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes))
+        return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank))
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).
@@ -175,8 +180,8 @@ class Dataset:
         """Names of the classes, by label; empty if the source names none."""
         return tuple(getattr(self.source, "classes", ()))
 
-    def explain(self) -> str:
-        """The plan before and after optimisation, its order and its stages, in words."""
+    def explain(self, *, world_size: int | None = None) -> str:
+        """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
         optimised = optimize(self.nodes)
         parts = [
             explain_spec(f"Source: {len(self):,} samples, {self.source.manifest.size_bytes:,} bytes", self.spec),
@@ -184,7 +189,7 @@ class Dataset:
             explain_nodes("Plan as it runs", optimised),
         ]
         if any(isinstance(node, Batch) for node in self.nodes):
-            parts.append(self._explain_order())
+            parts.append(self._explain_order(world_size))
         return "\n\n".join(parts)
 
     def simulate(
@@ -201,8 +206,8 @@ class Dataset:
             self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit
         )
 
-    def _explain_order(self) -> str:
-        where = some_rank(self.source, self.nodes)
+    def _explain_order(self, world_size: int | None) -> str:
+        where = some_rank(self.source, self.nodes, world_size)
         lowered = lower(self.source, self.read_ranges, self.nodes, open_deliver("numpy", None), where)
         order = lowered.order
         lines = [
@@ -211,12 +216,22 @@ class Dataset:
             f"  blocks of {order.epoch(0).block_rows:,} samples, windows of {order.window_blocks} blocks"
             if order.seed is not None
             else "  natural: step k is samples k × batch size and the following",
+            *(f"  {line}" for line in self._explain_ranks(lowered, world_size)),
             f"  {lowered.steps_per_item} steps are made together",
             "",
             "Stages",
             *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
         ]
         return "\n".join(lines)
+
+
+    def _explain_ranks(self, lowered: Lowered, world_size: int | None) -> list[str]:
+        batch, order, ranks = find(self.nodes, Batch), lowered.order, lowered.where.world_size
+        if world_size is None and batch is not None and batch.per_rank:
+            return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
+        if world_size is None:
+            return [explain_ranks(order)]
+        return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
 
 
 def read(

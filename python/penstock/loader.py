@@ -25,8 +25,9 @@ from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
+from penstock.order.sharing import explain_sharing
 from penstock.plan.check import check_positional, find
-from penstock.plan.nodes import Shard, is_whole
+from penstock.plan.nodes import Shard, is_whole, of_all_ranks
 from penstock.plan.saved import STATE_VERSION, check_state, state_of
 from penstock.spec import Ids
 from penstock.storage import traffic_of
@@ -243,7 +244,7 @@ class Loader:
             "version": STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
             "samples": order.samples,
-            "plan": [state_of(node) for node in self.dataset.nodes],
+            "plan": [state_of(node) for node in of_all_ranks(self.dataset.nodes, self.world_size)],
             "epoch": position.epoch,
             "step": position.step,
             **self._node,
@@ -327,7 +328,7 @@ class Loader:
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
-        return report_text(self.stats())
+        return "\n\n".join([report_text(self.stats()), *explain_sharing(self._lowered.order, self._place[1])])
 
     # The end
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd, lcm
 
 from penstock import kernels
 from penstock.errors import PlanError
 from penstock.format.protocol import AnySource, BlockSource, is_forward_only
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.epoch import SHARD_KEY, Last, Order
-from penstock.order.lanes import default_lanes
+from penstock.order.lanes import default_lanes, nearest_ranks
 from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Node, Shard, Shuffle
 
@@ -23,12 +24,15 @@ class Where:
     cpus: int = 1
 
 
-def some_rank(source: AnySource, nodes: tuple[Node, ...]) -> Where:
-    """A rank that reads this source, of as few as can be: to describe a plan, or to check it."""
-    shard = find(nodes, Shard)
-    if shard is None:
-        return Where()
-    return Where(rank=shard.samples.index(source.manifest.samples), world_size=len(shard.samples))
+def some_rank(source: AnySource, nodes: tuple[Node, ...], world_size: int | None = None) -> Where:
+    """A rank that reads this source, of so many or as few as can be: to describe a plan, or to check it."""
+    batch, shard = find(nodes, Batch), find(nodes, Shard)
+    samples = (source.manifest.samples,) if shard is None else shard.samples
+    if world_size is None:
+        world_size = len(samples)
+        if batch is not None and batch.per_rank and batch.lanes is not None:
+            world_size = lcm(world_size, batch.lanes // gcd(batch.lanes, batch.size))
+    return Where(rank=samples.index(source.manifest.samples) * (world_size // len(samples)), world_size=world_size)
 
 
 def order_of(source: AnySource, nodes: tuple[Node, ...], where: Where) -> tuple[Order, Where]:
@@ -39,6 +43,7 @@ def order_of(source: AnySource, nodes: tuple[Node, ...], where: Where) -> tuple[
     batch, shard = find(nodes, Batch), find(nodes, Shard)
     if batch is None:
         raise PlanError("the plan has no batch; end it with .batch(size)")
+    batch = batch.of_all(where.world_size)
     order = _order_of_all(source, nodes, batch)
     if shard is None:
         return order, where
@@ -51,6 +56,12 @@ def order_of(source: AnySource, nodes: tuple[Node, ...], where: Where) -> tuple[
         raise PlanError(
             f"shard: node {node} has {shard.samples[node]:,} samples by what was passed, and {order.samples:,} lie here; pass "
             f"len(dataset) of every node, in the order of the nodes"
+        )
+    rows = batch.size // number
+    if ranks and rows % ranks:
+        raise PlanError(
+            f"world_size={where.world_size} makes {ranks} ranks on each of the {number} nodes of shard(…), which cannot share its {rows:,} "
+            f"rows of a batch equally; they could with {nearest_ranks(rows, ranks)} ranks a node"
         )
     return _order_of_node(order, batch, shard, node), replace(where, rank=rank, world_size=ranks)
 

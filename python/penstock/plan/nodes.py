@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -87,13 +87,14 @@ class MapRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The global batch: `size` rows over all ranks together."""
+    """The global batch: `size` rows over all ranks together; with per_rank, for each of them."""
 
     size: int
     drop_last: bool = False
     pad: bool = False
     wrap: bool = False
     lanes: int | None = None
+    per_rank: bool = False
     verb: str = "batch"
 
     def __post_init__(self) -> None:
@@ -101,11 +102,29 @@ class Batch:
             raise PlanError(f"batch: size={self.size!r}; a batch has at least one row, and a whole number of them")
         if self.drop_last + self.pad + self.wrap > 1:
             raise PlanError("batch: choose one of drop_last, pad and wrap")
-        if self.lanes is not None and (not is_whole(self.lanes) or self.lanes < 1 or self.size % self.lanes):
+        if self.lanes is None:
+            return
+        if not is_whole(self.lanes) or self.lanes < 1 or (self.size % self.lanes and not self.per_rank):
             raise PlanError(f"batch: lanes={self.lanes!r} does not divide size={self.size}")
+
+    def of_all(self, world_size: int) -> Batch:
+        """The same over all ranks: Batch(size=64, per_rank=True).of_all(4) == Batch(size=256)."""
+        if not self.per_rank:
+            return self
+        size = self.size * world_size
+        if self.lanes is not None and size % self.lanes:
+            raise PlanError(
+                f"batch: lanes={self.lanes} does not divide the {size:,} rows of {world_size} ranks with {self.size} rows each"
+            )
+        return replace(self, size=size, per_rank=False)
 
 
 Node: TypeAlias = Read | Shuffle | Shard | Transform | Map | MapRows | Batch
+
+
+def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
+    """The plan that all ranks follow together: a batch that counts rows per rank depends on how many they are."""
+    return tuple(node.of_all(world_size) if isinstance(node, Batch) else node for node in nodes)
 
 
 def describe(node: Node) -> str:

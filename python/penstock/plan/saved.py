@@ -41,11 +41,20 @@ def check_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
         )
     for number, (saved, here) in enumerate(zip_longest(state["plan"], mine["plan"], fillvalue="nothing"), 1):
         if saved != here:
-            sharded = any(verb.startswith("shard ") for verb in (saved, here))
             raise StateError(
                 f"the state belongs to another plan: verb {number} was {saved!r} and is {here!r}; use the plan that "
-                f"was trained with, or start anew{_SHARDED if sharded else ''}"
+                f"was trained with, or start anew{_hint(str(saved), here)}"
             )
 
 
-_SHARDED = "; nodes with files of their own go on as many as they were, each with the files that it had"
+def _hint(saved: str, here: str) -> str:
+    """How a state goes on where the number of nodes or ranks is another one."""
+    if any(verb.startswith("shard ") for verb in (saved, here)):
+        return "; nodes with files of their own go on as many as they were, each with the files that it had"
+    sizes = [verb.split()[1] for verb in (saved, here) if verb.startswith("batch size=")]
+    if len(set(sizes)) < 2:  # noqa: PLR2004  # the batch is of one size
+        return ""
+    return (
+        "; a state goes on with the same global batch on any number of ranks, and with per_rank=True that is size × ranks: "
+        "batch(256), batch(64, per_rank=True) on 4 ranks and batch(32, per_rank=True) on 8 are one plan"
+    )
