@@ -224,7 +224,6 @@ class Dataset:
         ]
         return "\n".join(lines)
 
-
     def _explain_ranks(self, lowered: Lowered, world_size: int | None) -> list[str]:
         batch, order, ranks = find(self.nodes, Batch), lowered.order, lowered.where.world_size
         if world_size is None and batch is not None and batch.per_rank:

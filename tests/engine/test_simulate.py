@@ -42,8 +42,12 @@ def tokens() -> ps.Dataset:
     return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=50)
 
 
+@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("kind", ["natural", "blocks", "global", "files"])
-def test_requests_and_bytes_are_those_of_a_run(counted: Faults, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_and_bytes_are_those_of_a_run(
+    counted: Faults, kind: str, world: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On as many ranks as divide the lanes (16), and on as many as share some."""
     plan = (
         {
             "natural": tokens,
@@ -52,13 +56,13 @@ def test_requests_and_bytes_are_those_of_a_run(counted: Faults, kind: str, monke
             "files": lambda: ps.read("s3://data/small/").shuffle(seed=1),
         }[kind]()
         .cache_local(0)
-        .batch(32)
+        .batch(48, lanes=16)
     )
     works = lowering.works  # nothing is read ahead of the next epoch
     monkeypatch.setattr(lowering, "works", lambda *a, **b: takewhile(lambda work: work.epoch == 0, works(*a, **b)))
     requests = size = 0
-    for rank in range(2):
-        with ps.Loader(plan, rank=rank, world_size=2) as loader:
+    for rank in range(world):
+        with ps.Loader(plan, rank=rank, world_size=world) as loader:
             before = sum(counted.counts.values())
             for _ in loader:
                 pass
@@ -66,7 +70,7 @@ def test_requests_and_bytes_are_those_of_a_run(counted: Faults, kind: str, monke
             assert sum(counted.counts.values()) - before == told["requests"]
             requests += told["requests"] - told["hedges"]
             size += told["bytes"]
-    foretold = plan.simulate(world_size=2).nodes
+    foretold = plan.simulate(world_size=world).nodes
     assert len(foretold) == 1
     assert foretold[0].requests == requests
     assert foretold[0].bytes <= size <= foretold[0].bytes * 1.05  # hedges

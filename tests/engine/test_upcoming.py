@@ -79,8 +79,6 @@ def test_blocks_of_a_shared_lane_are_needed_by_those_that_have_rows_in_their_win
     assert len(needed) < 240
 
 
-
-
 def test_blocks_are_needed_with_the_first_of_their_windows_rows() -> None:
     order = Order(samples=SAMPLES, batch_size=12, lanes=4, seed=5, block_rows=4, window_blocks=2)
     upcoming = Upcoming(order, manifest(single=False), (0, 12))

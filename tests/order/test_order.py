@@ -41,7 +41,11 @@ def test_shares_of_ranks() -> None:
 
 @pytest.mark.parametrize(
     ("batch", "world", "ranks", "rows"),
-    [(96, 7, "6 or 8 ranks", "91 or 98 rows"), (96, 100, "96 ranks", "100 rows"), (7, 2, "1 or 7 ranks", "6 or 8 rows")],
+    [
+        (96, 7, "6 or 8 ranks", "91 or 98 rows"),
+        (96, 100, "96 ranks", "100 rows"),
+        (7, 2, "1 or 7 ranks", "6 or 8 rows"),
+    ],
 )
 def test_ranks_that_do_not_divide_the_batch_hear_which_do(batch: int, world: int, ranks: str, rows: str) -> None:
     with pytest.raises(
@@ -152,7 +156,7 @@ def test_ranks_share_every_batch(order: Order, epoch: int, data: st.DataObject) 
     for step in range(order.steps_per_epoch):
         whole = order.ids(epoch, step, 1, 0, 1).tolist()
         parts = [order.ids(epoch, step, 1, rank, world).tolist() for rank in range(world)]
-        assert sum(parts, []) == whole
+        assert [sample for part in parts for sample in part] == whole
         sizes = {len(part) for part in parts}
         assert max(sizes) - min(sizes) <= (step >= order.full_steps), "unequal, but not in the last, short batch"
         if len(whole) == order.batch_size:

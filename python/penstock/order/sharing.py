@@ -30,10 +30,9 @@ def explain_sharing(order: Order, world_size: int) -> list[str]:
     """A line if so many ranks share lanes and read blocks more than once for it; none if they do not."""
     if not _has_blocks(order) or order.lanes % world_size == 0:
         return []
-    return [
-        f"ranks share lanes, since {world_size} does not divide {order.lanes} lanes: up to {extra_blocks(order, world_size):.0%} more "
-        f"blocks are read; batch(…, lanes={lanes_for(order.batch_size, [world_size])}) avoids it, as a plan with another order"
-    ]
+    extra, lanes = extra_blocks(order, world_size), lanes_for(order.batch_size, [world_size])
+    why = f"ranks share lanes, since {world_size} does not divide {order.lanes} lanes: up to {extra:.0%} more blocks are read"
+    return [f"{why}; batch(…, lanes={lanes}) avoids it, as a plan with another order"]
 
 
 def extra_blocks(order: Order, world_size: int) -> float:

@@ -52,7 +52,7 @@ def _hint(saved: str, here: str) -> str:
     if any(verb.startswith("shard ") for verb in (saved, here)):
         return "; nodes with files of their own go on as many as they were, each with the files that it had"
     sizes = [verb.split()[1] for verb in (saved, here) if verb.startswith("batch size=")]
-    if len(set(sizes)) < 2:  # noqa: PLR2004  # the batch is of one size
+    if len(set(sizes)) < 2:  # the batch is of one size
         return ""
     return (
         "; a state goes on with the same global batch on any number of ranks, and with per_rank=True that is size × ranks: "
