@@ -11,27 +11,27 @@ from typing import Any, Never, Self
 import psutil
 
 from penstock.dataset import Dataset
-from penstock.deliver import find_ranks, open_deliver, ranks_here
+from penstock.deliver import open_deliver
+from penstock.deliver.ranks import Ranks
+from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.engine.ahead import Ahead
-from penstock.engine.lower import Lowered, lower
-from penstock.engine.ordering import Where
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.engine.tune import Depth
-from penstock.engine.workers import usable_cpus
 from penstock.errors import DataError, PlanError, ProcessError, StateError
 from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
+from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
 from penstock.plan.check import check_positional, find
-from penstock.plan.nodes import Shard, is_whole, of_all_ranks
+from penstock.plan.nodes import Batch, is_whole, of_all_ranks
 from penstock.plan.saved import STATE_VERSION, check_state, state_of
+from penstock.share import Share, share_of
 from penstock.spec import Ids
 from penstock.storage import traffic_of
-from penstock.storage.cached import CachedStorage
 from penstock.traffic import Traffic
 
 
@@ -39,14 +39,16 @@ class Loader:
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
     to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
-    process's share; found from torch.distributed or torchrun's environment if not given. memory: bytes for batches made
-    ahead (default: an eighth of what is free). cpus: threads for kernels (default: what the process may use). prefetch:
-    batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is known: nothing is read
-    ahead for more (default: the next pass's first batches are read while this one ends). More passes may be made all the
-    same.
+    process's share; found from torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
+    the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
+    parallel: the data-parallel group). memory: bytes for batches made ahead (default: an eighth of what is free). cpus: threads
+    for kernels (default: what the process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many
+    passes there will be, if that is known: nothing is read ahead for more (default: the next pass's first batches are read
+    while this one ends). More passes may be made all the same.
 
-    After a pass that was broken off, `state_dict` says where, and a new pass begins the next epoch. After `load_state_dict` or
-    `set_epoch` the next pass begins there. Raises PlanError for what cannot work, DataError for damaged data, with the place.
+    A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
+    the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
+    DataError for damaged data, with the place.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Loader:
         device: Any = None,
         rank: int | None = None,
         world_size: int | None = None,
+        process_group: Any = None,
         memory: int | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
@@ -69,7 +72,6 @@ class Loader:
             )
         check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         self.dataset = dataset
-        self.rank, self.world_size = find_ranks(rank, world_size)
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
             ("prefetch", prefetch, "at least one batch must be made ahead"),
@@ -79,70 +81,80 @@ class Loader:
                 raise PlanError(f"{name}={value!r}; {why}, and a whole number")
         if memory is not None and memory < 1:
             raise PlanError(f"memory={memory}; batches made ahead take some bytes")
-        where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
+        self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
+        self._cpus = cpus
         self._deliver = open_deliver(to, device)
-        self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
         self._memory = memory or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
-        self._epoch, self._step = 0, 0
-        self._chosen = True  # the position was set, not reached by a pass
-        self._pass = 0
+        self._progress = Progress()
         self._one_by_one = False
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
-        self._ahead = self._ahead_of(dataset)
-        weakref.finalize(self, _close_runs, self._runs, self._lowered.slots, self._ahead)
+        self._take(share_of(dataset, self._ranks.find(), self._deliver, cpus))
 
-    def _ahead_of(self, dataset: Dataset) -> Ahead | None:
-        if not isinstance(dataset.storage, CachedStorage):
-            return None
-        rank, world_size = self._place
-        here = (0, world_size) if self._node else ranks_here(rank, world_size)
-        return Ahead(
-            dataset.storage, dataset.source.manifest, self._lowered.order, rank, world_size, here, self._epochs
-        )
+    # Whose share
 
     @property
-    def _place(self) -> tuple[int, int]:
-        """The rank among those that share the order, and how many these are: all, or those of a node with files of its own."""
-        return self._lowered.where.rank, self._lowered.where.world_size
+    def rank(self) -> int:
+        """The rank of this process as it is now, or as the pass that runs began with."""
+        return self._share_now().rank
 
     @property
-    def _node(self) -> dict[str, int]:
-        """The number of this node, where nodes have files of their own."""
-        ranks = self._lowered.where.world_size
-        return {} if find(self.dataset.nodes, Shard) is None else {"node": self.rank // ranks}
+    def world_size(self) -> int:
+        """The number of ranks as it is now, or as the pass that runs began with."""
+        return self._share_now().world_size
+
+    def _share_now(self) -> Share:
+        """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
+        if not self._progress.is_running and (ranks := self._ranks.find()) != self._share.ranks:
+            share = share_of(self.dataset, ranks, self._deliver, self._cpus)
+            self.close()
+            self._finalizer.detach()
+            self._take(share)
+        return self._share
+
+    def _take(self, share: Share) -> None:
+        self._share, self._lowered, self._ahead = share, share.lowered, share.ahead(self._epochs)
+        self._finalizer = weakref.finalize(self, _close_runs, self._runs, self._lowered.slots, self._ahead)
 
     # One pass
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        if not self._chosen and self._step:
-            self._epoch, self._step = self._epoch + 1, 0
-        self._pass += 1
-        self._chosen = self._one_by_one = False
-        return self._batches(self._pass, len(self))
+        return self._batches(self._progress.announce_pass())
 
-    def _batches(self, this_pass: int, steps: int) -> Iterator[dict[str, Any]]:
-        ended = False
+    def _batches(self, this_pass: int) -> Iterator[dict[str, Any]]:
+        progress, ended = self._progress, False
         try:
             self._check_pass(this_pass)
-            while self._step < steps:
+            steps = self._begin()
+            while progress.step < steps:
                 item = self._next_item()
                 parts, together = self._split(item), item.steps
                 del item
+                progress.untouched = False
                 for _ in range(together):
-                    self._step += 1
+                    progress.step += 1
                     yield {name: take() for name, take in parts}
-                    if this_pass != self._pass:
+                    if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
-            self._epoch, self._step = self._epoch + 1, 0
+            progress.finish_pass()
             ended = True
         finally:
-            if not ended and this_pass == self._pass:
-                self.close()
+            if this_pass == progress.newest_pass:
+                progress.is_running = False
+                if not ended:
+                    self.close()
+
+    def _begin(self) -> int:
+        """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
+        self._share_now()
+        self._ranks_agree = self._ranks_agree or self._ranks.agree()
+        self._one_by_one = False
+        self._progress.begin_pass()
+        return len(self)
 
     def _split(self, item: Item) -> list[tuple[str, Callable[[], Any]]]:
         """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
@@ -151,7 +163,7 @@ class Loader:
         return [(name, parts(column, rows)) for name, column in columns.items()]
 
     def _check_pass(self, this_pass: int) -> None:
-        if this_pass != self._pass:
+        if this_pass != self._progress.newest_pass:
             raise ProcessError("this pass has ended: another pass, set_epoch or load_state_dict came after it")
 
     def _next_item(self) -> Item:
@@ -172,21 +184,22 @@ class Loader:
 
     def _run(self) -> tuple[Run, list[Position]]:
         """The run that goes on at the loader's position; a new one if there is none."""
+        here = self._progress.here
         if self._runs:
             run, position = self._runs[0]
-            if self._normal(position[0]) == self._here and self._epoch < self._until:
+            if self._normal(position[0]) == here and here.epoch < self._until:
                 return run, position
             self.close()
         depth = self._depth()
         if self._epochs is not None:
-            self._until = max(self._epochs, self._epoch + 1)
-        work = self._lowered.work_from(self._here, one_by_one=self._one_by_one, epochs=self._epochs)
+            self._until = max(self._epochs, here.epoch + 1)
+        work = self._lowered.work_from(here, one_by_one=self._one_by_one, epochs=self._epochs)
         self._traffic = traffic_of(self.dataset.read_ranges)
         if self._ahead is not None:
             work = self._ahead.follow(work)
         run = Run(self._lowered.stages, work, depth)
         self._first_batch_s = 0.0
-        self._runs.append((run, [self._here]))
+        self._runs.append((run, [here]))
         return self._runs[0]
 
     def _normal(self, position: Position) -> Position:
@@ -207,51 +220,59 @@ class Loader:
     @property
     def batch_size(self) -> int:
         """Rows of a full batch on this rank."""
-        return self._lowered.order.batch_size // self._place[1]
+        _, ranks = self._share_now().place
+        return self._lowered.order.batch_size // ranks
 
     # Position and state
 
     @property
-    def _here(self) -> Position:
-        return Position(self._epoch, self._step)
-
-    @property
     def epoch(self) -> int:
         """The epoch of the next batch."""
-        return self._epoch
+        return self._progress.epoch
 
     @property
     def step(self) -> int:
         """The step of the next batch in its epoch."""
-        return self._step
+        return self._progress.step
 
     @property
-    def sampler(self) -> Loader:
-        """The loader itself, for trainers that call `loader.sampler.set_epoch`."""
-        return self
+    def sampler(self) -> Sampler:
+        """Not what draws the samples, but what trainers call `set_epoch` of."""
+        return Sampler(self._set_epoch)
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """Not what draws the batches, but what trainers ask for their size and number."""
+        batch = find(self.dataset.nodes, Batch)
+        assert batch is not None  # or the plan could not be lowered
+        return BatchSampler(self.sampler, self.batch_size, batch.drop_last, len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is this epoch, from its beginning."""
+        """The next pass is this epoch, from its beginning; from where `load_state_dict` went in it, if nothing was taken since."""
+        self._set_epoch(epoch)
+
+    def _set_epoch(self, epoch: int, *, keep_later: bool = False) -> None:
         if not is_whole(epoch) or epoch < 0:
             raise PlanError(f"set_epoch({epoch!r}): epochs are counted from 0, in whole numbers")
-        self._move_to(Position(epoch))
+        self._progress.set_epoch(epoch, steps=len(self), keep_later=keep_later)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them."""
         order = self._lowered.order
-        position = self._normal(self._here)
+        position = self._progress.here
         return {
             "version": STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
             "samples": order.samples,
-            "plan": [state_of(node) for node in of_all_ranks(self.dataset.nodes, self.world_size)],
+            "plan": [state_of(node) for node in of_all_ranks(self.dataset.nodes, self._share.world_size)],
             "epoch": position.epoch,
             "step": position.step,
-            **self._node,
+            **self._share.node,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
+        self._share_now()
         check_state(state, self.state_dict())
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
@@ -263,30 +284,19 @@ class Loader:
             raise StateError(
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
-        self._move_to(self._normal(position))
-
-    def _move_to(self, position: Position) -> None:
-        self._pass += 1
-        self._epoch, self._step = position.epoch, position.step
-        self._chosen = True
+        self._progress.load(position, steps=len(self))
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
         self._check_step(epoch, step)
-        return self._lowered.order.ids(epoch, step, 1, *self._place)
+        share = self._share_now()
+        return share.lowered.order.ids(epoch, step, 1, *share.place)
 
     def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
-        lowered = lower(
-            self.dataset.source,
-            self.dataset.read_ranges,
-            self.dataset.nodes,
-            self._deliver,
-            Where(rank=self.rank, world_size=self.world_size, cpus=usable_cpus()),
-        )
         made: Any = Work(epoch, step, 1)
-        for stage in lowered.stages:
+        for stage in share_of(self.dataset, self._share_now().ranks, self._deliver).lowered.stages:
             made = stage.work(made)
         return self._deliver.receive(made.delivered)
 
@@ -328,7 +338,7 @@ class Loader:
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
-        return "\n\n".join([report_text(self.stats()), *explain_sharing(self._lowered.order, self._place[1])])
+        return "\n\n".join([report_text(self.stats()), *explain_sharing(self._lowered.order, self._share.place[1])])
 
     # The end
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -48,36 +46,3 @@ def open_deliver(to: str, device: Any) -> Deliver:
         module = importlib.import_module("penstock.deliver.torch")
         return module.ToTorch(device)  # type: ignore[no-any-return]
     raise PlanError(f"to={to!r}; choose 'numpy' or 'torch'")
-
-
-def find_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, else of torch.distributed if it is initialised, else of torchrun's environment, else 0, 1."""
-    if (rank is None) != (world_size is None):
-        raise PlanError("pass both rank and world_size, or neither")
-    if rank is not None and world_size is not None:
-        return rank, world_size
-    if "torch.distributed" in sys.modules:
-        found = importlib.import_module("penstock.deliver.torch").distributed_rank()
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        rank_text, size_text = os.environ["RANK"], os.environ["WORLD_SIZE"]
-        if not (rank_text.isdecimal() and size_text.isdecimal()):
-            raise PlanError(
-                f"RANK={rank_text!r} and WORLD_SIZE={size_text!r} in the environment are no numbers; unset them, or pass rank and "
-                f"world_size"
-            )
-        return int(rank_text), int(size_text)
-    return 0, 1
-
-
-def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
-    """The ranks [first, last) on this machine, by torchrun's environment; all of them where that does not say it."""
-    local_rank, local_size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if (
-        local_rank.isdecimal()
-        and local_size.isdecimal()
-        and 0 <= rank - int(local_rank) <= world_size - int(local_size)
-    ):
-        return rank - int(local_rank), rank - int(local_rank) + int(local_size)
-    return 0, world_size

@@ -156,9 +156,17 @@ def _pinned(size: int) -> Any:
         return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
 
 
-def distributed_rank() -> tuple[int, int] | None:
-    """Rank and world size of torch.distributed, if it is initialised in this process."""
+def distributed_group(process_group: Any = None) -> tuple[int, int, Any] | None:
+    """Rank, world size and store of a process group, by default of all ranks; None if torch.distributed is not initialised."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        if process_group is not None:
+            raise PlanError("process_group: torch.distributed is not initialised; call init_process_group first")
         return None
-    return distributed.get_rank(), distributed.get_world_size()
+    if process_group is distributed.GroupMember.NON_GROUP_MEMBER:
+        raise PlanError("process_group: this process is not in it; make the loader on its ranks only")
+    group = distributed.group.WORLD if process_group is None else process_group
+    if not isinstance(group, distributed.ProcessGroup):
+        raise PlanError(f"process_group={group!r}; pass what torch.distributed.new_group or DeviceMesh.get_group gave")
+    find_store = getattr(group, "get_group_store", None)  # not in older versions
+    return distributed.get_rank(group), distributed.get_world_size(group), find_store() if find_store else None
