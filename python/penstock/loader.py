@@ -352,6 +352,12 @@ class Loader:
         for slots in self._lowered.slots:
             slots.drop()
 
+    def __reduce__(self) -> Never:
+        raise ProcessError(
+            "a Loader has threads and cannot be sent to another process or copied; make it there, with Lightning's ddp_spawn in "
+            "train_dataloader() or a DataModule"
+        )
+
     def __enter__(self) -> Self:
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.deliver import find_ranks
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -133,22 +131,6 @@ def test_the_device_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ps.Loader(data(8).batch(4), to="torch", device=device)._deliver.device == torch.device("cuda", meant)
     with pytest.raises(ps.PlanError, match="there are 4 CUDA devices, counted from 0"):
         ps.Loader(data(8).batch(4), to="torch", device="cuda:4")
-
-
-def test_an_environment_that_names_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "RANK", "2")
-    monkeypatch.setitem(os.environ, "WORLD_SIZE", "")
-    with pytest.raises(ps.PlanError, match="RANK='2' and WORLD_SIZE='' in the environment are no numbers"):
-        find_ranks(None, None)
-
-
-def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "RANK", "2")
-    monkeypatch.setitem(os.environ, "WORLD_SIZE", "4")
-    assert find_ranks(None, None) == (2, 4)
-    assert find_ranks(0, 1) == (0, 1)
-    loader = ps.Loader(data().batch(8), to="torch")
-    assert (loader.rank, loader.world_size, loader.batch_size) == (2, 4, 2)
 
 
 def large(samples: int = 1500) -> ps.Dataset:

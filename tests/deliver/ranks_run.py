@@ -1,0 +1,110 @@
+"""One rank of several, as a script of its own: python ranks_run.py STORE RANK WORLD_SIZE SCENARIO; prints what it saw as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+
+import penstock as ps
+import penstock.deliver.ranks
+
+store, rank, world_size, scenario = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+penstock.deliver.ranks._AGREE_S = 60.0
+
+
+def loader_of(**given: Any) -> ps.Loader:
+    return ps.Loader(ps.from_arrays({"id": np.arange(48)}).shuffle(seed=0).batch(12), **given)
+
+
+def init() -> None:
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world_size)
+
+
+def ids(loader: ps.Loader) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in loader]
+
+
+def attempt(make: Any) -> Any:
+    try:
+        return make()
+    except ps.PenstockError as error:
+        return str(error)
+
+
+def late() -> dict[str, Any]:
+    """A loader made, asked, and even used before the group is there."""
+    loader, used = loader_of(), loader_of()
+    before = [loader.rank, loader.world_size, loader.batch_size, len(loader.sample_ids(0, 0))]
+    alone = ids(used)
+    interrupted = iter(used)
+    begun = [next(interrupted)["id"].tolist()]
+    waiting = iter(loader)
+    init()
+    begun += [batch["id"].tolist() for batch in interrupted]  # goes on as it began
+    return {
+        "before": before,
+        "after": [loader.rank, loader.world_size, loader.batch_size],
+        "sample_ids": [loader.sample_ids(0, step).tolist() for step in range(4)],
+        "batch_at": [loader.batch_at(0, step)["id"].tolist() for step in range(4)],
+        "passes": [[batch["id"].tolist() for batch in waiting], ids(loader), ids(loader)],
+        "alone": [alone, begun],
+        "then": ids(used),
+        "left": _left(loader),
+    }
+
+
+def _left(loader: ps.Loader) -> list[Any]:
+    dist.destroy_process_group()
+    return [loader.rank, loader.world_size, ids(loader)]
+
+
+def environment() -> dict[str, Any]:
+    """A launcher's environment that says something else than the group."""
+    os.environ.update(RANK="0", WORLD_SIZE="2")
+    loader = loader_of()
+    before = [loader.rank, loader.world_size]
+    init()
+    return {"before": before, "after": [loader.rank, loader.world_size], "ids": ids(loader)}
+
+
+def given() -> dict[str, Any]:
+    early = loader_of(rank=0, world_size=world_size), loader_of(rank=0, world_size=1)
+    right = loader_of(rank=rank, world_size=world_size)
+    init()
+    found = {
+        "right": ids(right),
+        "one rank's number, before the group": attempt(lambda: ids(early[0])),
+        "the number alone, before the group": attempt(lambda: ids(early[1])),
+        "one rank's number": attempt(lambda: ids(loader_of(rank=1, world_size=world_size))),
+        "another world": attempt(lambda: loader_of(rank=rank, world_size=6)),
+    }
+    pair = dist.new_group([0, 1])
+    found["pair"] = attempt(lambda: ids(loader_of(process_group=pair)))
+    found["no group"] = attempt(lambda: loader_of(process_group="dp"))
+    found["both"] = attempt(lambda: loader_of(process_group=pair, rank=0, world_size=2))
+    dist.barrier()
+    return found
+
+
+def alone() -> dict[str, Any]:
+    """Only one rank makes a loader with its numbers: it does not wait for the others for ever."""
+    init()
+    penstock.deliver.ranks._AGREE_S = 0.5
+    seen = ids(loader_of(rank=rank, world_size=world_size)) if rank == 1 else []
+    dist.barrier()
+    return {"ids": seen}
+
+
+def dies() -> dict[str, Any]:
+    """All ranks are given the same number, and none catches the error."""
+    loader = loader_of(rank=world_size - 2, world_size=world_size)
+    init()
+    return {"ids": ids(loader)}
+
+
+print(json.dumps({"late": late, "environment": environment, "given": given, "alone": alone, "dies": dies}[scenario]()))
