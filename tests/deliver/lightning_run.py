@@ -1,4 +1,4 @@
-"""A training with Lightning's Trainer, as a script of its own: python lightning_run.py '{"out": …, "devices": 2, …}'.
+"""Trainings with Lightning's Trainer, as a script of its own: python lightning_run.py '[{"out": "a", "devices": 2}, …]'.
 
 Each rank writes what every step saw to OUT/PHASE-RANK.jsonl: [epoch, step, ids].
 """

@@ -1,4 +1,4 @@
-"""One rank of several, as a script of its own: python ranks_run.py STORE RANK WORLD_SIZE SCENARIO; prints what it saw as JSON."""
+"""One rank of several, as a script of its own: python ranks_run.py STORE RANK WORLD_SIZE SCENARIOS; prints what it saw as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.distributed as dist
 import penstock as ps
 import penstock.deliver.ranks
 
-store, rank, world_size, scenario = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+store, rank, world_size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 penstock.deliver.ranks._AGREE_S = 60.0
 
 
@@ -22,7 +22,8 @@ def loader_of(**given: Any) -> ps.Loader:
 
 
 def init() -> None:
-    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world_size)
+    method = store if store.startswith("tcp") else f"{store}-{len(found)}"
+    dist.init_process_group("gloo", init_method=method, rank=rank, world_size=world_size)
 
 
 def ids(loader: ps.Loader) -> list[list[int]]:
@@ -37,7 +38,7 @@ def attempt(make: Any) -> Any:
 
 
 def late() -> dict[str, Any]:
-    """A loader made, asked, and even used before the group is there."""
+    """Loaders made, asked and used before the group is there."""
     loader, used = loader_of(), loader_of()
     before = [loader.rank, loader.world_size, loader.batch_size, len(loader.sample_ids(0, 0))]
     alone = ids(used)
@@ -65,10 +66,11 @@ def _left(loader: ps.Loader) -> list[Any]:
 
 def environment() -> dict[str, Any]:
     """A launcher's environment that says something else than the group."""
-    os.environ.update(RANK="0", WORLD_SIZE="2")
+    os.environ.update(RANK="2", WORLD_SIZE="3")
     loader = loader_of()
     before = [loader.rank, loader.world_size]
     init()
+    del os.environ["RANK"], os.environ["WORLD_SIZE"]
     return {"before": before, "after": [loader.rank, loader.world_size], "ids": ids(loader)}
 
 
@@ -76,35 +78,39 @@ def given() -> dict[str, Any]:
     early = loader_of(rank=0, world_size=world_size), loader_of(rank=0, world_size=1)
     right = loader_of(rank=rank, world_size=world_size)
     init()
-    found = {
+    seen = {
         "right": ids(right),
         "one rank's number, before the group": attempt(lambda: ids(early[0])),
         "the number alone, before the group": attempt(lambda: ids(early[1])),
         "one rank's number": attempt(lambda: ids(loader_of(rank=1, world_size=world_size))),
         "another world": attempt(lambda: loader_of(rank=rank, world_size=6)),
     }
-    pair = dist.new_group([0, 1])
-    found["pair"] = attempt(lambda: ids(loader_of(process_group=pair)))
-    found["no group"] = attempt(lambda: loader_of(process_group="dp"))
-    found["both"] = attempt(lambda: loader_of(process_group=pair, rank=0, world_size=2))
-    dist.barrier()
-    return found
+    second = dist.new_group([1])
+    seen["a group of one"] = attempt(lambda: ids(loader_of(process_group=second)))
+    seen["no group"] = attempt(lambda: loader_of(process_group="dp"))
+    seen["both"] = attempt(lambda: loader_of(process_group=second, rank=0, world_size=2))
+    return seen
 
 
-def alone() -> dict[str, Any]:
+def alone() -> list[list[int]]:
     """Only one rank makes a loader with its numbers: it does not wait for the others for ever."""
     init()
     penstock.deliver.ranks._AGREE_S = 0.5
-    seen = ids(loader_of(rank=rank, world_size=world_size)) if rank == 1 else []
-    dist.barrier()
-    return {"ids": seen}
+    return ids(loader_of(rank=rank, world_size=world_size)) if rank == 1 else []
 
 
-def dies() -> dict[str, Any]:
-    """All ranks are given the same number, and none catches the error."""
-    loader = loader_of(rank=world_size - 2, world_size=world_size)
+def dies() -> list[list[int]]:
+    """Both ranks are given the number of the second one, and none catches the error; the first one holds the group's store."""
+    loader = loader_of(rank=1, world_size=world_size)
     init()
-    return {"ids": ids(loader)}
+    return ids(loader)
 
 
-print(json.dumps({"late": late, "environment": environment, "given": given, "alone": alone, "dies": dies}[scenario]()))
+scenarios = {"late": late, "environment": environment, "given": given, "alone": alone, "dies": dies}
+found: dict[str, Any] = {}
+for name in sys.argv[4:]:
+    found[name] = scenarios[name]()
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+print(json.dumps(found))

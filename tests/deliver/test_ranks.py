@@ -19,29 +19,33 @@ from servers.free_port import free_port
 SCRIPT = Path(__file__).with_name("ranks_run.py")
 
 
-def ranks_of(scenario: str, world_size: int, store: str) -> list[subprocess.CompletedProcess[str]]:
+def ranks_of(store: str, *scenarios: str) -> list[subprocess.CompletedProcess[str]]:
+    """Two ranks that ended."""
     unset = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     started = [
         subprocess.Popen(
-            [sys.executable, str(SCRIPT), store, str(rank), str(world_size), scenario],
+            [sys.executable, str(SCRIPT), store, str(rank), "2", *scenarios],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
             encoding="utf-8",
         )
-        for rank in range(world_size)
+        for rank in range(2)
     ]
-    ended = []
-    for rank, process in enumerate(started):
-        out, err = process.communicate(timeout=100)
-        ended.append(subprocess.CompletedProcess(rank, process.returncode, out, err))
-    return ended
+    outputs = [process.communicate(timeout=110) for process in started]
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, *output)
+        for process, output in zip(started, outputs, strict=True)
+    ]
 
 
-def found_by(scenario: str, world_size: int, tmp_path: Path) -> list[dict[str, Any]]:
-    ended = ranks_of(scenario, world_size, f"file://{tmp_path}/store")
-    assert [rank.returncode for rank in ended] == [0] * world_size, [rank.stderr for rank in ended]
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What two ranks saw in all scenarios but the one that kills them."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    ended = ranks_of(f"file://{tmp_path_factory.mktemp('ranks')}/store", "late", "environment", "given", "alone")
+    assert [rank.returncode for rank in ended] == [0, 0], [rank.stderr for rank in ended]
     return [json.loads(rank.stdout) for rank in ended]
 
 
@@ -51,64 +55,55 @@ def wanted(rank: int, world_size: int, epoch: int) -> list[list[int]]:
         return [loader.sample_ids(epoch, step).tolist() for step in range(len(loader))]
 
 
-@pytest.fixture(autouse=True)
-def needs_torch() -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_group_that_comes_after_the_loader(found: list[dict[str, Any]], rank: int) -> None:
+    late = found[rank]["late"]
+    assert late["before"] == [0, 1, 12, 12]
+    assert late["after"] == [rank, 2, 6]
+    assert late["sample_ids"] == late["batch_at"] == wanted(rank, 2, 0)
+    assert late["passes"] == [wanted(rank, 2, epoch) for epoch in range(3)]
+    assert late["alone"] == [wanted(0, 1, 0), wanted(0, 1, 1)], "a pass goes on as it began"
+    assert late["then"] == wanted(rank, 2, 2)
+    assert late["left"] == [0, 1, wanted(0, 1, 3)], "a group that went"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_group_counts_more_than_the_environment(found: list[dict[str, Any]], rank: int) -> None:
+    assert found[rank]["environment"] == {"before": [2, 3], "after": [rank, 2], "ids": wanted(rank, 2, 0)}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_that_contradict_the_group_fail_everywhere(found: list[dict[str, Any]], rank: int) -> None:
+    given = found[rank]["given"]
+    was_given = "of the 2 in the process group was given"
+    assert given["right"] == wanted(rank, 2, 0)
+    assert f"): rank 1 {was_given} rank=0, world_size=2; leave both" in given["one rank's number, before the group"]
+    assert f"): rank {rank} {was_given} rank=0, world_size=1; " in given["the number alone, before the group"]
+    assert f"Loader(rank=1, world_size=2): rank 0 {was_given} rank=1, world_size=2; " in given["one rank's number"]
+    assert f"): rank {rank} {was_given} rank={rank}, world_size=6; " in given["another world"]
+    if rank == 1:
+        assert given["a group of one"] == wanted(0, 1, 0)
+    else:
+        assert "this process is not in it" in given["a group of one"]
+    assert "process_group='dp'; pass what torch.distributed.new_group" in given["no group"]
+    assert "pass rank and world_size, or process_group" in given["both"]
+
+
+def test_a_rank_that_gives_its_numbers_alone_is_not_kept_waiting(found: list[dict[str, Any]]) -> None:
+    assert [rank["alone"] for rank in found] == [[], wanted(1, 2, 0)]
+
+
+def test_all_ranks_die_of_the_difference() -> None:
+    """Also of one that another rank has, which holds the group's store and takes it along."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
-
-
-def test_a_group_that_comes_after_the_loader(tmp_path: Path) -> None:
-    for rank, found in enumerate(found_by("late", 2, tmp_path)):
-        assert found["before"] == [0, 1, 12, 12]
-        assert found["after"] == [rank, 2, 6]
-        assert found["sample_ids"] == found["batch_at"] == wanted(rank, 2, 0)
-        assert found["passes"] == [wanted(rank, 2, epoch) for epoch in range(3)]
-        assert found["alone"] == [wanted(0, 1, 0), wanted(0, 1, 1)], "a pass goes on as it began"
-        assert found["then"] == wanted(rank, 2, 2)
-        assert found["left"] == [0, 1, wanted(0, 1, 3)], "a group that went"
-
-
-def test_the_group_counts_more_than_the_environment(tmp_path: Path) -> None:
-    for rank, found in enumerate(found_by("environment", 3, tmp_path)):
-        assert found == {"before": [0, 2], "after": [rank, 3], "ids": wanted(rank, 3, 0)}
-
-
-def test_ranks_that_contradict_the_group_fail_everywhere(tmp_path: Path) -> None:
-    for rank, found in enumerate(found_by("given", 3, tmp_path)):
-        assert found["right"] == wanted(rank, 3, 0)
-        early = found["one rank's number, before the group"]
-        assert "Loader(rank=0, world_size=3): rank " in early
-        assert "of the 3 in the process group was given rank=0, world_size=3; leave both out" in early
-        assert (
-            "of the 3 in the process group was given rank=0, world_size=1"
-            in found["the number alone, before the group"]
-        )
-        one = found["one rank's number"]
-        wrong = [f"rank {other} of the 3 in the process group was given rank=1, world_size=3" for other in (0, 2)]
-        assert (wrong[rank // 2] if rank != 1 else wrong[0]) in one or (rank == 1 and wrong[1] in one)
-        assert (
-            f"rank {rank} of the 3 in the process group was given rank={rank}, world_size=6" in found["another world"]
-        )
-        assert found["pair"] == (wanted(rank, 2, 0) if rank < 2 else found["pair"])
-        assert rank < 2 or "this process is not in it" in found["pair"]
-        assert "process_group='dp'; pass what torch.distributed.new_group" in found["no group"]
-        assert "pass rank and world_size, or process_group" in found["both"]
-
-
-def test_one_rank_alone_is_not_kept_waiting(tmp_path: Path) -> None:
-    assert [found["ids"] for found in found_by("alone", 2, tmp_path)] == [[], wanted(1, 2, 0)]
-
-
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_all_ranks_die_of_the_difference(world_size: int) -> None:
-    """Also where the rank that was given the wrong number, or the right one, holds the group's store, and is gone with it."""
-    ended = ranks_of("dies", world_size, f"tcp://127.0.0.1:{free_port()}")
-    for rank in ended:
+    for rank in ranks_of(f"tcp://127.0.0.1:{free_port()}", "dies"):
         assert rank.returncode == 1
-        assert f"was given rank={world_size - 2}, world_size={world_size}; leave both out" in rank.stderr
+        assert "rank 0 of the 2 in the process group was given rank=1, world_size=2; leave both out" in rank.stderr
 
 
 def test_a_group_without_torch_distributed() -> None:
-    with pytest.raises(ps.PlanError, match="torch.distributed is not initialised"):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    with pytest.raises(ps.PlanError, match=r"torch\.distributed is not initialised"):
         ps.Loader(ps.from_arrays({"x": np.arange(8)}).batch(4), process_group="dp")
 
 
