@@ -51,6 +51,10 @@ class Loader:
     DataError for damaged data, with the place.
     """
 
+    # As of a DataLoader that works in its own process. Accelerate's skip_first_batches makes one of these, which then meets
+    # `batch_sampler` and what that says, instead of a complaint about workers.
+    num_workers, prefetch_factor = 0, None
+
     def __init__(
         self,
         dataset: Dataset,

@@ -39,9 +39,7 @@ def train(first: int, stop: int | None = None) -> list[Any]:
 
 
 before = train(0, 4)
-rest = []
-for batch in prepared:  # another epoch, before the state is loaded
-    rest.append(batch["id"].tolist())
+elsewhere = list(prepared)  # another epoch, before the state is loaded
 accelerator.load_state(sys.argv[1])
 after = train(0)
 try:
