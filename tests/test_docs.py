@@ -23,6 +23,7 @@ def blocks_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning:pytorch_lightning")  # of its own use of PyTorch
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
 def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos").symlink_to(photos)

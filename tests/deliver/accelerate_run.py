@@ -34,6 +34,7 @@ def train(first: int, stop: int | None = None) -> list[Any]:
             seen.append([epoch, batch["id"].tolist(), gathered])
             if len(seen) == stop:
                 accelerator.save_state(sys.argv[1])
+                accelerator.wait_for_everyone()
                 return seen
     return seen
 
