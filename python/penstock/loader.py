@@ -91,7 +91,7 @@ class Loader:
         self._memory = memory or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
-        self._progress = Progress()
+        self._progress, self._loaded_rows = Progress(), 0
         self._one_by_one = False
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
@@ -156,6 +156,11 @@ class Loader:
         """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
         self._share_now()
         self._ranks_agree = self._ranks_agree or self._ranks.agree()
+        if self._progress.untouched and self._progress.step and self._loaded_rows != self._lowered.order.batch_size:
+            raise StateError(
+                f"the state was loaded for steps of {self._loaded_rows} rows, and {self._share.world_size} ranks take "
+                f"{self._lowered.order.batch_size}; call load_state_dict after init_process_group"
+            )
         self._one_by_one = False
         self._progress.begin_pass()
         return len(self)
@@ -218,8 +223,8 @@ class Loader:
         return Depth(out=min(2, most), between=min(2, most), most=most)
 
     def __len__(self) -> int:
-        """Steps in an epoch, the same on every rank."""
-        return self._lowered.order.steps_per_epoch
+        """Steps in an epoch, the same on every rank; with batch(…, per_rank=True) for as many ranks as there are now."""
+        return self._share_now().lowered.order.steps_per_epoch
 
     @property
     def batch_size(self) -> int:
@@ -289,6 +294,7 @@ class Loader:
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
         self._progress.load(position, steps=len(self))
+        self._loaded_rows = self._lowered.order.batch_size
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""

@@ -28,7 +28,12 @@ def train(folder: Path, ranks: int) -> list[dict[str, Any]]:
             [sys.executable, str(SCRIPT), str(folder / "checkpoint")],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **(_launched(rank, ranks, port) if ranks > 1 else {})},
+            env={
+                **os.environ,
+                "CUDA_VISIBLE_DEVICES": "",
+                "OMP_NUM_THREADS": "1",
+                **(_launched(rank, ranks, port) if ranks > 1 else {}),
+            },
             encoding="utf-8",
         )
         for rank in range(ranks)

@@ -123,3 +123,23 @@ def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (loader.rank, loader.world_size, loader.batch_size) == (2, 4, 2)
     with pytest.raises(ps.PlanError, match="both rank and world_size, or neither"):
         Ranks(rank=0)
+
+
+def test_rows_per_rank_follow_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is counted per rank has other steps when the ranks are others: a step that was loaded is not taken for one."""
+    dataset = ps.from_arrays({"id": np.arange(48)}).shuffle(seed=0).batch(6, per_rank=True)
+    loader, loaded = ps.Loader(dataset), ps.Loader(dataset)
+    loaded.load_state_dict({**loaded.state_dict(), "step": 3})
+    assert len(loader) == 8
+    monkeypatch.setitem(os.environ, "RANK", "1")
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
+    assert (len(loader), loader.batch_size) == (4, 6)
+    assert [batch["id"].tolist() for batch in loader] == [loader.sample_ids(0, step).tolist() for step in range(4)]
+    with pytest.raises(
+        ps.StateError, match="steps of 6 rows, and 2 ranks take 12; call load_state_dict after init_process_group"
+    ):
+        next(iter(loaded))
+    loaded.load_state_dict({**loaded.state_dict(), "epoch": 0, "step": 3})
+    assert [batch["id"].tolist() for batch in loaded] == [loaded.sample_ids(0, 3).tolist()]
+    loader.close()
+    loaded.close()
