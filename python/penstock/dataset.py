@@ -349,7 +349,8 @@ def _join(parts: list[Shards]) -> Shards:
     if len(roots) == 1:
         return Shards(paths, sizes, versions, roots.pop(), etags=etags)
     common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
-    return Shards(paths, sizes, versions, common, several_roots=True, etags=etags)
+    root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
+    return Shards(paths, sizes, versions, common, root_lengths, etags=etags)
 
 
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
