@@ -145,7 +145,10 @@ def test_sound_is_read_and_not_decoded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--decode", "--column", "imag"], "--column imag: there is no such column; the columns are image, label, path"),
+        (
+            ["--decode", "--column", "imag"],
+            "--column imag: there is no such column; the columns are image, label, path",
+        ),
         (["--decode", "--column", "label"], "--column label: int64 is nothing to decode"),
         (["--column", "image"], "--column: names what --decode decodes; give both"),
     ],
@@ -187,7 +190,9 @@ def test_whoever_stops_asking_stops_the_threads(tmp_path: Path) -> None:
     for number in range(2, 4000):
         os.link(tmp_path / "0001.png", tmp_path / f"{number:04d}.png")
     dataset, told = ps.read(tmp_path), []
-    found = find_bad(dataset.source, dataset.read_ranges, ["image"], threads=2, progress=lambda *done: told.append(done))
+    found = find_bad(
+        dataset.source, dataset.read_ranges, ["image"], threads=2, progress=lambda *done: told.append(done)
+    )
     assert next(found).sample == 0
     found.close()
     assert told[-1:] <= [(64, 4000)]

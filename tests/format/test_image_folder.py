@@ -104,7 +104,9 @@ def test_two_lists_of_a_split_are_numbered_alike(tmp_path: Path) -> None:
     root = make(tmp_path, "ants/1.jpg", "bees/2.jpg", "bees/3.jpg", "cats/4.jpg", "cats/5.jpg", ".hidden/6.jpg")
     train = ps.read([f"{root}/{path}" for path in ("ants/1.jpg", "bees/2.jpg", "cats/4.jpg")])
     held_out = [f"{root}/bees/3.jpg", f"{root}/cats/5.jpg"]
-    with pytest.warns(UserWarning, match=r"bees: beside the class folders lies ants, with no file.*classes=train\.classes"):
+    with pytest.warns(
+        UserWarning, match=r"bees: beside the class folders lies ants, with no file.*classes=train\.classes"
+    ):
         alone = ps.read(held_out)
     assert alone.classes == ("bees", "cats")
     val = ps.read(held_out, classes=train.classes)
@@ -145,20 +147,29 @@ def test_classes_may_be_more_than_there_are_and_in_any_order(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "classes", ["cats", {"cats", "dogs"}, {"cats": 0, "dogs": 1}, ["cats", "cats", "dogs"], [0, 1], 7, [["cats"], "dogs"]]
+    "classes",
+    ["cats", {"cats", "dogs"}, {"cats": 0, "dogs": 1}, ["cats", "cats", "dogs"], [0, 1], 7, [["cats"], "dogs"]],
 )
 def test_classes_that_are_no_list_of_names(tmp_path: Path, classes: object) -> None:
     make(tmp_path, "cats/1.jpg", "dogs/2.jpg")
-    with pytest.raises(ps.PlanError, match="pass a list of the names of all class folders, each once, in the order of their"):
+    with pytest.raises(
+        ps.PlanError, match="pass a list of the names of all class folders, each once, in the order of their"
+    ):
         ps.read(tmp_path, classes=classes)
 
 
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        (["photos", "extra"], r"extra: holds files itself, while others that were named hold class folders \(.*photos/cats\)"),
+        (
+            ["photos", "extra"],
+            r"extra: holds files itself, while others that were named hold class folders \(.*photos/cats\)",
+        ),
         (["photos", "photos/cats"], "photos/cats: holds files itself"),
-        (["photos/cats/1.jpg", "photos/cats/persian/2.jpg"], "cats/persian: lies in .*/cats, and both would be classes"),
+        (
+            ["photos/cats/1.jpg", "photos/cats/persian/2.jpg"],
+            "cats/persian: lies in .*/cats, and both would be classes",
+        ),
     ],
 )
 def test_lists_that_can_be_read_in_two_ways(tmp_path: Path, paths: list[str], message: str) -> None:

@@ -88,7 +88,9 @@ def test_links_are_followed_and_broken_ones_are_missed(root: Path) -> None:
     ]  # fmt: skip
     shards = LocalStorage().list(str(root / "b"))
     none = np.zeros(1, dtype=np.int64)
-    with pytest.raises(DataError, match=r"broken\.jpg: No such file.*; it is a link that leads nowhere, to .*/nowhere; fetch that"):
+    with pytest.raises(
+        DataError, match=r"broken\.jpg: No such file.*; it is a link that leads nowhere, to .*/nowhere; fetch that"
+    ):
         LocalStorage().read(shards, none + 2, none, none, np.empty(0, np.uint8), none)
 
 

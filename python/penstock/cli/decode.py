@@ -82,7 +82,6 @@ def show_decoded(figures: Mapping[str, Any]) -> None:
     did = "read and decoded" if figures["decoded"] else "read; Penstock has no decoder for them"
     stopped = "" if figures["complete"] else f" of {figures['samples']:,}, then interrupted"
     out.print(
-        f"{figures['checked']:,} samples{stopped}: {did}, in {figures['seconds']:,.1f} s; "
-        f"{len(figures['bad']):,} bad",
+        f"{figures['checked']:,} samples{stopped}: {did}, in {figures['seconds']:,.1f} s; {len(figures['bad']):,} bad",
         soft_wrap=True,
     )

@@ -98,7 +98,8 @@ def spread_pictures(dataset: Dataset, column: str, rows: int) -> list[bytes]:
 
 def _picture_or_none(dataset: Dataset, column: str, sample: int) -> bytes:
     runs, _ = load_readable(dataset.source, dataset.read_ranges, np.array([sample], dtype=np.int64))
-    return _one_picture(materialize(runs[0][1])[column][0].as_py()) if runs else b""
+    columns: dict[str, Any] = materialize(runs[0][1]) if runs else {}
+    return _one_picture(columns[column][0].as_py()) if columns else b""
 
 
 def _one_picture(value: Any) -> bytes:

@@ -41,15 +41,11 @@ def _about_labels(dataset: Dataset) -> list[str]:
     if not isinstance(source, MediaFolder):
         return []
     if source.labels is None:
-        return [
-            "there is no label, since no class folders were found; put the files into class folders, or name the folder's class with "
-            "penstock.read(…, classes=[…])"
-        ]
+        found = "there is no label, since no class folders were found; put the files into class folders, or name the folder's class"
+        return [f"{found} with penstock.read(…, classes=[…])"]
     if source.manifest.shards.several_roots and not source.classes_given:
-        return [
-            f"the labels number the {len(source.classes)} classes of this list; another list, for validation, has the same numbers for "
-            "sure only with penstock.read(…, classes=train.classes)"
-        ]
+        found = f"the labels number the {len(source.classes)} classes of this list; another list, for validation, has the same numbers"
+        return [f"{found} for sure only with penstock.read(…, classes=train.classes)"]
     return []
 
 

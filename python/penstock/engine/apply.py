@@ -25,7 +25,6 @@ from penstock.spec import EntryPoints, Ids
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
-
 #: Samples that are looked at, until one is a picture: a bad one is an error when it is due, and not before.
 _FIRST_SAMPLES = 64
 

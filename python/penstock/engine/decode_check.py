@@ -103,7 +103,9 @@ def _bad_of(
 
 def _unreadable(sample: int, place: str, error: str) -> BadSample:
     """Errors about what is decoded together, as Parquet's row groups are, name a place of their own."""
-    where, _, found = (place, "", error.removeprefix(f"{place}: ")) if error.startswith(place) else error.partition(": ")
+    where, _, found = (
+        (place, "", error.removeprefix(f"{place}: ")) if error.startswith(place) else error.partition(": ")
+    )
     return BadSample(sample=sample, where=where, column="", found=found)
 
 

@@ -16,6 +16,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -130,16 +131,12 @@ def _several(shards: Shards) -> _Folders:
     assert shards.root_lengths is not None
     known: dict[tuple[str, bool], int] = {}
     of_file = np.empty(len(shards), dtype=np.int64)
-    for number, (path, length) in enumerate(
-        zip(shards.paths.to_pylist(), shards.root_lengths.tolist(), strict=True)
-    ):
+    for number, (path, length) in enumerate(zip(shards.paths.to_pylist(), shards.root_lengths.tolist(), strict=True)):
         place = _place(path, length)
         first, slash, _ = path[len(place) :].removeprefix("/").partition("/")
         folder = (f"{place}/{first}", False) if slash else (place, True)
         of_file[number] = known.setdefault(folder, len(known))
-    return _Folders(
-        paths=tuple(path for path, _ in known), loose=tuple(loose for _, loose in known), of_file=of_file
-    )
+    return _Folders(paths=tuple(path for path, _ in known), loose=tuple(loose for _, loose in known), of_file=of_file)
 
 
 def _place(path: str, root_length: int) -> str:
@@ -161,7 +158,7 @@ def _check_meaning(folders: _Folders) -> None:
             f"folders that hold them, say which are classes with classes=[…], {_WITHOUT_LABEL}"
         )
     ordered = sorted(f"{path}/" for path in folders.paths)
-    for outer, inner in zip(ordered, ordered[1:], strict=False):
+    for outer, inner in pairwise(ordered):
         if inner.startswith(outer):
             raise SourceError(
                 f"{inner.rstrip('/')}: lies in {outer.rstrip('/')}, and both would be classes; say which are with classes=[…], "

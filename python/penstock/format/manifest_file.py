@@ -112,9 +112,7 @@ def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedF
     return ListedFiles(manifest, spec, features, said, read_ranges, classes)
 
 
-def _by_folder(
-    files: Shards, said: Mapping[str, Field], options: Options, where: str
-) -> tuple[Classes, list[str]]:
+def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
     """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
     given = options.own.get("classes")
     asked = [name for name, feature in asked_features(options, ["label"]).items() if feature == "label"]
