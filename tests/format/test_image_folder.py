@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import obstore
 import pytest
+from obstore.store import MemoryStore
 
 import penstock as ps
 from cases import MemoryStorage
+from servers.http import http_server
 
 
 def make(root: Path, *names: str) -> Path:
@@ -212,3 +215,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ps.read(str(tmp_path / "other"))
     with pytest.raises(ps.SourceError, match="format='jpegs' is not known; formats: image_folder"):
         ps.read(str(root), format="jpegs")
+
+
+def test_lists_of_urls_and_of_objects_keep_the_labels(tmp_path: Path, photos: Path) -> None:
+    """A web server lists nothing; files at the top of a bucket have no folder."""
+    paths = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))[::3]
+    expected = {path.rpartition("/")[2]: int(path.startswith("dogs")) for path in paths}
+    with http_server(photos) as url:
+        dataset = ps.read([f"{url}/{path}" for path in paths])
+        assert (dataset.classes, by_name(dataset)) == (("cats", "dogs"), expected)
+    store = MemoryStore()
+    for path in paths:
+        obstore.put(store, f"data/{path}", (photos / path).read_bytes())
+    for where in (["data/cats", "data/dogs"], [f"data/{path}" for path in paths], ["data/{dogs,cats}/*.jpg"]):
+        dataset = ps.read(where, storage=store)
+        assert (dataset.classes, by_name(dataset)) == (("cats", "dogs"), expected)
+    assert "label" not in ps.read([f"data/{path}" for path in paths[:3]], storage=store).spec
