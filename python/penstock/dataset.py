@@ -311,15 +311,15 @@ def _locate(storage: Storage | None, checks: Checks | None, names: Sequence[str]
     return _join(found), _ranges(store, checks)
 
 
-def from_arrays(columns: Mapping[str, Any]) -> Dataset:
-    """What is in memory already: NumPy arrays, torch tensors, Arrow arrays, rows first, all of one length.
+def from_arrays(columns: Any) -> Dataset:
+    """What is in memory already: a dict of columns, rows first, all of one length; a frame or table; a list of dicts.
 
-    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}); a pyarrow.Table works as well.
+    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}), from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).
+    Columns are NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists; frames are those of pandas and
+    Polars, pyarrow.Table, and what offers Arrow's stream of columns. Times become int64 in the unit of their type, categories their
+    values, lists of differing length ragged columns. pandas' row numbers are left out. Raises PlanError for missing values.
     """
-    named = {name: columns[name] for name in columns.column_names} if hasattr(columns, "column_names") else columns
-    if not isinstance(named, Mapping):
-        raise PlanError(f"from_arrays: {type(columns).__name__}; pass a dict of columns, or a pyarrow.Table")
-    return of_source(open_arrays(named), "memory", None)
+    return of_source(open_arrays(columns), "memory", None)
 
 
 def of_source(
@@ -349,7 +349,8 @@ def _join(parts: list[Shards]) -> Shards:
     if len(roots) == 1:
         return Shards(paths, sizes, versions, roots.pop(), etags=etags)
     common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
-    return Shards(paths, sizes, versions, common, several_roots=True, etags=etags)
+    root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
+    return Shards(paths, sizes, versions, common, root_lengths, etags=etags)
 
 
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001

@@ -21,8 +21,9 @@ class Shards:
 
     paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
     (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
-    several_roots: whether they were listed in several places, below which `root` is only what these have in common. etags:
-    large_string, what a store says identifies the content of each file, to be asked for with every request; None for files.
+    root_lengths: int64, how many characters of each path name the place where it was listed, below which `root` is only what
+    all of these have in common; None where it was one place. etags: large_string, what a store says identifies the content of
+    each file, to be asked for with every request; None for files.
     copied: which of them are files of this machine, made of what a storage elsewhere has; None for none.
     """
 
@@ -30,7 +31,7 @@ class Shards:
     sizes: Ids
     versions: Ids
     root: str = ""
-    several_roots: bool = False
+    root_lengths: Ids | None = None
     etags: pa.LargeStringArray | None = None
     copied: npt.NDArray[np.bool_] | None = None
 
@@ -40,6 +41,11 @@ class Shards:
     def path(self, shard: int) -> str:
         """The name of one shard."""
         return str(self.paths[shard])
+
+    @property
+    def several_roots(self) -> bool:
+        """Whether they were listed in several places."""
+        return self.root_lengths is not None
 
     @cached_property
     def is_local(self) -> bool:
@@ -66,7 +72,7 @@ class Shards:
             self.sizes[rows],
             self.versions[rows],
             self.root,
-            self.several_roots,
+            None if self.root_lengths is None else self.root_lengths[rows],
             None if self.etags is None else self.etags.take(taken),
             None if self.copied is None else self.copied[rows],
         )

@@ -47,7 +47,8 @@ fn mtime_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
-/// All files below `root`, links followed, in the order of their paths' bytes; names that begin with a dot are left out.
+/// All files below `root`, links followed, in the order of their paths' bytes; names that begin with a dot are left out, and
+/// files that vanish meanwhile.
 ///
 /// # Errors
 /// A folder that cannot be read, a name that is not UTF-8, folders nested deeper than 64.
@@ -77,30 +78,44 @@ fn walk_below(folder: &Path, depth: usize) -> Result<Vec<Entry>, FileError> {
             Err(error) => return Err(FileError::new(&path, &error)),
         }
     }
-    let mut found: Vec<Entry> =
-        files.par_iter().with_min_len(256).filter_map(|path| stat(path).transpose()).collect::<Result<_, _>>()?;
+    let mut found: Vec<Entry> = files
+        .par_iter()
+        .with_min_len(256)
+        .filter_map(|path| still_there(path).transpose())
+        .collect::<Result<_, _>>()?;
     let below: Vec<Vec<Entry>> =
         folders.par_iter().map(|path| walk_below(path, depth + 1)).collect::<Result<_, _>>()?;
     found.extend(below.into_iter().flatten());
     Ok(found)
 }
 
-/// The entry of one file; None if it is no regular file (a socket, a link that leads nowhere).
+fn still_there(path: &Path) -> Result<Option<Entry>, FileError> {
+    match stat(path) {
+        Err(error) if error.missing => Ok(None),
+        found => found,
+    }
+}
+
+/// The entry of one file; None if it is no regular file (a socket, say). A link that leads nowhere is a file of no bytes, which
+/// fails when it is read: if it were left out, nobody would notice.
 ///
 /// # Errors
 /// A name that is not UTF-8, a file that cannot be looked at.
 pub fn stat(path: &Path) -> Result<Option<Entry>, FileError> {
-    let metadata = match path.metadata() {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => return Ok(None),
-        Err(error) => return Err(FileError::new(path, &error)),
+    let told = |error: io::Error| FileError::new(path, &error);
+    let (is_file, size, mtime_ns) = match path.metadata() {
+        Ok(metadata) => (metadata.is_file(), metadata.len(), mtime_ns(&metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
+            (true, 0, mtime_ns(&path.symlink_metadata().map_err(told)?))
+        }
+        Err(error) => return Err(told(error)),
     };
     let Some(name) = path.to_str() else {
         let found = "the name is not UTF-8; rename the file".to_owned();
         return Err(FileError { path: path.display().to_string(), found, missing: false });
     };
-    let entry = Entry { path: name.to_owned(), size: metadata.len(), mtime_ns: mtime_ns(&metadata) };
-    Ok(metadata.is_file().then_some(entry))
+    let entry = Entry { path: name.to_owned(), size, mtime_ns };
+    Ok(is_file.then_some(entry))
 }
 
 /// A byte range of a file and where it goes.

@@ -127,7 +127,7 @@ def test_torch_tensors() -> None:
     with pytest.raises(ps.PlanError, match=r"column 'x' cannot be held as an array.*convert it first"):
         ps.from_arrays({"x": torch.zeros(3, requires_grad=True)})
     with pytest.raises(ps.PlanError, match="column 'x' cannot be held"):
-        ps.from_arrays({"x": torch.zeros(3, dtype=torch.bfloat16)})
+        ps.from_arrays({"x": torch.zeros(3, dtype=torch.bfloat16, requires_grad=True)})
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,14 @@ def test_torch_tensors() -> None:
         ({"x": np.zeros(0)}, "have no rows"),
         ({"x": np.float32(3)}, "'x' is a single value"),
         ({"x": np.zeros(3, dtype=[("a", "i4")])}, r"'x' has dtype \[\('a', '<i4'\)\]; convert"),
-        ({"x": np.zeros(3, dtype="datetime64[s]")}, "'x' has dtype datetime64"),
+        ({"x": np.array(["2020", "NaT"], dtype="datetime64[s]")}, r"'x' has 1 missing times \(NaT\); fill or drop"),
         ({"x": [object(), object()]}, "'x' cannot be held"),
-        ({"x": [[1], [1, 2]]}, "'x' cannot be held"),
+        (
+            {"x": [np.zeros((1, 4)), np.zeros((2, 5))]},
+            r"'x' cannot be held as an array: shape \(2, 5\) where \(any, 4\)",
+        ),
+        ({"x": [[1], 2]}, "'x' cannot be held"),
+        ({"x": [[1], [1, None]]}, "'x' has 1 nulls"),
         ({"x": [1, "a"]}, "'x' cannot be held"),
         ({"x": ["a", None]}, "'x' has 1 nulls; fill or drop"),
         ({"x": np.ma.masked_array([1, 2], [False, True])}, "'x' has masked values; fill or drop"),
@@ -148,7 +153,7 @@ def test_torch_tensors() -> None:
         ({"x": pa.array([1, None])}, "'x' has 1 nulls; fill or drop"),
         ({"x": pa.array([[1, None]])}, "'x' has 1 nulls"),
         ({"x": pa.array([[1, None]], pa.list_(pa.int8(), 2))}, "'x' has 1 nulls"),
-        ({"x": pa.array([["a"]])}, "'x' has Arrow type list<.*string>, which no batch can hold"),
+        ({"x": pa.array([[{"a": 1}]])}, "'x' has Arrow type list<.*struct.*>, which no batch can hold"),
         ({"x": pa.array([{"a": 1}])}, "'x' has Arrow type struct"),
     ],
 )

@@ -131,3 +131,27 @@ def test_a_large_manifest_is_refused(files: Path) -> None:
     (files / "a.manifest").write_text("pictures/1.bin\n" * 100)
     with pytest.raises(DataError, match="a manifest of 1500 bytes, the limit is 1000; raise Limits"):
         ps.read(str(files / "a.manifest"), limits=ps.Limits(record_bytes=1_000))
+
+
+def test_classes_add_the_label_of_the_folders(tmp_path: Path) -> None:
+    names = ["dogs/2.jpg", "cats/1.jpg", "dogs/3.jpg"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    for content in ("\n".join(names), json.dumps([{"prefix": f"{tmp_path}/"}, *names])):
+        path = tmp_path / "train.manifest"
+        path.write_text(content)
+        assert list(ps.read(path).spec) == ["data", "path"]
+        assert read_all(path, columns={"x": "data", "y": "label"}) == {"x": [n.encode() for n in names], "y": [1, 0, 1]}
+        dataset = ps.read(path, classes=["dogs", "ants", "cats"])
+        assert dataset.classes == ("dogs", "ants", "cats")
+        assert read_all(path, classes=["dogs", "ants", "cats"])["label"] == [0, 2, 0]
+        with pytest.raises(PlanError, match="the class folder 'dogs', which is not among the 1 named"):
+            ps.read(path, classes=["cats"])
+    path.write_text("cats/1.jpg")
+    with pytest.raises(PlanError, match="has no column 'label'; it has data and path"):
+        ps.read(path, columns=["label"])
+    path.write_text(json.dumps({"source-ref": "cats/1.jpg", "label": 7}))
+    with pytest.raises(PlanError, match="its lines say the label, which classes= cannot number"):
+        ps.read(path, classes=["cats"])
+    assert read_all(path)["label"] == [7]

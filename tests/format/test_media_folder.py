@@ -60,5 +60,21 @@ def test_films_by_suffix(tmp_path: Path, suffix: str) -> None:
         ps.read(tmp_path, columns=["audio"])
     shutil.copy(tmp_path / f"one{suffix}", tmp_path / f"two{suffix}")
     (tmp_path / f"two{suffix}").write_bytes(b"")
-    with pytest.raises(ps.SourceError, match="the file is empty"):
-        ps.read(tmp_path)
+    with pytest.raises(ps.DataError, match=rf"two{suffix}: the file is empty; remove it, or write it again"):
+        list(ps.Loader(ps.read(tmp_path).batch(1)))
+
+
+@pytest.mark.parametrize(("suffix", "column"), [("wav", "audio"), ("mp4", "video")])
+def test_lists_of_sound_and_films_keep_their_labels(tmp_path: Path, suffix: str, column: str) -> None:
+    paths = [tmp_path / name for name in (f"no/1.{suffix}", f"yes/2.{suffix}", f"no/3.{suffix}")]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(path.name.encode())
+    for where in (paths, [tmp_path / "yes", tmp_path / "no"]):
+        dataset = ps.read(where)
+        assert dataset.classes == ("no", "yes")
+        found = rows_of(dataset)
+        assert dict(zip(found[column], found["label"], strict=True)) == {
+            path.name.encode(): int(path.parent.name == "yes") for path in paths
+        }
+    assert ps.read(paths[:1], classes=["yes", "no"]).classes == ("yes", "no")

@@ -78,11 +78,20 @@ def test_what_a_path_names(root: Path, where: str, found: list[str]) -> None:
     assert names(root, where) == found
 
 
-def test_links_are_followed_and_broken_ones_left_out(root: Path) -> None:
+def test_links_are_followed_and_broken_ones_are_missed(root: Path) -> None:
+    """A link that leads nowhere (not fetched yet, or moved) is listed, and an error when it is read."""
     (root / "b/link").symlink_to(root / "with space")
     (root / "b/file.jpg").symlink_to(root / "b/1.jpg")
     (root / "b/broken.jpg").symlink_to(root / "nowhere")
-    assert names(root, "b") == ["b/1.jpg", "b/2.JPG", "b/c/3.jpg", "b/c/d/4.png", "b/file.jpg", "b/link/ü ä/日本.jpg"]
+    assert names(root, "b") == [
+        "b/1.jpg", "b/2.JPG", "b/broken.jpg", "b/c/3.jpg", "b/c/d/4.png", "b/file.jpg", "b/link/ü ä/日本.jpg"
+    ]  # fmt: skip
+    shards = LocalStorage().list(str(root / "b"))
+    none = np.zeros(1, dtype=np.int64)
+    with pytest.raises(
+        DataError, match=r"broken\.jpg: No such file.*; it is a link that leads nowhere, to .*/nowhere; fetch that"
+    ):
+        LocalStorage().read(shards, none + 2, none, none, np.empty(0, np.uint8), none)
 
 
 def test_a_circle_of_links_is_an_error(root: Path) -> None:

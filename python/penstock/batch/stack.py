@@ -43,6 +43,8 @@ def stack_rows(rows: Sequence[Any], function: str) -> Columns:
 
 
 def _stack(name: str, values: list[Any], function: str) -> Column:
+    if any(isinstance(value, pa.Array) for value in values):
+        return _ragged(name, values, function)
     if isinstance(values[0], (str, bytes)):
         return _texts(values, f"map_rows({function}): column {name!r}")
     arrays = [np.asarray(value) for value in values]
@@ -55,10 +57,25 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
         if array.shape != arrays[0].shape:
             raise PlanError(
                 f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
-                f"row 0; rows of a batch must have one shape"
+                f"row 0; rows of a batch must have one shape: pad them, or return pyarrow arrays, which may vary in length, from every row"
             )
     stacked = np.stack(arrays)
     return stacked if stacked.dtype.isnative else stacked.astype(stacked.dtype.newbyteorder("="))
+
+
+def _ragged(name: str, values: list[Any], function: str) -> Column:
+    """Rows of variable length, each an Arrow array; large offsets outside, whatever is inside stays."""
+    kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in values]
+    if other := next((row for row, kind in enumerate(kinds) if kind != kinds[0]), 0):
+        raise PlanError(
+            f"map_rows({function}): column {name!r} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
+            f"one type from every row (lists that are handed on untouched are such arrays)"
+        )
+    edges = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum([len(value) for value in values], out=edges[1:])
+    column = pa.LargeListArray.from_arrays(pa.array(edges), pa.concat_arrays(values))
+    field_of_type(column.type)
+    return column
 
 
 def _as_column(name: str, value: Any, function: str) -> Column:
@@ -75,7 +92,9 @@ def _as_column(name: str, value: Any, function: str) -> Column:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of several lengths
-        raise PlanError(f"map({function}): column {name!r} is no array: {error}; return rows of one shape") from None
+        raise PlanError(
+            f"map({function}): column {name!r} is no array: {error}; return rows of one shape, or an Arrow array of lists"
+        ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:

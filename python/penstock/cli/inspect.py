@@ -13,12 +13,13 @@ from rich.markup import escape
 
 from penstock import kernels
 from penstock.cli.console import out, print_json, size_text, table
+from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset, picture_column
 from penstock.cli.page import html_page
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import find_warnings
 from penstock.dataset import Dataset
-from penstock.errors import PlanError
+from penstock.errors import DataError, PlanError
 from penstock.shards import Shards
 
 _SAMPLES_SHOWN = 3
@@ -33,28 +34,59 @@ Sheet = Annotated[Path | None, typer.Option("--sheet", metavar="PNG", help="Writ
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write all of it as one page.")]
 
 
-def inspect(paths: Paths, as_json: Json = False, sheet: Sheet = None, html: Html = None) -> None:
+Decode = Annotated[bool, typer.Option("--decode", help="Read and decode every picture, and list the bad ones.")]
+Column = Annotated[str | None, typer.Option(help="With --decode: the column of pictures, if not all that hold some.")]
+
+
+def inspect(
+    paths: Paths,
+    as_json: Json = False,
+    sheet: Sheet = None,
+    html: Html = None,
+    decode: Decode = False,
+    column: Column = None,
+) -> None:
     """Say what a dataset holds: format, files, sizes, columns, classes, a few samples, and what to look out for.
 
     Only the index and the first samples are read, so that it is quick on a dataset of any size.
+
+    With --decode it also reads and decodes every picture, on all cores, and lists each file or record that is empty, cannot be read
+    or cannot be decoded, with the reason. The exit status is 1 if there is one.
 
     Examples:
         penstock inspect data/train
         penstock inspect 'data/train-*.tfrecord'
         penstock inspect data/train --json | jq .classes
         penstock inspect data/train --sheet pictures.png --html page.html
+        penstock inspect data/train --decode
+        penstock inspect 'data/*.parquet' --decode --column image --json | jq .decode.bad
     """
+    if column is not None and not decode:
+        raise PlanError("--column: names what --decode decodes; give both")
     dataset = open_dataset(paths)
-    facts = describe_dataset(dataset)
+    facts = describe_dataset(dataset, may_be_bad=decode)
     if sheet is not None:
         _write(sheet, contact_sheet(dataset))
     if html is not None:
         pictures = contact_sheet(dataset) if picture_column(dataset) is not None else None
         _write(html, html_page(facts, ", ".join(paths), pictures).encode())
+    if decode:
+        facts["decode"] = decode_all(dataset, paths, column)
     if as_json:
         print_json(facts)
     else:
         _show(facts)
+        if decode:
+            show_decoded(facts["decode"])
+    if decode:
+        _end(facts["decode"])
+
+
+def _end(decoded: Mapping[str, Any]) -> None:
+    if not decoded["complete"]:
+        raise KeyboardInterrupt
+    if decoded["bad"]:
+        raise typer.Exit(1)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -64,11 +96,16 @@ def _write(path: Path, content: bytes) -> None:
         raise PlanError(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
-def describe_dataset(dataset: Dataset) -> dict[str, Any]:
-    """All that the command tells, as plain values."""
+def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str, Any]:
+    """All that the command tells, as plain values; without samples where none of the first can be read and `may_be_bad`."""
     manifest = dataset.source.manifest
     classes = _count_classes(dataset)
-    rows = first_rows(dataset, _SAMPLES_SHOWN)
+    rows: Mapping[str, Any] = {}
+    try:
+        rows = first_rows(dataset, _SAMPLES_SHOWN)
+    except DataError:
+        if not may_be_bad:
+            raise
     return {
         "format": manifest.format,
         "samples": manifest.samples,
@@ -77,13 +114,13 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "digest": manifest.digest,
         "shards": _describe_shards(manifest.shards),
         "columns": {
-            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows[name])}
+            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name))}
             for name, field in dataset.spec.items()
         },
         "classes": classes,
         "first_samples": [
             {name: _show_value(column, row) for name, column in rows.items()}
-            for row in range(min(_SAMPLES_SHOWN, manifest.samples))
+            for row in range(len(next(iter(rows.values()), ())))
         ],
         "warnings": find_warnings(dataset, classes),
     }

@@ -5,15 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import typer
 
+from penstock.batch.stack import materialize
 from penstock.cli.console import progress
 from penstock.dataset import Dataset, read
-from penstock.errors import PlanError
+from penstock.engine.single import load_readable
+from penstock.errors import DataError, PlanError
 from penstock.format import image_folder
 from penstock.format.protocol import is_forward_only
 from penstock.loader import Loader
+from penstock.spec import Columns, Ids
 from penstock.transform import image
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob; or several.")]
@@ -21,6 +25,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")
 BatchSize = Annotated[int, typer.Option("--batch", min=1, help="Rows in a batch.")]
 
 _SIZE = 224
+#: First samples that are looked at for some that can be read, and for one that is a picture.
+_LOOKED_AT, _LOOKED_AT_PICTURES = 64, 8
 
 
 class Ops(StrEnum):
@@ -31,42 +37,104 @@ class Ops(StrEnum):
     none = "none"
 
 
-def open_dataset(paths: list[str]) -> Dataset:
+def open_dataset(paths: list[str], **options: Any) -> Dataset:
     """The dataset at some paths; an index that is not there yet is built, with a progress bar."""
     with progress("Indexing") as report:
-        return read(paths, progress=report)
+        return read(paths, progress=report, **options)
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
-    """The first rows as they are stored: NumPy arrays, or Arrow arrays for bytes, text and ragged columns."""
+    """The first rows that can be read: NumPy arrays, or Arrow arrays for bytes, text and ragged columns.
+
+    Raises DataError, about the first, if none of the first 64 can be read.
+    """
     plan = dataset.batch(min(rows, len(dataset)))
-    with Loader(plan, rank=0, world_size=1) as loader:
-        return loader.batch_at(epoch=0, step=0)
+    try:
+        with Loader(plan, rank=0, world_size=1) as loader:
+            return loader.batch_at(epoch=0, step=0)
+    except DataError:
+        if is_forward_only(dataset.source):
+            raise
+        return _joined(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))), rows)
+
+
+def _readable(dataset: Dataset, samples: Ids) -> list[Columns]:
+    runs, bad = load_readable(dataset.source, dataset.read_ranges, samples)
+    if not runs:
+        raise bad[0][1]
+    return [materialize(columns) for _, columns in runs]
+
+
+def _joined(runs: list[Columns], rows: int) -> dict[str, Any]:
+    """The first rows of several runs."""
+    joined: dict[str, Any] = {}
+    for name in runs[0]:
+        parts: list[Any] = [run[name] for run in runs]
+        whole = pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
+        joined[name] = whole[:rows]
+    return joined
 
 
 def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
     """Some rows from all over the dataset, always the same; the first ones where it comes in one order only."""
     if is_forward_only(dataset.source):
         return first_rows(dataset, rows)
-    plan = dataset.shuffle(seed=0, mode="global").batch(rows, lanes=1)
-    with Loader(plan, rank=0, world_size=1) as loader:
+    with Loader(_spread(dataset, rows), rank=0, world_size=1) as loader:
         return loader.batch_at(epoch=0, step=0)
 
 
+def _spread(dataset: Dataset, rows: int) -> Dataset:
+    return dataset.shuffle(seed=0, mode="global").batch(rows, lanes=1)
+
+
+def spread_pictures(dataset: Dataset, column: str, rows: int) -> list[bytes]:
+    """The pictures of `spread_rows`; nothing in the place of one that cannot be read."""
+    try:
+        return [_one_picture(value.as_py()) for value in spread_rows(dataset, rows)[column]]
+    except DataError:
+        with Loader(_spread(dataset, rows), rank=0, world_size=1) as loader:
+            return [_picture_or_none(dataset, column, sample) for sample in loader.sample_ids(0, 0).tolist()]
+
+
+def _picture_or_none(dataset: Dataset, column: str, sample: int) -> bytes:
+    runs, _ = load_readable(dataset.source, dataset.read_ranges, np.array([sample], dtype=np.int64))
+    columns: dict[str, Any] = materialize(runs[0][1]) if runs else {}
+    return _one_picture(columns[column][0].as_py()) if columns else b""
+
+
+def _one_picture(value: Any) -> bytes:
+    """A row's picture, or the first of its list."""
+    return next(iter(value), b"") if isinstance(value, list) else value
+
+
+def picture_columns(dataset: Dataset) -> list[str]:
+    """The columns of bytes, or of lists of them, that hold pictures in one of the first rows; all of a folder of pictures."""
+    source: Any = dataset.source
+    if source.manifest.format == image_folder.FORMAT.name:
+        return [name for name, feature in source.features.items() if feature == "image"]
+    candidates = [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
+    found: list[str] = []
+    for rows in (1, _LOOKED_AT_PICTURES) if candidates else ():
+        first = first_rows(dataset, rows)
+        found = [name for name in candidates if is_picture(first[name])]
+        if found or is_forward_only(source):
+            break
+    return found
+
+
 def picture_column(dataset: Dataset) -> str | None:
-    """The first column of bytes that holds a picture in the first row; None if there is none."""
-    if not any(field.dtype == "bytes" for field in dataset.spec.values()):
-        return None
-    rows = first_rows(dataset, 1)
-    return next((name for name, column in rows.items() if is_picture(column)), None)
+    """The first column whose rows are pictures; None if there is none."""
+    return next((name for name in picture_columns(dataset) if dataset.spec[name].shape == ()), None)
 
 
 def is_picture(column: Any) -> bool:
-    """Whether the first row of a column begins as a JPEG, PNG, WebP, BMP or GIF does."""
+    """Whether a row of a column, or of its lists, begins as a JPEG, PNG, WebP, BMP or GIF does."""
+    if isinstance(column, pa.Array) and pa.types.is_large_list(column.type):
+        column = column.flatten()
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
         return False
-    head = column[0].as_py()[:64]
-    return head.startswith(b"\xff\xd8\xff") or image_folder.FORMAT.matches(head)
+    heads = (value.as_py()[:64] for value in column)
+    return any(head.startswith(b"\xff\xd8\xff") or image_folder.FORMAT.matches(head) for head in heads)
 
 
 def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:

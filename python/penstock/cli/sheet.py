@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import kernels
-from penstock.cli.opening import is_picture, spread_rows
+from penstock.cli.opening import picture_columns, spread_pictures
 from penstock.dataset import Dataset
 from penstock.errors import PlanError
 
@@ -25,11 +25,11 @@ def contact_sheet(dataset: Dataset, pictures: int = 48) -> bytes:
 
     Raises PlanError if no column holds pictures.
     """
-    rows = spread_rows(dataset, min(pictures, len(dataset)))
-    column = next((column for column in rows.values() if is_picture(column)), None)
-    if column is None:
+    columns = picture_columns(dataset)
+    if not columns:
         raise PlanError(f"no column holds pictures, which a sheet needs (columns: {', '.join(dataset.spec)})")
-    return png(_laid_out([_tile(picture.as_py()) for picture in column]))
+    spread = spread_pictures(dataset, columns[0], min(pictures, len(dataset)))
+    return png(_laid_out([_tile(picture) for picture in spread]))
 
 
 def _laid_out(tiles: list[Pixels]) -> Pixels:

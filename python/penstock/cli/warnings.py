@@ -12,6 +12,7 @@ from penstock.cli.console import size_text
 from penstock.dataset import Dataset
 from penstock.format.checksums import CheckedRanges
 from penstock.format.manifest import Manifest
+from penstock.format.media_folder import MediaFolder
 
 _MANY_FILES, _TINY_BYTES, _TRIED_FILES = 10_000, 64_000, 200
 _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
@@ -23,7 +24,29 @@ def find_warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
     """What to look out for, in words."""
     manifest = dataset.source.manifest
     found = [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
-    return [*found, *_no_checksums(dataset)]
+    return [*found, *_empty_files(dataset), *_about_labels(dataset), *_no_checksums(dataset)]
+
+
+def _empty_files(dataset: Dataset) -> list[str]:
+    shards = dataset.source.manifest.shards
+    empty = np.flatnonzero(shards.sizes == 0)
+    if not isinstance(dataset.source, MediaFolder) or not empty.size:
+        return []
+    found = f"{empty.size:,} of {len(shards):,} files are empty, or links that lead nowhere, the first {shards.path(int(empty[0]))}"
+    return [f"{found}; they are errors when they are due, and penstock inspect --decode lists all that is bad"]
+
+
+def _about_labels(dataset: Dataset) -> list[str]:
+    source = dataset.source
+    if not isinstance(source, MediaFolder):
+        return []
+    if source.labels is None:
+        found = "there is no label, since no class folders were found; put the files into class folders, or name the folder's class"
+        return [f"{found} with penstock.read(…, classes=[…])"]
+    if source.manifest.shards.several_roots and not source.classes_given:
+        found = f"the labels number the {len(source.classes)} classes of this list; another list, for validation, has the same numbers"
+        return [f"{found} for sure only with penstock.read(…, classes=train.classes)"]
+    return []
 
 
 def _tiny_files(dataset: Dataset) -> list[str]:

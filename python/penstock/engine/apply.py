@@ -5,57 +5,56 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.batch.pick import pick
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.engine.entry_points import entry_points_of
-from penstock.engine.parse import NamedRows, Parse
-from penstock.engine.read import Places, ReadRecords
-from penstock.engine.read_columns import load_block
+from penstock.engine.parse import NamedRows
+from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.errors import DataError, PlanError
 from penstock.format.entry_points import Growing
-from penstock.format.protocol import AnySource, BlockSource, ReadRanges
+from penstock.format.protocol import AnySource, ReadRanges, is_forward_only
 from penstock.order.epoch import TRANSFORM_KEY
-from penstock.spec import Columns, EntryPoints, Field, Ids
+from penstock.spec import EntryPoints, Ids
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
+#: Samples that are looked at, until one is a picture: a bad one is an error when it is due, and not before.
+_FIRST_SAMPLES = 64
+
 
 class FirstPicture:
-    """Looks at the first record of a column, for chains whose output's size depends on it."""
+    """Looks at the first picture of a column that can be read, for chains whose output's size depends on it."""
 
     def __init__(self, source: AnySource, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
         self._source, self._read, self._column, self._ops = source, read, column, ops
 
     def size(self) -> tuple[int, int]:
-        """(height, width) of the first sample's picture."""
-        data = self._columns()[self._column][0]
+        """(height, width) of the first picture; what is wrong with the first sample, if none of the first 64 can be read."""
+        wrong: DataError | None = None
+        for sample in range(min(_FIRST_SAMPLES, self._source.manifest.samples)):
+            try:
+                return self._size_of(sample)
+            except DataError as error:
+                wrong = wrong or error
+                if is_forward_only(self._source):
+                    break
+        assert wrong is not None
+        raise wrong
+
+    def _size_of(self, sample: int) -> tuple[int, int]:
+        ids = np.array([sample], dtype=np.int64)
+        data = load_samples(self._source, self._read, ids)[self._column][0]
         try:
             return picture_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
         except ValueError as error:
-            raise DataError(f"{self._source.manifest.place(0)}: {error}") from None
-
-    def _columns(self) -> Columns:
-        if isinstance(self._source, BlockSource):
-            first = np.zeros(1, dtype=np.int64)
-            return pick([load_block(self._source, 0, 1)], first, first, self._source.spec, _new_array)
-        item = Item(0, 0, 1, lambda: np.zeros(1, dtype=np.int64), 1)
-        if not self._source.random_access:
-            read = partial(self._read, self._source.manifest.stored)
-            item = ReadRecords(Places(self._source.manifest), read, Slots())(item)
-        return Parse(self._source, Slots(), 1)(item).columns
-
-
-def _new_array(_: str, field: Field, rows: int) -> Any:
-    return Slots().array(field, rows)
+            raise DataError(f"{self._source.manifest.place(sample)}: {error}") from None
 
 
 class ColumnKernel:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import PlanError, SourceError
+from penstock.errors import PenstockError, PlanError, SourceError
 from penstock.format import (
     arrow_ipc,
     csv,
@@ -92,7 +92,15 @@ def open_source(
     else:
         format, chosen = (forced if isinstance(forced, Format) else _by_name(forced)), shards
     _check_options(format, options)
-    return format.open(chosen, read, options)
+    try:
+        return format.open(chosen, read, options)
+    except PenstockError:
+        raise
+    except (FileNotFoundError, PermissionError) as error:
+        if error.filename is None:
+            raise
+        found = f"{error.filename}: {error.strerror}"
+        raise SourceError(f"{found}; make it readable, or fetch what a link leads to, or remove it") from None
 
 
 def format_named(name: str, options: Options) -> Format:

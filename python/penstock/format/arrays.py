@@ -1,10 +1,10 @@
-"""What is in memory already: NumPy arrays, torch tensors and Arrow arrays as a dataset."""
+"""What is in memory already, as a dataset (see `memory_columns` for what that may be)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 from penstock import kernels
 from penstock.errors import PlanError, SourceError
 from penstock.format.manifest import Manifest
+from penstock.format.memory_columns import hold, named_columns
 from penstock.format.protocol import Allocate
 from penstock.shards import Shards
-from penstock.spec import Columns, Field, Ids, Spans, Spec, field_of_type
+from penstock.spec import Columns, Ids, Spans, Spec
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
 _DIGEST_BYTES = 1 << 20
@@ -29,14 +30,15 @@ _SHORT_BYTES, _FEW_COLUMNS = 64, 4
 class MemoryManifest(Manifest):
     """A manifest without files; the digest reads 1 MiB of each column, spread evenly, besides dtypes and shapes."""
 
-    columns: Mapping[str, npt.NDArray[Any] | pa.Array] = None  # type: ignore[assignment]
+    columns: Mapping[str, npt.NDArray[Any] | pa.Array] = field(default_factory=dict)
+    spec: Spec = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
         """32 hex digits that identify the data."""
         state = hashlib.blake2b(digest_size=16)
         for name, column in self.columns.items():
-            state.update(f"{name} {_field(column)} {len(column)}".encode())
+            state.update(f"{name} {self.spec[name]} {len(column)}".encode())
             for part in _buffers(column):
                 step = max(1, len(part) // 64)
                 for start in range(0, len(part), step):
@@ -93,12 +95,12 @@ class Arrays:
         return dict(outs)
 
 
-def from_arrays(columns: Mapping[str, Any]) -> Arrays:
-    """Opens arrays of equal length; PlanError for what has no rows, is of another length, or cannot be held natively."""
-    held = {name: _hold(name, column) for name, column in columns.items()}
+def from_arrays(columns: Any) -> Arrays:
+    """Opens columns of equal length; PlanError for what has no rows, is of another length, or cannot be held natively."""
+    held = {name: hold(name, column) for name, column in named_columns(columns).items()}
     if not held:
         raise SourceError("from_arrays: no columns; pass e.g. {'x': np.arange(10)}")
-    lengths = {name: len(column) for name, column in held.items()}
+    lengths = {name: len(column.values) for name, column in held.items()}
     if len(set(lengths.values())) > 1:
         raise PlanError(f"from_arrays: the columns differ in length: {lengths}")
     rows = next(iter(lengths.values()))
@@ -106,85 +108,9 @@ def from_arrays(columns: Mapping[str, Any]) -> Arrays:
         raise SourceError("from_arrays: the columns have no rows")
     none = np.empty(0, dtype=np.int64)
     shards = Shards(pa.array([], pa.large_string()), none, none)
-    manifest = MemoryManifest("arrays", shards, np.array([0, rows]), columns=held)
-    return Arrays(manifest, {name: _field(column) for name, column in held.items()}, held)
-
-
-def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = _joined(column)
-    if isinstance(column, pa.Array):
-        return _hold_arrow(name, column)
-    if np.ma.is_masked(column):
-        raise PlanError(f"from_arrays: column {name!r} has masked values; fill or drop them first")
-    try:
-        # Through NumPy, numbers beside texts would become texts, and bytes lose the zeros at their end.
-        texts = isinstance(column, (list, tuple)) and any(isinstance(value, (str, bytes)) for value in column)
-        array: Any = pa.array(column) if texts else np.asarray(column)
-        if not texts and array.dtype.kind in "OUS" and array.ndim == 1:
-            array = pa.array(array.tolist())
-    except (
-        ValueError,
-        TypeError,
-        RuntimeError,
-        pa.ArrowInvalid,
-    ) as error:  # ragged lists, tensors elsewhere or with gradients, mixed types
-        raise PlanError(f"from_arrays: column {name!r} cannot be held as an array: {error}; convert it first") from None
-    if isinstance(array, pa.Array):
-        return _hold_arrow(name, array)
-    if array.ndim == 0:
-        raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
-    if array.dtype.kind not in "biufc":
-        raise PlanError(f"from_arrays: column {name!r} has dtype {array.dtype}; convert it to numbers first")
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    """One array of all chunks; text with large offsets, since together the chunks may be larger than 2 GiB."""
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.large_string())
-    if pa.types.is_binary(column.type):
-        column = column.cast(pa.large_binary())
-    return column.combine_chunks()
-
-
-def _hold_arrow(name: str, column: pa.Array) -> npt.NDArray[Any] | pa.Array:
-    _refuse_nulls(name, column)
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _own(column.cast(pa.large_string()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _own(column.cast(pa.large_binary()))
-    inner = kind.value_type if pa.types.is_nested(kind) and hasattr(kind, "value_type") else kind
-    if pa.types.is_boolean(inner) or pa.types.is_integer(inner) or pa.types.is_floating(inner):
-        if pa.types.is_fixed_size_list(kind):
-            _refuse_nulls(name, column.flatten())
-            flat = column.flatten().to_numpy(zero_copy_only=False)
-            return np.ascontiguousarray(flat.reshape(len(column), kind.list_size))
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            _refuse_nulls(name, column.flatten())
-            return _own(column.cast(pa.large_list(inner)))
-        if inner is kind:
-            return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
-    raise PlanError(f"from_arrays: column {name!r} has Arrow type {kind}, which no batch can hold; cast it first")
-
-
-def _refuse_nulls(name: str, column: pa.Array) -> None:
-    if column.null_count:
-        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
-
-
-def _own(column: pa.Array) -> pa.Array:
-    """The same values in buffers that hold nothing else, so that a part of a longer array has a digest of its own."""
-    if column.nbytes == column.get_total_buffer_size():
-        return column
-    return pa.concat_arrays([column, column.slice(0, 0)])
-
-
-def _field(column: npt.NDArray[Any] | pa.Array) -> Field:
-    if isinstance(column, pa.Array):
-        return field_of_type(column.type)
-    return Field(column.dtype.name, column.shape[1:])
+    values = {name: column.values for name, column in held.items()}
+    spec = {name: column.field for name, column in held.items()}
+    return Arrays(MemoryManifest("arrays", shards, np.array([0, rows]), columns=values, spec=spec), spec, values)
 
 
 def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -16,16 +16,21 @@ def choose_features(options: Options, offered: Iterable[str], what: str) -> dict
     `what` names the source in the PlanError for a column that is not there: "a folder of pictures".
     """
     known = list(offered)
-    if options.columns is None:
-        return {name: name for name in known}
-    wanted = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-    features = {name: asked.feature if isinstance(asked, Column) else asked for name, asked in wanted.items()}
+    features = asked_features(options, known)
     for feature in features.values():
         if feature not in known:
             close = difflib.get_close_matches(feature, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise PlanError(f"columns: {what} has no {feature!r}; it has {', '.join(known) or 'none'}{hint}")
     return features
+
+
+def asked_features(options: Options, offered: Iterable[str]) -> dict[str, str]:
+    """New name -> name in the data, whether it is there or not; all that is offered where nothing is asked for."""
+    if options.columns is None:
+        return {name: name for name in offered}
+    wanted = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
+    return {name: asked.feature if isinstance(asked, Column) else asked for name, asked in wanted.items()}
 
 
 def check_typed(options: Options, name: str, stored: Field, what: str) -> None:

@@ -15,6 +15,8 @@ def add_column(state: Any, column: Column) -> None:
     array: Any = column
     if isinstance(array, np.ndarray):
         state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    elif pa.types.is_fixed_size_list(array.type):
+        add_column(state, array.flatten())
     elif hasattr(array, "values") or pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
         edges = np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset : array.offset + len(array) + 1]
         state.update(np.ascontiguousarray(np.diff(edges)))

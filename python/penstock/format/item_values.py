@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import PlanError, RowError
 from penstock.format.protocol import Allocate
+from penstock.ragged import check_ragged_shape, ragged_column
 from penstock.spec import Column as Values
 from penstock.spec import Field
 
@@ -41,7 +42,8 @@ def join_values(values: Any, rows: int, column: ItemColumn, allocate: Allocate) 
         if column.field.dtype in ("string", "bytes"):
             return _words(values, column.field)
         if not column.field.is_fixed:
-            return _ragged([as_array(value) for value in values], column)
+            arrays, inner = [as_array(value) for value in values], inner_axes(column.field)
+            return ragged_column(arrays, column.field.numpy_dtype, inner, casting=column.casting)
         return _stacked(values, column, allocate(column.name, column.field, rows))
     except REFUSALS as error:
         raise _first_bad(values, column, error) from None
@@ -82,16 +84,6 @@ def _copy(found: npt.NDArray[Any], out: npt.NDArray[Any], column: ItemColumn) ->
         np.copyto(out, found, casting="same_kind" if column.asked else "no")
 
 
-def _ragged(arrays: list[npt.NDArray[Any]], column: ItemColumn) -> pa.Array:
-    if any(array.ndim != 1 for array in arrays):
-        raise ValueError("rows of variable length have one axis")
-    offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
-    np.cumsum([len(array) for array in arrays], out=offsets[1:])
-    told = [array for array in arrays if len(array)]  # an empty list has no dtype of its own
-    flat = np.concatenate([np.empty(0, np.bool_), *told], dtype=column.field.numpy_dtype, casting=column.casting)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat))
-
-
 def as_array(value: Any) -> npt.NDArray[Any]:
     """A value as an array of numbers; ValueError, TypeError or RuntimeError says why it is none."""
     maker = type(value).__module__.partition(".")[0]
@@ -117,6 +109,12 @@ def _picture(picture: Any) -> npt.NDArray[Any]:
 
 
 # Fields, and what is wrong with a row
+
+
+def inner_axes(field: Field) -> tuple[int, ...]:
+    """The axes of a ragged field that do not vary: inner_axes(Field("float32", (None, 4))) == (4,)."""
+    check_ragged_shape(field.shape)
+    return tuple(axis or 0 for axis in field.shape[1:])
 
 
 def field_of_value(value: Any) -> Field:
@@ -156,6 +154,8 @@ def _first_bad(values: Any, column: ItemColumn, error: Exception) -> RowError:
 
 def _alike(found: Field, column: ItemColumn) -> bool:
     field = column.field
+    if found.shape == (0,) and not field.is_fixed:  # an empty list has no inner axes, and no dtype of its own
+        return True
     if len(found.shape) != len(field.shape):
         return False
     if any(wanted not in (None, axis) for wanted, axis in zip(field.shape, found.shape, strict=True)):
@@ -166,8 +166,9 @@ def _alike(found: Field, column: ItemColumn) -> bool:
 
 
 def _advice(found: Field, field: Field) -> str:
-    if found.dtype == field.dtype and len(found.shape) == len(field.shape) == 1:
-        return "make all items of one shape, or give the column a shape of (None,) with columns={…: penstock.Column(…)}"
+    if found.dtype == field.dtype and found.shape and field.shape and found.shape[1:] == field.shape[1:]:
+        ragged = ", ".join(["None", *map(str, field.shape[1:])]) + ("," if len(field.shape) == 1 else "")
+        return f"make all items of one shape, or give the column a shape of ({ragged}) with columns={{…: penstock.Column(…)}}"
     if found.dtype == field.dtype:
         return "make all items of one shape: resize or pad in the dataset, or return encoded pictures as bytes"
     return "make all items alike, or ask for a dtype with columns={…: penstock.Column(…)}"

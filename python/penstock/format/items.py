@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PlanError, RowError
-from penstock.format.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, join_values
+from penstock.format.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, inner_axes, join_values
 from penstock.format.protocol import Allocate, Column
 from penstock.spec import Columns, Field, Spec
 
@@ -114,8 +114,21 @@ def _column(
             f"{where}: {column.feature!r} of the first item cannot be held in a batch: {error}; return numbers, arrays "
             f"of numbers, text or bytes"
         ) from None
-    asked = Field(column.dtype or field.dtype, field.shape if column.shape is None else column.shape)
+    asked = Field(column.dtype or field.dtype, field.shape if column.shape is None else tuple(column.shape))
+    if None in asked.shape:
+        _check_ragged(column.feature, asked, field, where)
     return ItemColumn(name, column.feature, asked, asked=column.dtype is not None)
+
+
+def _check_ragged(feature: str, asked: Field, found: Field, where: str) -> None:
+    try:
+        inner = inner_axes(asked)
+    except ValueError as error:
+        raise PlanError(f"{where}: {feature!r} cannot be a column: {error}; pad the values") from None
+    if found.shape != (0,) and (not found.shape or found.shape[1:] != inner):
+        raise PlanError(
+            f"{where}: {feature!r} of the first item is {found}, and {asked} is asked for; make one like the other"
+        )
 
 
 def rows_together(took_s: float) -> int:

@@ -12,13 +12,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, PlanError, RowError, SourceError
+from penstock.format.choose import asked_features
+from penstock.format.class_folders import Classes, classes_of
 from penstock.format.jsonl import open_jsonl
 from penstock.format.lines import LineManifest
 from penstock.format.manifest import Manifest
@@ -34,8 +36,8 @@ _REFERENCE = "source-ref"
 class ListedFiles:
     """The bytes of every listed file, its path, and what else the manifest says of it.
 
-    features: new name -> "data", "path" or a key of the manifest. said: these keys' values, in memory. read_ranges: reads the
-    listed files, which may lie elsewhere than the manifest.
+    features: new name -> "data", "path" or a key of the manifest. said: these keys' values, in memory, and labels that folders
+    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. by_folder: classes, if folders name them.
     """
 
     manifest: Manifest
@@ -43,7 +45,23 @@ class ListedFiles:
     features: dict[str, str]
     said: Columns
     read_ranges: ReadRanges
+    by_folder: Classes = field(default_factory=Classes)
     random_access: bool = False
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.by_folder.names
+
+    @property
+    def classes_given(self) -> bool:
+        """Whether the user named them."""
+        return self.by_folder.given
+
+    @property
+    def labels(self) -> Ids | None:
+        """The number of each file's class."""
+        return self.by_folder.labels
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`: the files' bytes as spans, the rest taken from memory."""
@@ -82,13 +100,30 @@ def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedF
         names = _listed(content, where)
     base = os.path.dirname(where)
     files, read_ranges = options.locate([name if _is_whole(name) else f"{base}/{name}" for name in names])
+    classes, names_of_label = _by_folder(files, said_spec, options, where)
+    said |= dict.fromkeys(names_of_label, classes.labels)
+    said_spec |= dict.fromkeys(names_of_label, Field("int64"))
     features = _features(options, said_spec, where)
     spec = {name: _OWN.get(feature) or said_spec[name] for name, feature in features.items()}
     first_sample = np.arange(len(files) + 1, dtype=np.int64)
     root = f"{base}/" if all(path.startswith(f"{base}/") for path in files.paths.to_pylist()) else ""
     settings = hashlib.blake2b(content, digest_size=16).hexdigest()
     manifest = LineManifest("manifest", replace(files, root=root), first_sample, settings=settings)
-    return ListedFiles(manifest, spec, features, said, read_ranges)
+    return ListedFiles(manifest, spec, features, said, read_ranges, classes)
+
+
+def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
+    """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
+    given = options.own.get("classes")
+    asked = [name for name, feature in asked_features(options, ["label"]).items() if feature == "label"]
+    if set(asked) & set(said):
+        if given is not None:
+            raise PlanError(f"{where}: its lines say the label, which classes= cannot number; leave classes away")
+        return Classes(), []
+    if given is None and (options.columns is None or not asked):
+        return Classes(), []
+    classes = classes_of(files, given)
+    return classes, [] if classes.labels is None else asked
 
 
 def _content(shards: Shards, read: ReadRanges, options: Options) -> bytes:
@@ -191,5 +226,6 @@ FORMAT = Format(
     suffixes=(".manifest",),
     access="one file",
     detects="files that are not there; see the files' own format",
+    options={"classes": "names of all class folders in the order of their numbers: adds the column label"},
     open=open_manifest,
 )

@@ -1,4 +1,4 @@
-"""Folders of media files: every file is one record, and the folder below the root names its class.
+"""Folders of media files: every file is one record, and its folder names its class (see `class_folders`).
 
 What a kind of file is called is its `Kind`: pictures (see image_folder), sound, films. The bytes stay encoded.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.errors import PlanError, SourceError
-from penstock.format.choose import choose_features
+from penstock.errors import RowError, SourceError
+from penstock.format.choose import asked_features, choose_features
+from penstock.format.class_folders import Classes, classes_of
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate, Format, Options, ReadRanges
 from penstock.shards import Shards
@@ -40,10 +39,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class MediaFolder:
-    """Files as bytes, with class number (int64, `classes` in sorted order, or as the option says) and path.
-
-    Files that lie directly in the root, without class folders, and files of several roots have no label.
-    """
+    """Files as bytes, with class number (int64, its place in `classes`) and path; no label where there are no class folders."""
 
     manifest: Manifest
     spec: Spec
@@ -63,8 +59,14 @@ class MediaFolder:
                 out = allocate(name, self.spec[name], len(samples))
                 columns[name] = np.take(self.labels, samples, out=out)
             else:
+                _refuse_empty(records)
                 columns[name] = records
         return columns
+
+
+def _refuse_empty(records: Spans) -> None:
+    if (empty := np.flatnonzero(records.length == 0)).size:
+        raise RowError(int(empty[0]), "the file is empty", "remove it, or write it again")
 
 
 def folder_format(kind: Kind) -> Format:
@@ -86,50 +88,24 @@ def folder_format(kind: Kind) -> Format:
 
 def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFolder:
     """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
-    if (empty := np.flatnonzero(shards.sizes == 0)).size:
-        raise SourceError(f"{shards.path(int(empty[0]))}: the file is empty ({empty.size:,} such files); remove it")
-    folders = _class_folders(shards)
-    given = options.own.get("classes")
-    classes: tuple[str, ...] = ()
-    labels = None
-    if folders is not None:
-        encoded = folders.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        classes = tuple(sorted(names)) if given is None else _checked(given, names, shards)
-        number_of = {name: number for number, name in enumerate(classes)}
-        labels = np.array([number_of[name] for name in names], dtype=np.int64)[encoded.indices.to_numpy()]
-    offered = [name for name in kind.fields if name != "label" or labels is not None]
+    classes = _classes(shards, options)
+    offered = [name for name in kind.fields if name != "label" or classes.labels is not None]
     features = choose_features(options, offered, kind.what)
     spec = {name: kind.fields[feature] for name, feature in features.items()}
     first_sample = np.arange(len(shards) + 1, dtype=np.int64)
-    return MediaFolder(Manifest(kind.format, shards, first_sample), spec, features, classes, labels, given is not None)
+    manifest = Manifest(kind.format, shards, first_sample)
+    return MediaFolder(manifest, spec, features, classes.names, classes.labels, classes.given)
 
 
-def _checked(given: Any, names: list[str], shards: Shards) -> tuple[str, ...]:
-    """The classes that the user named; PlanError if they are none, or lack one of the folders."""
-    if isinstance(given, str) or len(set(given)) != len(given) or not all(isinstance(name, str) for name in given):
-        raise PlanError(f"classes={given!r}: pass a list of the names of all class folders, each once")
-    if missing := sorted(set(names) - set(given)):
-        raise PlanError(
-            f"classes: {shards.root} has the class folder {missing[0]!r}, which is not among the {len(given)} named"
-        )
-    return tuple(given)
-
-
-def _class_folders(shards: Shards) -> pa.Array | None:
-    """The first folder below the root for every file; None if no file lies in one, or there are several roots."""
-    if shards.several_roots:
-        return None  # whether the roots are classes, or hold them, cannot be told; a guess would be a wrong label
-    below = pc.utf8_slice_codeunits(shards.paths, len(shards.root))
-    cut = pc.find_substring(below, "/").to_numpy(zero_copy_only=False)
-    if (cut < 0).all():
-        return None
-    if (cut < 0).any():
-        stray = shards.path(int(np.argmax(cut < 0)))
-        raise SourceError(
-            f"{stray}: lies beside the class folders of {shards.root}; move it into one, or out of the way"
-        )
-    return pc.replace_substring_regex(below, "/.*", "")
+def _classes(shards: Shards, options: Options) -> Classes:
+    """The classes; none where they cannot be told and nobody asks for the label."""
+    is_wanted = "label" in asked_features(options, ["label"]).values()
+    try:
+        return classes_of(shards, options.own.get("classes"), warn=is_wanted)
+    except SourceError:
+        if is_wanted:
+            raise
+        return Classes()
 
 
 def _is_sound(head: bytes) -> bool:

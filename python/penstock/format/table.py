@@ -196,9 +196,16 @@ def _check_lengths(array: pa.Array, field: Field, axis: int) -> None:
 
 
 def _large_list(kind: pa.DataType) -> pa.DataType:
-    """The type with large offsets all the way down."""
+    """The type of a ragged column: large offsets all the way down; lists of one length inside stay (see `ragged`)."""
+    inner = kind.value_type
+    if pa.types.is_fixed_size_list(inner) and field_of_type(inner).is_fixed:
+        return pa.large_list(inner)
+    return pa.large_list(_large(inner))
+
+
+def _large(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.large_list(_large_list(kind.value_type))
+        return _large_list(kind)
     if is_text(kind):
         return pa.large_string()
     return pa.large_binary() if is_bytes(kind) else kind

@@ -46,7 +46,15 @@ class LocalStorage:
             kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)
         except OSError as error:
             path, found = error.args
-            raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
+            raise DataError(f"{path}: {found}; {_advice(path)}") from None
+
+
+def _advice(path: str) -> str:
+    if os.path.islink(path) and not os.path.exists(path):
+        return f"it is a link that leads nowhere, to {os.readlink(path)}; fetch that, or remove the link"
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return "make it readable for this user, or remove it"
+    return "if the data was changed on purpose, open the dataset again"
 
 
 def _walk(root: str) -> _Found:

@@ -64,10 +64,17 @@ class RowFunction(BatchFunction):
     """Calls a function row by row: dict of values in, dict of values out; what it draws is keyed by the row's sample id."""
 
     def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> list[Any]:
-        return [
-            self._call({name: _value(column, row) for name, column in columns.items()}, sample, key, seed)
-            for row, sample in enumerate(samples.tolist())
-        ]
+        return [self._row(columns, row, sample, key, seed) for row, sample in enumerate(samples.tolist())]
+
+    def _row(self, columns: Mapping[str, Any], row: int, sample: int, key: int, seed: Seed | None) -> Any:
+        """What the function returned; lists that it handed on untouched are Arrow arrays, so that a ragged column stays one."""
+        values = {name: _value(column, row) for name, column in columns.items()}
+        lists = {name: value for name, value in values.items() if isinstance(value, list)}
+        made = self._call(values, sample, key, seed)
+        if not lists or not isinstance(made, Mapping):
+            return made
+        kept = [name for name, value in lists.items() if made.get(name) is value]
+        return {**made, **{name: pa.array(lists[name], columns[name].type.value_type) for name in kept}}
 
 
 def _value(column: Any, row: int) -> Any:

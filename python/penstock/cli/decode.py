@@ -1,0 +1,87 @@
+"""penstock inspect --decode: every picture is read and decoded, and the bad ones are listed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.markup import escape
+
+from penstock.cli.console import out, progress
+from penstock.cli.opening import open_dataset, picture_columns
+from penstock.dataset import Dataset
+from penstock.engine.decode_check import BadSample, find_bad
+from penstock.engine.workers import usable_cpus
+from penstock.errors import PlanError
+
+#: Folders whose files are read, and not decoded, since Penstock has no decoder for them.
+_ONLY_READ = ("audio_folder", "video_folder")
+
+
+def decode_all(dataset: Dataset, paths: list[str], column: str | None) -> dict[str, Any]:
+    """What a check of all pictures found, as plain values; "complete" is false after Ctrl-C, and then "bad" holds what was found."""
+    began_at = time.perf_counter()
+    columns = _columns(dataset, column)
+    read_only = dataset.source.manifest.format in _ONLY_READ
+    # A column that is not asked for costs nothing, and is nothing that could be bad.
+    checked = dataset if read_only else open_dataset(paths, columns=columns)
+    bad: list[BadSample] = []
+    done, complete = 0, False
+    with progress("Decoding") as report:
+
+        def tell(checked_samples: int, samples: int) -> None:
+            nonlocal done
+            done = checked_samples
+            report(checked_samples, samples)
+
+        try:
+            for one in find_bad(
+                checked.source,
+                checked.read_ranges,
+                [] if read_only else columns,
+                threads=usable_cpus(),
+                progress=tell,
+            ):
+                bad.append(one)  # noqa: PERF402 - Ctrl-C keeps those found so far
+            complete = True
+        except KeyboardInterrupt:
+            pass
+    return {
+        "columns": columns,
+        "decoded": not read_only,
+        "samples": len(checked),
+        "checked": done,
+        "complete": complete,
+        "bad": [asdict(one) for one in bad],
+        "seconds": time.perf_counter() - began_at,
+    }
+
+
+def _columns(dataset: Dataset, column: str | None) -> list[str]:
+    known = ", ".join(dataset.spec)
+    if column is not None:
+        if column not in dataset.spec:
+            raise PlanError(f"--column {column}: there is no such column; the columns are {known}")
+        if dataset.spec[column].dtype != "bytes":
+            raise PlanError(f"--column {column}: {dataset.spec[column]} is nothing to decode; name a column of bytes")
+        return [column]
+    if dataset.source.manifest.format in _ONLY_READ:
+        return [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
+    if not (found := picture_columns(dataset)):
+        raise PlanError(f"--decode: no column holds pictures (columns: {known}); name it with --column")
+    return found
+
+
+def show_decoded(figures: Mapping[str, Any]) -> None:
+    """The figures as text: a line for every bad sample, then the sum."""
+    for one in figures["bad"]:
+        column = f" ({one['column']})" if len(figures["columns"]) > 1 and one["column"] else ""
+        out.print(f"[red]bad[/] {escape(one['where'])}{escape(column)}: {escape(one['found'])}", soft_wrap=True)
+    did = "read and decoded" if figures["decoded"] else "read; Penstock has no decoder for them"
+    stopped = "" if figures["complete"] else f" of {figures['samples']:,}, then interrupted"
+    out.print(
+        f"{figures['checked']:,} samples{stopped}: {did}, in {figures['seconds']:,.1f} s; {len(figures['bad']):,} bad",
+        soft_wrap=True,
+    )

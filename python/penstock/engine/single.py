@@ -1,0 +1,49 @@
+"""Samples one by one or in runs, without a pipeline: for what looks into a dataset before, or instead of, training on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from penstock.batch.pick import pick
+from penstock.engine.parse import Parse
+from penstock.engine.read import Places, ReadRecords
+from penstock.engine.read_columns import load_block
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Item
+from penstock.errors import DataError
+from penstock.format.protocol import AnySource, BlockSource, ReadRanges
+from penstock.spec import Columns, Field, Ids
+
+
+def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:
+    """The columns of neighbouring samples, in ascending order; DataError, with its place, for the first that is bad."""
+    if isinstance(source, BlockSource):
+        rows = np.arange(len(samples), dtype=np.int64)
+        block = load_block(source, int(samples[0]), len(samples))
+        return pick([block], np.zeros_like(rows), rows, source.spec, _new_array)
+    item = Item(0, 0, 1, lambda: samples, len(samples))
+    if not source.random_access:
+        item = ReadRecords(Places(source.manifest), partial(read, source.manifest.stored), Slots())(item)
+    return Parse(source, Slots(), 1)(item).columns
+
+
+def load_readable(
+    source: AnySource, read: ReadRanges, samples: Ids
+) -> tuple[list[tuple[Ids, Columns]], list[tuple[int, DataError]]]:
+    """The same without the bad samples: runs of good ones, and the bad ones with what is wrong with them."""
+    try:
+        return [(samples, load_samples(source, read, samples))], []
+    except DataError as error:
+        if len(samples) == 1:
+            return [], [(int(samples[0]), error)]
+    halves: Sequence[Ids] = np.array_split(samples, 2)
+    (first, bad), (last, more_bad) = (load_readable(source, read, half) for half in halves)
+    return first + last, bad + more_bad
+
+
+def _new_array(_: str, field: Field, rows: int) -> Any:
+    return Slots().array(field, rows)
