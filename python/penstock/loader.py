@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Never, Self
@@ -27,8 +28,8 @@ from penstock.observe.store import store_figures
 from penstock.order.cursor import Position, Work
 from penstock.order.sharing import explain_sharing
 from penstock.plan.check import check_positional, find
-from penstock.plan.nodes import Shard, is_whole, of_all_ranks
-from penstock.plan.saved import STATE_VERSION, check_state, state_of
+from penstock.plan.nodes import Shard, is_whole
+from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.spec import Ids
 from penstock.storage import traffic_of
 from penstock.storage.cached import CachedStorage
@@ -82,6 +83,7 @@ class Loader:
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
+        self._saved_plan = SavedPlan.of(dataset.nodes)
         self._memory = memory or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
@@ -244,15 +246,20 @@ class Loader:
             "version": STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
             "samples": order.samples,
-            "plan": [state_of(node) for node in of_all_ranks(self.dataset.nodes, self.world_size)],
+            **self._saved_plan.on(self.world_size).entries,
             "epoch": position.epoch,
             "step": position.step,
             **self._node,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
-        check_state(state, self.state_dict())
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
+        """The next pass goes on where the state was taken; StateError if the data or the plan is another one.
+
+        strict=False goes on with a plan that differs in its columns, ops or functions, and warns of every difference; data and
+        order (shuffle, shard, batch) must still be the same.
+        """
+        for note in check_state(state, self.state_dict(), self._saved_plan.on(self.world_size), strict=strict):
+            warnings.warn(note, stacklevel=2)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
         except (TypeError, ValueError):
