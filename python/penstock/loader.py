@@ -13,6 +13,7 @@ import psutil
 
 from penstock.dataset import Dataset
 from penstock.deliver import find_ranks, open_deliver, ranks_here
+from penstock.deliver.structure import Structure
 from penstock.engine.ahead import Ahead
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
@@ -56,6 +57,7 @@ class Loader:
         *misplaced: Never,
         to: str = "numpy",
         device: Any = None,
+        structure: Any = "dict",
         rank: int | None = None,
         world_size: int | None = None,
         memory: int | None = None,
@@ -83,6 +85,7 @@ class Loader:
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
+        self._structure = Structure(structure, self._lowered.columns)
         self._saved_plan = SavedPlan.of(dataset.nodes)
         self._memory = memory or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
@@ -133,11 +136,11 @@ class Loader:
             self._check_pass(this_pass)
             while self._step < steps:
                 item = self._next_item()
-                parts, together = self._split(item), item.steps
+                take, together = self._structure.taking(self._split(item)), item.steps
                 del item
                 for _ in range(together):
                     self._step += 1
-                    yield {name: take() for name, take in parts}
+                    yield take()
                     if this_pass != self._pass:
                         self._check_pass(this_pass)
             self._epoch, self._step = self._epoch + 1, 0
@@ -295,7 +298,7 @@ class Loader:
         made: Any = Work(epoch, step, 1)
         for stage in lowered.stages:
             made = stage.work(made)
-        return self._deliver.receive(made.delivered)
+        return self._structure.of(self._deliver.receive(made.delivered))
 
     def _check_step(self, epoch: int, step: int) -> None:
         if not is_whole(epoch) or epoch < 0:
