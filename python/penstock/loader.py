@@ -7,7 +7,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Never, Self
+from typing import Any, Generic, Literal, Never, Self, Unpack, overload
 
 import psutil
 
@@ -23,6 +23,8 @@ from penstock.engine.stage import Item
 from penstock.engine.tune import Depth
 from penstock.engine.workers import usable_cpus
 from penstock.errors import DataError, PlanError, ProcessError, StateError
+from penstock.folders import size_of
+from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
@@ -37,12 +39,16 @@ from penstock.storage.cached import CachedStorage
 from penstock.traffic import Traffic
 
 
-class Loader:
+class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
+    A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
+    gives tuples in the order of the columns, "namedtuple" named ones, a dataclass (or NamedTuple class) objects of it, whose
+    fields must be the columns.
+
     to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
-    process's share; found from torch.distributed or torchrun's environment if not given. memory: bytes for batches made
-    ahead (default: an eighth of what is free). cpus: threads for kernels (default: what the process may use). prefetch:
+    process's share; found from torch.distributed or torchrun's environment if not given. memory: for batches made
+    ahead, as bytes or as text like "4GB" (default: an eighth of what is free). cpus: threads for kernels (default: what the process may use). prefetch:
     batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is known: nothing is read
     ahead for more (default: the next pass's first batches are read while this one ends). More passes may be made all the
     same.
@@ -51,16 +57,44 @@ class Loader:
     `set_epoch` the next pass begins there. Raises PlanError for what cannot work, DataError for damaged data, with the place.
     """
 
+    @overload
+    def __init__(
+        self: Loader[dict[str, Any]],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["dict"] = "dict",
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[tuple[Any, ...]],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["tuple"],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[Any],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["namedtuple"],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, dataset: Dataset, *misplaced: Never, structure: type[BatchT], **options: Unpack[LoaderOptions]
+    ) -> None: ...
     def __init__(
         self,
         dataset: Dataset,
         *misplaced: Never,
-        to: str = "numpy",
+        to: To = "numpy",
         device: Any = None,
         structure: Any = "dict",
         rank: int | None = None,
         world_size: int | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
         epochs: int | None = None,
@@ -80,19 +114,20 @@ class Loader:
         ):
             if value is not None and (not is_whole(value) or value < 1):
                 raise PlanError(f"{name}={value!r}; {why}, and a whole number")
-        if memory is not None and memory < 1:
-            raise PlanError(f"memory={memory}; batches made ahead take some bytes")
+        memory_bytes = size_of(memory, "memory")
+        if memory is not None and memory_bytes < 1:
+            raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
-        self._deliver = open_deliver(to, device)
+        self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
         self._structure = Structure(structure, self._lowered.columns)
         self._saved_plan = SavedPlan.of(dataset.nodes)
-        self._memory = memory or psutil.virtual_memory().available // 8
+        self._memory = memory_bytes or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._epoch, self._step = 0, 0
         self._chosen = True  # the position was set, not reached by a pass
-        self._pass = 0
+        self._pass, self._ended_by = 0, ""
         self._one_by_one = False
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
@@ -123,14 +158,17 @@ class Loader:
 
     # One pass
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[BatchT]:
         if not self._chosen and self._step:
             self._epoch, self._step = self._epoch + 1, 0
-        self._pass += 1
+        self._pass, self._ended_by = (
+            self._pass + 1,
+            "another iteration began (a loader holds one position; make a second one)",
+        )
         self._chosen = self._one_by_one = False
         return self._batches(self._pass, len(self))
 
-    def _batches(self, this_pass: int, steps: int) -> Iterator[dict[str, Any]]:
+    def _batches(self, this_pass: int, steps: int) -> Iterator[BatchT]:
         ended = False
         try:
             self._check_pass(this_pass)
@@ -157,7 +195,9 @@ class Loader:
 
     def _check_pass(self, this_pass: int) -> None:
         if this_pass != self._pass:
-            raise ProcessError("this pass has ended: another pass, set_epoch or load_state_dict came after it")
+            raise ProcessError(
+                f"this iteration of the loader is over, since {self._ended_by}; go on with a new `for batch in loader`"
+            )
 
     def _next_item(self) -> Item:
         run, position = self._run()
@@ -205,6 +245,13 @@ class Loader:
             return Depth(out=items, between=1, most=items, fixed=True)
         return Depth(out=min(2, most), between=min(2, most), most=most)
 
+    def __repr__(self) -> str:
+        position = self._normal(self._here)
+        return (
+            f"Loader({self.dataset!r}, rank {self.rank} of {self.world_size}: {len(self):,} steps of {self.batch_size:,} rows an epoch, "
+            f"to {self._delivery}; next is epoch {position.epoch}, step {position.step})"
+        )
+
     def __len__(self) -> int:
         """Steps in an epoch, the same on every rank."""
         return self._lowered.order.steps_per_epoch
@@ -231,7 +278,7 @@ class Loader:
         return self._step
 
     @property
-    def sampler(self) -> Loader:
+    def sampler(self) -> Loader[BatchT]:
         """The loader itself, for trainers that call `loader.sampler.set_epoch`."""
         return self
 
@@ -239,7 +286,7 @@ class Loader:
         """The next pass is this epoch, from its beginning."""
         if not is_whole(epoch) or epoch < 0:
             raise PlanError(f"set_epoch({epoch!r}): epochs are counted from 0, in whole numbers")
-        self._move_to(Position(epoch))
+        self._move_to(Position(epoch), f"set_epoch({epoch})")
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them."""
@@ -273,10 +320,10 @@ class Loader:
             raise StateError(
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
-        self._move_to(self._normal(position))
+        self._move_to(self._normal(position), "load_state_dict(…)")
 
-    def _move_to(self, position: Position) -> None:
-        self._pass += 1
+    def _move_to(self, position: Position, called: str) -> None:
+        self._pass, self._ended_by = self._pass + 1, f"{called} was called"
         self._epoch, self._step = position.epoch, position.step
         self._chosen = True
 
@@ -285,7 +332,7 @@ class Loader:
         self._check_step(epoch, step)
         return self._lowered.order.ids(epoch, step, 1, *self._place)
 
-    def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
+    def batch_at(self, epoch: int, step: int) -> BatchT:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
         lowered = lower(
@@ -298,7 +345,8 @@ class Loader:
         made: Any = Work(epoch, step, 1)
         for stage in lowered.stages:
             made = stage.work(made)
-        return self._structure.of(self._deliver.receive(made.delivered))
+        batch: BatchT = self._structure.of(self._deliver.receive(made.delivered))
+        return batch
 
     def _check_step(self, epoch: int, step: int) -> None:
         if not is_whole(epoch) or epoch < 0:

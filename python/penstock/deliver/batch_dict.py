@@ -16,8 +16,9 @@ _WIDTH = 100
 
 
 class BatchDict(dict[str, Any]):
-    """Columns by name, a dict in all it does, with two differences: `repr` shows dtypes and shapes, and
-    `image, label = batch`, which would give the names of the columns, is a PlanError.
+    """Columns by name: a dict whose `repr` shows dtypes and shapes, and which `image, label = batch` cannot unpack.
+
+    Unpacking a dict gives its keys, here the names of the columns, so that it is a PlanError. All else is as with any dict.
 
     Pickled it is an OrderedDict, which `torch.load` takes from files that it does not trust.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from keyword import iskeyword
@@ -49,6 +49,8 @@ class Structure:
     def of(self, columns: dict[str, Any]) -> Any:
         """One batch of these columns."""
         names = tuple(columns)
+        if self._structure == "dict":
+            register_batches()
         if self._make is None:
             self._make, self._names = _maker(self._structure, names), names
         if names != self._names and self._structure != "dict":
@@ -60,7 +62,7 @@ class Structure:
 
 
 def _checked(structure: Any) -> Any:
-    named = {dict: "dict", tuple: "tuple"}.get(structure, structure) if isinstance(structure, type) else structure
+    named = structure.__name__ if structure in (dict, tuple) else structure
     if (isinstance(named, str) and named in _NAMES) or _fields_of(named) is not None:
         return named
     close = difflib.get_close_matches(str(structure).lower(), _NAMES, n=1)
@@ -122,8 +124,8 @@ def _fields_of(kind: Any) -> tuple[str, ...] | None:
 @cache
 def named_batch(names: tuple[str, ...]) -> Any:
     """The class of named tuples with these fields: one in a process, and its objects can be pickled."""
-    kind: Any = namedtuple("Batch", names)  # noqa: PYI024  # the names are known only now
-    kind.__reduce__ = lambda batch: (_named, (names, tuple(batch)))
+    kind: Any = namedtuple("Batch", [*names])  # type: ignore[misc]  # noqa: PYI024  # the names are known only now
+    setattr(kind, "__reduce__", lambda batch: (_named, (names, tuple(batch))))  # noqa: B010  # mypy takes it for a method's
     return kind
 
 
