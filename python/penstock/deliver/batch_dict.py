@@ -65,5 +65,8 @@ def _is_unpacked() -> bool:
     """Whether what asked the caller for an iterator is `a, b = …`; False where Python is another one than CPython."""
     if sys.implementation.name != "cpython":
         return False
-    frame = sys._getframe(2)  # noqa: SLF001  # nothing public says which instruction is running
-    return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
+    try:
+        frame = sys._getframe(2)  # noqa: SLF001  # nothing public says which instruction is running
+    except ValueError:  # called by no Python code
+        return False
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _UNPACKING
