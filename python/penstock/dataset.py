@@ -44,7 +44,7 @@ _LOCATE_THREADS = 16
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Dataset:
     """An immutable description: a source and the verbs that follow it. Made by `penstock.read` and `from_arrays`."""
 
@@ -52,6 +52,22 @@ class Dataset:
     read_ranges: ReadRanges
     nodes: tuple[Node, ...]
     storage: Storage | None = None
+
+    def __init__(
+        self,
+        source: AnySource | None = None,
+        read_ranges: ReadRanges | None = None,
+        nodes: tuple[Node, ...] = (),
+        storage: Storage | None = None,
+        **read_with: Never,
+    ) -> None:
+        if source is None or read_ranges is None or not nodes or read_with:
+            found = "" if source is None else type(source).__name__
+            raise PlanError(
+                f"Dataset({found}): datasets are not made by hand; make one with penstock.read(path), from_arrays(columns), from_dataset(dataset) or "
+                f"from_iterable(function)"
+            )
+        vars(self).update(source=source, read_ranges=read_ranges, nodes=nodes, storage=storage)
 
     def shuffle(
         self,

@@ -6,6 +6,7 @@ All of them are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -101,14 +102,19 @@ def limit_bytes(folder: str) -> int:
     return int(said)
 
 
-def size_of(said: Any) -> int:
-    """A size in bytes: size_of("100GiB") == 107374182400, size_of("10 GB") == 10000000000, size_of(None) == 0."""
+def size_of(said: Any, name: str = "") -> int:
+    """A size in bytes: size_of("100GiB") == 107374182400, size_of("10 GB") == 10000000000, size_of(4e9) == 4000000000, size_of(None) == 0.
+
+    name: what the size is of, for the error.
+    """
     if said is None:
         return 0
-    if isinstance(said, Integral) and int(said) >= 0:
+    is_number = isinstance(said, (Integral, float)) and not isinstance(said, bool)
+    if is_number and 0 <= said < math.inf and said == int(said):
         return int(said)
     found = _SIZE.fullmatch(said.strip()) if isinstance(said, str) else None
     if found is None:
-        raise PlanError(f"{said!r} is no size; write for example '100GiB', '10 GB' or a number of bytes")
+        shown = f"{name}={said!r}" if name else repr(said)
+        raise PlanError(f"{shown} is no size; write for example '100GiB', '10 GB' or a number of bytes")
     power = " KMGT".index(found[2].upper() or " ")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Never, Self
+from typing import Any, Generic, Literal, Never, Self, Unpack, overload
 
 import psutil
 
@@ -14,12 +15,15 @@ from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
+from penstock.deliver.structure import Structure
 from penstock.engine.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.engine.tune import Depth
 from penstock.errors import DataError, PlanError, ProcessError, StateError
+from penstock.folders import size_of
+from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
@@ -27,24 +31,28 @@ from penstock.order.cursor import Position, Work
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
 from penstock.plan.check import check_positional, find
-from penstock.plan.nodes import Batch, is_whole, of_all_ranks
-from penstock.plan.saved import STATE_VERSION, check_state, state_of
+from penstock.plan.nodes import Batch, is_whole
+from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.share import Share, share_of
 from penstock.spec import Ids
 from penstock.storage import traffic_of
 from penstock.traffic import Traffic
 
 
-class Loader:
+class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
+
+    A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
+    gives tuples in the order of the columns, "namedtuple" named ones, a dataclass (or NamedTuple class) objects of it, whose
+    fields must be the columns.
 
     to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
     process's share; found from torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
     the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
-    parallel: the data-parallel group). memory: bytes for batches made ahead (default: an eighth of what is free). cpus: threads
-    for kernels (default: what the process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many
-    passes there will be, if that is known: nothing is read ahead for more (default: the next pass's first batches are read
-    while this one ends). More passes may be made all the same.
+    parallel: the data-parallel group). memory: for batches made ahead, as bytes or as text like "4GB" (default: an eighth of
+    what is free). cpus: threads for kernels (default: what the process may use). prefetch: batches made ahead (default: tunes
+    itself). epochs: how many passes there will be, if that is known: nothing is read ahead for more (default: the next pass's
+    first batches are read while this one ends). More passes may be made all the same.
 
     A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
     the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
@@ -55,16 +63,45 @@ class Loader:
     # `batch_sampler` and what that says, instead of a complaint about workers.
     num_workers, prefetch_factor = 0, None
 
+    @overload
+    def __init__(
+        self: Loader[dict[str, Any]],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["dict"] = "dict",
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[tuple[Any, ...]],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["tuple"],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[Any],
+        dataset: Dataset,
+        *misplaced: Never,
+        structure: Literal["namedtuple"],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, dataset: Dataset, *misplaced: Never, structure: type[BatchT], **options: Unpack[LoaderOptions]
+    ) -> None: ...
     def __init__(
         self,
         dataset: Dataset,
         *misplaced: Never,
-        to: str = "numpy",
+        to: To = "numpy",
         device: Any = None,
+        structure: Any = "dict",
         rank: int | None = None,
         world_size: int | None = None,
         process_group: Any = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
         epochs: int | None = None,
@@ -83,12 +120,14 @@ class Loader:
         ):
             if value is not None and (not is_whole(value) or value < 1):
                 raise PlanError(f"{name}={value!r}; {why}, and a whole number")
-        if memory is not None and memory < 1:
-            raise PlanError(f"memory={memory}; batches made ahead take some bytes")
+        memory_bytes = size_of(memory, "memory")
+        if memory is not None and memory_bytes < 1:
+            raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
         self._cpus = cpus
-        self._deliver = open_deliver(to, device)
-        self._memory = memory or psutil.virtual_memory().available // 8
+        self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
+        self._saved_plan = SavedPlan.of(dataset.nodes)
+        self._memory = memory_bytes or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
@@ -98,6 +137,7 @@ class Loader:
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
         self._take(share_of(dataset, self._ranks.find(), self._deliver, cpus))
+        self._structure = Structure(structure, self._lowered.columns)
 
     # Whose share
 
@@ -126,22 +166,22 @@ class Loader:
 
     # One pass
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[BatchT]:
         return self._batches(self._progress.announce_pass())
 
-    def _batches(self, this_pass: int) -> Iterator[dict[str, Any]]:
+    def _batches(self, this_pass: int) -> Iterator[BatchT]:
         progress, ended = self._progress, False
         try:
             self._check_pass(this_pass)
             steps = self._begin()
             while progress.step < steps:
                 item = self._next_item()
-                parts, together = self._split(item), item.steps
+                take, together = self._structure.taking(self._split(item)), item.steps
                 del item
                 progress.untouched = False
                 for _ in range(together):
                     progress.step += 1
-                    yield {name: take() for name, take in parts}
+                    yield take()
                     if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
             progress.finish_pass()
@@ -173,7 +213,9 @@ class Loader:
 
     def _check_pass(self, this_pass: int) -> None:
         if this_pass != self._progress.newest_pass:
-            raise ProcessError("this pass has ended: another pass, set_epoch or load_state_dict came after it")
+            raise ProcessError(
+                f"this iteration of the loader is over, since {self._progress.ended_by}; go on with a new `for batch in loader`"
+            )
 
     def _next_item(self) -> Item:
         run, position = self._run()
@@ -221,6 +263,13 @@ class Loader:
             items = max(1, -(-self._prefetch // self._lowered.steps_per_item))
             return Depth(out=items, between=1, most=items, fixed=True)
         return Depth(out=min(2, most), between=min(2, most), most=most)
+
+    def __repr__(self) -> str:
+        position = self._normal(self._progress.here)
+        return (
+            f"Loader({self.dataset!r}, rank {self.rank} of {self.world_size}: {len(self):,} steps of {self.batch_size:,} rows an epoch, "
+            f"to {self._delivery}; next is epoch {position.epoch}, step {position.step})"
+        )
 
     def __len__(self) -> int:
         """Steps in an epoch, the same on every rank; with batch(…, per_rank=True) for as many ranks as there are now."""
@@ -273,16 +322,21 @@ class Loader:
             "version": STATE_VERSION,
             "data": self.dataset.source.manifest.digest,
             "samples": order.samples,
-            "plan": [state_of(node) for node in of_all_ranks(self.dataset.nodes, self._share.world_size)],
+            **self._saved_plan.on(self._share.world_size).entries,
             "epoch": position.epoch,
             "step": position.step,
             **self._share.node,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next pass goes on where the state was taken; StateError if the data or the plan is another one."""
-        self._share_now()
-        check_state(state, self.state_dict())
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
+        """The next pass goes on where the state was taken; StateError if the data or the plan is another one.
+
+        strict=False goes on with a plan that differs in its columns, ops or functions, and warns of every difference; data and
+        order (shuffle, shard, batch) must still be the same.
+        """
+        saved_plan = self._saved_plan.on(self._share_now().world_size)
+        for note in check_state(state, self.state_dict(), saved_plan, strict=strict):
+            warnings.warn(note, stacklevel=2)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
         except (TypeError, ValueError):
@@ -302,13 +356,14 @@ class Loader:
         share = self._share_now()
         return share.lowered.order.ids(epoch, step, 1, *share.place)
 
-    def batch_at(self, epoch: int, step: int) -> dict[str, Any]:
+    def batch_at(self, epoch: int, step: int) -> BatchT:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
         made: Any = Work(epoch, step, 1)
         for stage in share_of(self.dataset, self._share_now().ranks, self._deliver).lowered.stages:
             made = stage.work(made)
-        return self._deliver.receive(made.delivered)
+        batch: BatchT = self._structure.of(self._deliver.receive(made.delivered))
+        return batch
 
     def _check_step(self, epoch: int, step: int) -> None:
         if not is_whole(epoch) or epoch < 0:

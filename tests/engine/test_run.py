@@ -304,15 +304,23 @@ def test_close_while_another_thread_waits_for_a_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "supersede", [lambda loader: loader.set_epoch(3), lambda loader: loader.load_state_dict(loader.state_dict()), iter]
+    ("supersede", "message"),
+    [
+        (
+            lambda loader: loader.set_epoch(3),
+            r"is over, since set_epoch\(3\) was called; go on with a new `for batch in",
+        ),
+        (lambda loader: loader.load_state_dict(loader.state_dict()), r"since load_state_dict\(…\) was called"),
+        (iter, r"since another iteration began \(a loader holds one position; make a second one\)"),
+    ],
 )
-def test_a_superseded_pass_says_so(supersede: Callable[[ps.Loader], Any]) -> None:
+def test_a_superseded_pass_says_so(supersede: Callable[[ps.Loader], Any], message: str) -> None:
     loader = ps.Loader(numbers().batch(4))
     old = iter(loader)
     next(old)
     new = supersede(loader)
     here = loader.epoch, loader.step
-    with pytest.raises(ps.ProcessError, match="this pass has ended"):
+    with pytest.raises(ps.ProcessError, match=message):
         next(old)
     assert (loader.epoch, loader.step) == here
     if new is not None:
@@ -325,7 +333,7 @@ def test_a_superseded_pass_that_never_began_takes_nothing() -> None:
     old, new = iter(loader), iter(loader)
     assert next(new)["id"][0] == 0
     assert next(new)["id"][0] == 4
-    with pytest.raises(ps.ProcessError, match="this pass has ended"):
+    with pytest.raises(ps.ProcessError, match="since another iteration began"):
         next(old)
     assert (loader.epoch, loader.step) == (0, 2)
     assert next(new, None) is None
@@ -610,3 +618,15 @@ def test_figures_stay_after_the_end() -> None:
         break
     assert loader.stats()["samples"] >= 4
     assert "gather" in loader.report()
+
+
+def test_a_loader_shows_itself() -> None:
+    loader = ps.Loader(numbers(20).shuffle().batch(4), rank=1, world_size=2)
+    assert repr(loader) == (
+        "Loader(Dataset(20 samples: read → shuffle → batch), rank 1 of 2: 5 steps of 2 rows an epoch, to numpy; next is epoch 0, "
+        "step 0)"
+    )
+    next(iter(loader))
+    assert repr(loader).endswith("next is epoch 0, step 1)")
+    loader.close()
+    assert "to numpy on cpu;" in repr(ps.Loader(numbers(20).batch(4), device="cpu"))

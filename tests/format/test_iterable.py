@@ -19,9 +19,9 @@ import pytest
 
 import contracts
 import penstock as ps
+from penstock.code_key import code_key
 from penstock.errors import DataError
 from penstock.folders import cache_folder
-from penstock.format.code_key import code_key
 
 #: What was drawn; no plain value, so that it does not tell one function from another.
 drawn: deque[int] = deque()

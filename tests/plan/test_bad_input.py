@@ -47,6 +47,9 @@ def data(samples: int = 20) -> ps.Dataset:
         (lambda: data().shard(4), r"shard\(4\): takes the sample counts of nodes"),  # type: ignore[arg-type]
         (lambda: ps.Loader(data(), 32), r"Loader: 32 is passed by position.*Loader\(dataset.batch\(size\)\)"),
         (lambda: ps.Loader([1]), r"Loader\(list\): takes a Dataset; make one with penstock.read"),  # type: ignore[arg-type]
+        (lambda: ps.Dataset([1]), r"Dataset\(list\): datasets are not made by hand; make one with penstock.read"),  # type: ignore[arg-type]
+        (ps.Dataset, r"Dataset\(\): datasets are not made by hand"),
+        (lambda: ps.Dataset("folder", format="jpeg"), "datasets are not made by hand"),  # type: ignore[call-arg,arg-type]
         (lambda: data().shuffle(seed=-1), "seed=-1; a seed is a number from 0"),
         (lambda: data().shuffle(seed=1.5), "seed=1.5; a seed is a number from 0"),
         (lambda: data().shuffle(block_rows=0), "block_rows=0; it must be at least 1"),
@@ -68,7 +71,15 @@ def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
         ({"cpus": 0}, "cpus=0; at least one thread"),
         ({"cpus": 1.5}, "cpus=1.5; .* a whole number"),
         ({"epochs": "2"}, "epochs='2'; at least one pass"),
-        ({"memory": 0}, "memory=0"),
+        ({"memory": 0}, "memory=0; batches made ahead take some bytes"),
+        ({"memory": "0GB"}, "memory='0GB'; batches made ahead take some bytes"),
+        ({"memory": "4 gigs"}, "memory='4 gigs' is no size; write for example '100GiB'"),
+        ({"memory": -1}, "memory=-1 is no size"),
+        ({"memory": 1.5}, "memory=1.5 is no size"),
+        ({"memory": float("nan")}, "memory=nan is no size"),
+        ({"memory": True}, "memory=True is no size"),
+        ({"to": "pytorch"}, r"to='pytorch'; choose 'numpy' or 'torch'; did you mean 'torch'\?"),
+        ({"device": "mps"}, "to='numpy' delivers to the CPU, not to device='mps'; use to='torch'"),
         ({"rank": 1}, "pass both rank and world_size"),
         (
             {"rank": 0, "world_size": 3},
@@ -83,6 +94,12 @@ def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
 def test_a_loader_that_cannot_work(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ps.PlanError, match=message):
         ps.Loader(data().batch(4), **options)
+
+
+@pytest.mark.parametrize("memory", ["64MB", "1 GiB", 1e8, np.int64(10**8), "100000000"])
+def test_memory_is_a_size_in_words_too(memory: Any) -> None:
+    with ps.Loader(data().batch(4), memory=memory) as loader:
+        assert sum(len(batch["valid"]) for batch in loader) == 20
 
 
 def test_no_batch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ class Deliver(Protocol):
 def open_deliver(to: str, device: Any) -> Deliver:
     """The delivery to a framework: "numpy" or "torch"; PlanError if it is not installed."""
     if to == "numpy":
-        if device is not None and str(device) != "cpu":
+        if device is not None and str(device).partition(":")[0] != "cpu":
             raise PlanError(f"to='numpy' delivers to the CPU, not to device={device!r}; use to='torch'")
         from penstock.deliver.numpy import ToNumpy
 
@@ -45,4 +46,5 @@ def open_deliver(to: str, device: Any) -> Deliver:
     if to == "torch":
         module = importlib.import_module("penstock.deliver.torch")
         return module.ToTorch(device)  # type: ignore[no-any-return]
-    raise PlanError(f"to={to!r}; choose 'numpy' or 'torch'")
+    close = difflib.get_close_matches(str(to), ("numpy", "torch"), n=1)
+    raise PlanError(f"to={to!r}; choose 'numpy' or 'torch'{f'; did you mean {close[0]!r}?' if close else ''}")

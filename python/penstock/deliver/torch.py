@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -125,24 +126,45 @@ class ToTorch:
 def _device(wanted: Any) -> torch.device:
     """The device that is meant; PlanError if there is none."""
     try:
-        if isinstance(wanted, bool | float):
-            raise TypeError(f"a device is no {type(wanted).__name__}")
-        device = torch.device(wanted)
-        if device.type not in ("cpu", "cuda"):
-            torch.empty(0, device=device)
-    except (RuntimeError, TypeError, ImportError, AssertionError) as error:
-        what = str(error).partition("\n")[0]
-        raise PlanError(f"device={wanted!r}: {what}; write 'cpu', 'cuda' or 'cuda:1'") from None
+        device = None if isinstance(wanted, bool | float) else torch.device(wanted)
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None:
+        close = _meant(wanted)
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise PlanError(f"device={wanted!r} is no device of PyTorch's; write 'cpu', 'cuda' or 'cuda:1'{hint}")
     if device.type == "meta":
         raise PlanError(f"device={wanted!r} holds no data; use device='cpu'")
-    if device.type != "cuda":
+    if device.type == "cpu":
         return device
+    if device.type != "cuda":
+        return _there(device, wanted)
     if not torch.cuda.is_available():
         raise PlanError(f"device={wanted!r}: this PyTorch sees no CUDA device; use device='cpu'")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= (count := torch.cuda.device_count()):
         raise PlanError(f"device={wanted!r}: there are {count} CUDA devices, counted from 0")
     return torch.device("cuda", index)
+
+
+def _meant(wanted: Any) -> str:
+    """The device of which a name is a misspelling; "" if none is like it."""
+    kind, colon, index = str(wanted).lower().partition(":")
+    if kind == "gpu":
+        return f"cuda{colon}{index}"
+    close = difflib.get_close_matches(kind.rstrip("0123456789"), ("cpu", "cuda", "mps", "xpu"), n=1)
+    return f"{close[0]}{colon}{index}" if close else ""
+
+
+def _there(device: torch.device, wanted: Any) -> torch.device:
+    """A device that is neither CPU nor CUDA; PlanError if no tensor can be made on it."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, ImportError, AssertionError):
+        raise PlanError(
+            f"device={wanted!r}: this PyTorch ({torch.__version__}) sees no {device.type} device on this machine; use device='cpu'"
+        ) from None
+    return device
 
 
 def _pinned(size: int) -> Any:

@@ -48,7 +48,10 @@ VALID = "valid"
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items."""
+    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
+
+    columns: the names of what is delivered, None where only a user's function knows them.
+    """
 
     order: Order
     where: Where
@@ -57,6 +60,7 @@ class Lowered:
     item_bytes: int
     pictures: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
+    columns: tuple[str, ...] | None
 
     def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
         """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
@@ -94,6 +98,7 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
         item_bytes=rows * row_bytes,
         pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),
+        columns=None if maker.spec is None else (*maker.spec, *([VALID] if order.last is Last.PAD else [])),
     )
 
 

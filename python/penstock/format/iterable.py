@@ -11,9 +11,9 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from penstock.code_key import code_key
 from penstock.draws import mentions_generators
 from penstock.errors import DataError, PlanError, RowError, SourceError
-from penstock.format.code_key import code_key
 from penstock.format.items import Asked, Items, learn_items, new_rows, rows_together
 from penstock.format.manifest import StatedManifest, digest_of
 from penstock.format.protocol import Progress

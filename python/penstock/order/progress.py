@@ -16,6 +16,7 @@ class Progress:
         self.untouched = True  # the position was set, and no batch has been taken since
         self.newest_pass = 0
         self.is_running = False  # the newest pass has begun, and has not ended
+        self.ended_by = ""  # why passes before the newest one are over
         self._was_loaded = False
         self._finished_epoch: int | None = None  # the loaded position is also the end of this epoch
 
@@ -26,6 +27,7 @@ class Progress:
 
     def announce_pass(self) -> int:
         """The number of a new pass, which may take batches from now on; older ones may not."""
+        self.ended_by = "another iteration began (a loader holds one position; make a second one)"
         self.newest_pass += 1
         self.is_running = False
         return self.newest_pass
@@ -47,21 +49,22 @@ class Progress:
         """
         loaded = self.untouched and self._was_loaded
         if loaded and epoch == self._finished_epoch:
-            self._move(Position(epoch, steps))  # nothing is left of it
+            self._move(Position(epoch, steps), f"set_epoch({epoch}) was called")  # nothing is left of it
         elif loaded and (epoch == self.epoch or (keep_later and epoch < self.epoch)):
             return
         else:
-            self._move(Position(epoch))
+            self._move(Position(epoch), f"set_epoch({epoch}) was called")
             self._was_loaded, self._finished_epoch = False, None
 
     def load(self, position: Position, *, steps: int) -> None:
         """The next pass goes on here; the end of an epoch is the beginning of the next one."""
         finished = position.step == steps
-        self._move(Position(position.epoch + 1) if finished else position)
+        self._move(Position(position.epoch + 1) if finished else position, "load_state_dict(…) was called")
         self._was_loaded, self._finished_epoch = True, position.epoch if finished else None
 
-    def _move(self, position: Position) -> None:
+    def _move(self, position: Position, called: str) -> None:
         if self.is_running:
             self.announce_pass()  # to nobody: the one that runs has ended
+            self.ended_by = called
         self.epoch, self.step = position.epoch, position.step
         self.untouched = True

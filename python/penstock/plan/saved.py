@@ -1,60 +1,204 @@
-"""What a saved state says of its plan and data, and whether it fits those that are here."""
+"""What a saved state says of its plan and data, and whether it fits those that are here.
+
+Version 2 holds, besides the position,
+
+    plan     a text a verb, which decides: what decides the order in clear, the rest as digests: of a function one of its code
+             and one of its values
+    details  what explains a difference, by the verb's number and the part's name, as far as 1 KiB has room
+    python   the Python whose compiled code the digests are of
+
+Version 1, which still loads, had the plan alone, with one digest a verb in which functions counted by their names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import zip_longest
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import StateError
-from penstock.plan.nodes import Node, Read, describe, digest
+from penstock.plan.difference import Described, differences
+from penstock.plan.function_parts import Part, place_of
+from penstock.plan.nodes import Map, MapRows, Node, Read, describe, digest, of_all_ranks
+from penstock.plan.parts import parts_of
+from penstock.plan.plain_values import digest_of
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+_ORDER_VERBS = ("shuffle", "shard", "batch")
 _SHOWN = 80
+#: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
+_PLAN_BYTES = 720
+#: Stands where details were left out.
+_MORE = "…"
+_PYTHON = str(sys.implementation.cache_tag)
 
 
-def state_of(node: Node) -> str:
-    """A verb as the state holds it: what decides the order in clear, the rest as a digest; not where the data lies."""
-    if node.verb in ("shuffle", "shard", "batch") and len(shown := describe(node)) <= _SHOWN:
-        return shown
-    return f"{node.verb} {digest(replace(node, where='') if isinstance(node, Read) else node)}"
+@dataclass(frozen=True, kw_only=True)
+class SavedPlan:
+    """A plan as states hold it: functions, and what they close over, as they were when this was made."""
+
+    nodes: tuple[Node, ...]
+    described: tuple[Described, ...]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> SavedPlan:
+        """What states hold of these verbs."""
+        return cls(nodes=tuple(nodes), described=tuple(map(_described, nodes)))
+
+    def on(self, world_size: int) -> SavedPlan:
+        """The same with the batch that so many ranks make together."""
+        return replace(self, nodes=of_all_ranks(self.nodes, world_size))
+
+    @property
+    def plan(self) -> list[str]:
+        """A text a verb, which decides."""
+        return [_in_short(node, verb.parts) for node, verb in zip(self.nodes, self.described, strict=True)]
+
+    @property
+    def first_version(self) -> list[str]:
+        """The same as states of version 1 have it."""
+        return list(map(_first_version, self.nodes))
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a state holds of it, as JSON has it."""
+        plan = self.plan
+        details = _that_fit(self.described, _PLAN_BYTES - len(json.dumps(plan)))
+        return {"plan": plan, "details": details, "python": _PYTHON}
 
 
-def check_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
-    """StateError if a state belongs to another version, plan or data than `mine`, which is of here.
+def check_state(
+    state: Mapping[str, Any], mine: Mapping[str, Any], plan: SavedPlan, *, strict: bool = True
+) -> list[str]:
+    """What a user should know of a state that fits; StateError if it belongs to another version, plan or data than `mine`, which is of here.
 
-    Of nodes with files of their own, each can tell of its own state only whether the data is the same; of another's it checks the plan.
+    Not strict, a plan may differ in all but its order. Of nodes with files of their own, each can tell of its own state
+    only whether the data is the same; of another's it checks the plan.
     """
-    if not isinstance(state, Mapping):
-        raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
-    if missing := sorted((mine.keys() - {"node"}) - state.keys()):
-        raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
-    if not isinstance(state["plan"], Sequence):
-        raise StateError(f"the state has the plan {state['plan']!r}; it was changed")
-    if state["version"] != STATE_VERSION:
-        raise StateError(f"the state has version {state['version']!r}; this Penstock reads {STATE_VERSION}")
+    _check_form(state, mine)
     if state.get("node") == mine.get("node") and state["data"] != mine["data"]:
         raise StateError(
             f"the state belongs to other data: {state['samples']:,} samples with digest {state['data']}, here "
             f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
         )
-    for number, (saved, here) in enumerate(zip_longest(state["plan"], mine["plan"], fillvalue="nothing"), 1):
-        if saved != here:
-            raise StateError(
-                f"the state belongs to another plan: verb {number} was {saved!r} and is {here!r}; use the plan that "
-                f"was trained with, or start anew{_hint(str(saved), here)}"
-            )
+    here = plan.first_version if state["version"] == 1 else plan.plan
+    saved, notes = [*state["plan"]], []
+    if state["version"] > 1 and state["python"] != _PYTHON:
+        saved, notes = _without_code(saved, here), _code_note(saved, here, state["python"])
+    if saved == here:
+        return notes
+    found = "; ".join(differences(saved, state.get("details", {}), here, plan.described))
+    orders = [[verb for verb in verbs if verb.partition(" ")[0] in _ORDER_VERBS] for verbs in (saved, here)]
+    if orders[0] != orders[1]:
+        raise StateError(
+            f"the state belongs to another plan: {found}; that gives another order, so use the plan that was trained with, or "
+            f"start anew{_hint(orders)}"
+        )
+    if strict:
+        raise StateError(
+            f"the state belongs to another plan: {found}; use the plan that was trained with, or go on with this one, which has the "
+            f"same order, by load_state_dict(state, strict=False)"
+        )
+    return [
+        f"the state belongs to another plan, of the same order: {found}; training goes on with the plan that is here",
+        *notes,
+    ]
 
 
-def _hint(saved: str, here: str) -> str:
+def _hint(orders: Sequence[Sequence[str]]) -> str:
     """How a state goes on where the number of nodes or ranks is another one."""
-    if any(verb.startswith("shard ") for verb in (saved, here)):
+    if any(verb.startswith("shard ") for verbs in orders for verb in verbs):
         return "; nodes with files of their own go on as many as they were, each with the files that it had"
-    sizes = [verb.split()[1] for verb in (saved, here) if verb.startswith("batch size=")]
-    if len(set(sizes)) < 2:  # the batch is of one size
+    sizes = {verb.split()[1] for verbs in orders for verb in verbs if verb.startswith("batch size=")}
+    if len(sizes) < 2:  # the batch is of one size
         return ""
     return (
         "; a state goes on with the same global batch on any number of ranks, and with per_rank=True that is size × ranks: "
         "batch(256), batch(64, per_rank=True) on 4 ranks and batch(32, per_rank=True) on 8 are one plan"
     )
+
+
+def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    if not isinstance(state, Mapping):
+        raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
+    optional = {"node", "details", "python"} if state.get("version") == 1 else {"node"}
+    if missing := sorted((mine.keys() - optional) - state.keys()):
+        raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
+    if not isinstance(state["version"], int) or not 1 <= state["version"] <= STATE_VERSION:
+        raise StateError(
+            f"the state has version {state['version']!r}; this Penstock reads 1 to {STATE_VERSION}, so install the one that wrote it"
+        )
+    plan, details = state["plan"], state.get("details", {})
+    if isinstance(plan, str) or not isinstance(plan, Sequence) or not all(isinstance(verb, str) for verb in plan):
+        raise StateError(f"the state has the plan {plan!r}; it was changed")
+    if not isinstance(details, Mapping) or not all(isinstance(parts, Mapping) for parts in details.values()):
+        raise StateError(f"the state has the details {details!r}; it was changed")
+
+
+def _first_version(node: Node) -> str:
+    """A verb as states of version 1 hold it; functions count by their qualified names."""
+    if node.verb in _ORDER_VERBS and len(shown := describe(node)) <= _SHOWN:
+        return shown
+    return f"{node.verb} {digest(replace(node, where='') if isinstance(node, Read) else node)}"
+
+
+def _described(node: Node) -> Described:
+    place = place_of(node.function) if isinstance(node, (Map, MapRows)) else ""
+    return Described(verb=node.verb, place=place, parts=parts_of(node))
+
+
+def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
+    if node.verb in _ORDER_VERBS:
+        return _first_version(node)
+    digests = [_digest_of(part for part in parts if not part.is_code)]
+    if isinstance(node, (Map, MapRows)):
+        digests.insert(0, _digest_of(part for part in parts if part.is_code))
+    return " ".join([node.verb, *digests])
+
+
+def _digest_of(parts: Iterator[Part]) -> str:
+    return digest_of(told for part in parts for told in (part.name.encode(), part.digest)).hex()[:8]
+
+
+def _that_fit(verbs: tuple[Described, ...], room: int) -> dict[str, dict[str, str]]:
+    """The verbs' parts, by number and name, in turns: the first of each verb, then the second, as long as there is room."""
+    details: dict[str, dict[str, str]] = {}
+    turns = sorted(
+        (turn, number, name, shown)
+        for number, verb in enumerate(verbs, 1)
+        for turn, (name, shown) in enumerate(verb.told)
+    )
+    for _, number, name, shown in turns:
+        of_verb = details.setdefault(str(number), {})
+        cost = len(json.dumps({name: shown})) + (0 if of_verb else len(str({str(number): {_MORE: ""}})))
+        if _MORE in of_verb or cost > room:
+            of_verb[_MORE] = ""
+        else:
+            of_verb[name] = shown
+            room -= cost
+    return {number: parts for number, parts in details.items() if parts.keys() != {_MORE}}
+
+
+# A state of another version of Python: its code is other bytes for the same source, and cannot be compared.
+
+
+def _without_code(saved: Sequence[str], here: Sequence[str]) -> list[str]:
+    """The saved verbs with the code of here, where they differ in nothing else."""
+    if len(saved) != len(here):
+        return [*saved]
+    return [mine if _same_but_code(verb, mine) else verb for verb, mine in zip(saved, here, strict=True)]
+
+
+def _same_but_code(verb: str, other: str) -> bool:
+    first, second = verb.split(" "), other.split(" ")
+    return verb.startswith("map") and len(first) == len(second) == 3 and (first[0], first[2]) == (second[0], second[2])
+
+
+def _code_note(saved: Sequence[str], here: Sequence[str], python: Any) -> list[str]:
+    if [*saved] == _without_code(saved, here):
+        return []
+    return [
+        f"the state was saved with {python}, and this is {_PYTHON}: whether the code of the plan's functions is the same cannot be said"
+    ]

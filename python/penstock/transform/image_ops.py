@@ -148,8 +148,8 @@ class Normalize:
     `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
     """
 
-    mean: tuple[float, ...] | Statistics
-    std: tuple[float, ...] | None = None
+    mean: Sequence[float] | float | Statistics
+    std: Sequence[float] | float | None = None
 
     def __post_init__(self) -> None:
         mean, std = self.mean if isinstance(self.mean, Statistics) and self.std is None else (self.mean, self.std)
@@ -162,12 +162,12 @@ class Normalize:
     @property
     def means(self) -> tuple[float, ...]:
         """The mean of each channel."""
-        return self.mean.mean if isinstance(self.mean, Statistics) else self.mean
+        return _numbers(self.mean.mean if isinstance(self.mean, Statistics) else self.mean)
 
     @property
     def stds(self) -> tuple[float, ...]:
         """The standard deviation of each channel."""
-        return self.std or ()
+        return () if self.std is None else _numbers(self.std)
 
 
 @dataclass(frozen=True)
@@ -241,6 +241,7 @@ def _range(op: object, span: Sequence[float]) -> Span:
 
 
 def _numbers(values: Any) -> tuple[float, ...]:
+    values = values.tolist() if hasattr(values, "tolist") else values  # NumPy's and PyTorch's
     return tuple(float(value) for value in values) if isinstance(values, Sequence) else (float(values),)
 
 

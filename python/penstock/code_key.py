@@ -1,4 +1,4 @@
-"""What tells one generator function from another: a digest of its code, of what it closes over and of its arguments."""
+"""What tells one function from another: the bytes of its code, of what it closes over and of its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from penstock.errors import PlanError
 
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
+#: Types whose `repr` tells a value from all others, in every process.
+PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
 def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
@@ -31,6 +32,35 @@ def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     return state.hexdigest()
 
 
+def code_bytes(code: CodeType) -> Iterator[bytes]:
+    """The bytes of compiled code, of its constants and of the functions in it; not its place in the file.
+
+    They are the same in every process of one version of Python; another version compiles the same source to other code.
+    """
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_bytes(constant)
+        else:
+            yield from _of_value(constant, "a constant", set())
+
+
+def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global names that a function and those in it may use, sorted, each with its value; built-in ones are left out."""
+    for name in sorted(set(names_of(function.__code__))):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def names_of(code: CodeType) -> Iterator[str]:
+    """The names of globals, attributes and methods that code, and the functions in it, may use."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from names_of(inner)
+
+
 def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
     if id(function) in seen:
         return
@@ -44,39 +74,21 @@ def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
             f"from_iterable: {type(function).__qualname__} has no code to tell it by; give the data a name with name=…"
         )
     yield f"{function.__module__}.{function.__qualname__}".encode()
-    yield from _of_code(function.__code__)
+    yield from code_bytes(function.__code__)
     enclosed = [cell.cell_contents for cell in function.__closure__ or ()]
     defaults = [function.__defaults__ or (), function.__kwdefaults__ or {}]
     yield from _of_value([enclosed, defaults], f"what {function.__qualname__} encloses", seen)
-    for name in sorted(set(_names(function.__code__))):
-        used = function.__globals__.get(name)
+    for name, used in globals_of(function):
         if isinstance(used, FunctionType) and used.__module__ == function.__module__:
             yield from _of_function(used, seen)
-        elif used is not None and isinstance(used, (*_PLAIN, tuple, list, dict)) and _is_plain(used):
+        elif used is not None and isinstance(used, (*PLAIN, tuple, list, dict)) and _is_plain(used):
             yield from _of_value(used, name, seen)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
-
-
-def _of_code(code: CodeType) -> Iterator[bytes]:
-    yield code.co_code
-    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _of_code(constant)
-        else:
-            yield from _of_value(constant, "a constant", set())
 
 
 def _of_value(value: Any, what: str, seen: set[int]) -> Iterator[bytes]:
     """Bytes that tell a value; the types count, so that 1 is not "1"."""
     kind = type(value).__name__.encode()
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         yield kind + repr(value).encode("utf-8", "surrogatepass")
     elif isinstance(value, os.PathLike):
         yield b"path" + os.fsencode(value)
@@ -108,4 +120,4 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, dict):
         return all(_is_plain(key) and _is_plain(entry) for key, entry in value.items())
-    return isinstance(value, _PLAIN)
+    return isinstance(value, PLAIN)

@@ -1,0 +1,141 @@
+"""What a batch comes as: a dict of columns, a tuple, a named tuple, or an object of a class of the user's."""
+
+from __future__ import annotations
+
+import difflib
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from keyword import iskeyword
+from typing import Any, TypeAlias
+
+from penstock.deliver.batch_dict import BatchDict
+from penstock.deliver.trees import register_batches
+from penstock.errors import PlanError
+
+Make: TypeAlias = Callable[[dict[str, Any]], Any]
+_NAMES = ("dict", "tuple", "namedtuple")
+
+
+class Structure:
+    """Makes of a batch's columns what the user asked for; PlanError as soon as the columns are known not to fit it.
+
+    structure: "dict", "tuple" (in the order of the columns), "namedtuple", or a dataclass or NamedTuple class that has the
+    columns' names as its fields. columns: their names, None where only the first batch will tell.
+    """
+
+    def __init__(self, structure: Any, columns: Sequence[str] | None) -> None:
+        self._structure = _checked(structure)
+        self._names: tuple[str, ...] = ()
+        self._make: Make | None = None
+        if columns is not None:
+            _maker(self._structure, tuple(columns))
+
+    def taking(self, parts: Sequence[tuple[str, Callable[[], Any]]]) -> Callable[[], Any]:
+        """What gives batch after batch, each of the next part of every column; called for every step, so that it does little."""
+        register_batches()
+        if self._structure != "dict":
+            return lambda: self.of({name: take() for name, take in parts})
+
+        def take_batch() -> BatchDict:
+            batch = BatchDict()
+            for name, take in parts:
+                batch[name] = take()
+            return batch
+
+        return take_batch
+
+    def of(self, columns: dict[str, Any]) -> Any:
+        """One batch of these columns."""
+        names = tuple(columns)
+        if self._structure == "dict":
+            register_batches()
+        if self._make is None:
+            self._make, self._names = _maker(self._structure, names), names
+        if names != self._names and self._structure != "dict":
+            raise PlanError(
+                f"structure={_shown(self._structure)}: this batch has the columns {_listed(names)}, those before it had "
+                f"{_listed(self._names)}; return the same columns, in one order, from every call of the plan's functions"
+            )
+        return self._make(columns)
+
+
+def _checked(structure: Any) -> Any:
+    named = structure.__name__ if structure in (dict, tuple) else structure
+    if (isinstance(named, str) and named in _NAMES) or _fields_of(named) is not None:
+        return named
+    close = difflib.get_close_matches(str(structure).lower(), _NAMES, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise PlanError(f"structure={_shown(structure)}; choose 'dict', 'tuple', 'namedtuple', or pass a dataclass{hint}")
+
+
+def _maker(structure: Any, names: tuple[str, ...]) -> Make:
+    if structure == "dict":
+        return BatchDict
+    if structure == "tuple":
+        return lambda columns: tuple(columns.values())
+    if structure == "namedtuple":
+        _check_identifiers(names)
+        kind: Any = named_batch(names)
+        return lambda columns: kind(*columns.values())
+    _check_fields(structure, names)
+    return lambda columns: structure(**columns)
+
+
+def _check_identifiers(names: Iterable[str]) -> None:
+    bad = [name for name in names if not name.isidentifier() or iskeyword(name) or name.startswith("_")]
+    if bad:
+        renamed = ", ".join(f"{_identifier(name)!r}: {name!r}" for name in bad)
+        raise PlanError(
+            f"structure='namedtuple': {_listed(bad)} cannot be the name of a field; rename with read(…, columns={{{renamed}}}), or in "
+            f"a map, or take structure='tuple'"
+        )
+
+
+def _identifier(name: str) -> str:
+    text = "".join(letter if f"a{letter}".isidentifier() else "_" for letter in name).strip("_")
+    return f"{text}_" if iskeyword(text) else text if text.isidentifier() else f"column_{text}".rstrip("_")
+
+
+def _check_fields(kind: Any, names: Sequence[str]) -> None:
+    wanted = _fields_of(kind) or ()
+    lacking = [name for name in wanted if name not in names]
+    if not lacking and len(wanted) == len(names):
+        return
+    spare = [name for name in names if name not in wanted]
+    close = ((name, difflib.get_close_matches(name, spare, n=1)) for name in lacking)
+    hint = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close if found)
+    raise PlanError(
+        f"structure={kind.__name__}: its fields are {_listed(wanted)}, and the columns are {_listed(names)}; they must be the same"
+        f"{f': did you mean {hint}?' if hint else ''}"
+    )
+
+
+def _fields_of(kind: Any) -> tuple[str, ...] | None:
+    """The fields that a dataclass or a NamedTuple class is made from; None for all else."""
+    if not isinstance(kind, type):
+        return None
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind) if field.init)
+    return tuple(getattr(kind, "_fields", ())) or None if issubclass(kind, tuple) else None
+
+
+@cache
+def named_batch(names: tuple[str, ...]) -> Any:
+    """The class of named tuples with these fields: one in a process, and its objects can be pickled."""
+    kind: Any = namedtuple("Batch", [*names])  # type: ignore[misc]  # noqa: PYI024  # the names are known only now
+    setattr(kind, "__reduce__", lambda batch: (_named, (names, tuple(batch))))  # noqa: B010  # mypy takes it for a method's
+    return kind
+
+
+def _named(names: tuple[str, ...], columns: tuple[Any, ...]) -> Any:
+    return named_batch(names)(*columns)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _shown(structure: Any) -> str:
+    return structure.__name__ if isinstance(structure, type) else repr(structure)

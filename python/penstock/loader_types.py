@@ -1,0 +1,30 @@
+"""How type checkers see a Loader: what it is made with, and what its batches are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # where type checkers are, with defaults; Python has them since 3.13
+
+    BatchT = TypeVar("BatchT", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    BatchT = TypeVar("BatchT")
+
+To: TypeAlias = Literal["numpy", "torch"]
+
+
+class LoaderOptions(TypedDict, total=False):
+    """The arguments of Loader that do not decide the type of its batches."""
+
+    to: To
+    device: Any
+    rank: int | None
+    world_size: int | None
+    process_group: Any
+    memory: int | str | None
+    cpus: int | None
+    prefetch: int | None
+    epochs: int | None

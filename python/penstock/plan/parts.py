@@ -1,0 +1,47 @@
+"""What each verb is made of, by names that users know, so that a state can say later what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from penstock.plan.function_parts import Part, function_parts
+from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
+from penstock.plan.plain_values import digest_of, qualified_name
+
+_LONGEST_SHOWN = 160
+
+
+def parts_of(node: Node) -> tuple[Part, ...]:
+    """The parts of a verb besides those that decide the order; not where the data lies."""
+    if isinstance(node, Read):
+        columns = ", ".join(f"{new}: {old}" if new != old else new for new, old in node.columns)
+        return (_part("format", node.format), _part("columns", columns))
+    if isinstance(node, Transform):
+        return tuple(_of_chains(node))
+    return function_parts(node.function) if isinstance(node, (Map, MapRows)) else ()
+
+
+def _of_chains(node: Transform) -> Iterator[Part]:
+    for column, ops in node.ops:
+        for number, op in enumerate(ops, 1):
+            yield _part(f"{column}, op {number}", op_text(op))
+
+
+def op_text(op: Any) -> str:
+    """An op as one would write it, without what is the default: op_text(Resize(224)) == "Resize(size=224)"."""
+    if not is_dataclass(op):
+        return qualified_name(op)
+    told = [field for field in fields(op) if field.metadata.get("affects_result", True)]
+    said = {field.name: getattr(op, field.name) for field in told}
+    defaults = {field.name: field.default for field in told if field.default is not MISSING}
+    inner = ", ".join(
+        f"{name}={value!r}" for name, value in said.items() if name not in defaults or value != defaults[name]
+    )
+    return f"{type(op).__name__}({inner})"
+
+
+def _part(name: str, text: str) -> Part:
+    digest = digest_of([text.encode("utf-8", "surrogatepass")])
+    return Part(name=name, shown=text if len(text) <= _LONGEST_SHOWN else f"#{digest[:3].hex()}", digest=digest)
