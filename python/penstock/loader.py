@@ -8,11 +8,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Never, Self
 
-import psutil
-
 from penstock.dataset import Dataset
 from penstock.deliver import find_ranks, open_deliver, ranks_here
 from penstock.engine.ahead import Ahead
+from penstock.engine.free_memory import default_memory
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
 from penstock.engine.run import Run
@@ -39,8 +38,9 @@ class Loader:
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
     to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
-    process's share; found from torch.distributed or torchrun's environment if not given. memory: bytes for batches made
-    ahead (default: an eighth of what is free). cpus: threads for kernels (default: what the process may use). prefetch:
+    process's share; found from torch.distributed or torchrun's environment if not given. memory: bytes that this loader
+    holds at most: what is read ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but no batches
+    that you hold (default: an eighth of what is free, shared by the ranks of this machine). cpus: threads for kernels (default: what the process may use). prefetch:
     batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is known: nothing is read
     ahead for more (default: the next pass's first batches are read while this one ends). More passes may be made all the
     same.
@@ -81,8 +81,11 @@ class Loader:
             raise PlanError(f"memory={memory}; batches made ahead take some bytes")
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
-        self._lowered: Lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where)
-        self._memory = memory or psutil.virtual_memory().available // 8
+        first, last = ranks_here(self.rank, self.world_size)
+        self._memory = memory or default_memory(last - first)
+        self._lowered: Lowered = lower(
+            dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where, memory_bytes=self._memory
+        )
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._epoch, self._step = 0, 0
@@ -184,7 +187,8 @@ class Loader:
         self._traffic = traffic_of(self.dataset.read_ranges)
         if self._ahead is not None:
             work = self._ahead.follow(work)
-        run = Run(self._lowered.stages, work, depth)
+        self._lowered.check_memory()
+        run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
         self._first_batch_s = 0.0
         self._runs.append((run, [self._here]))
         return self._runs[0]
@@ -316,6 +320,7 @@ class Loader:
             first_batch_s=self._first_batch_s,
             decoders=self._lowered.pictures(),
             storage=self._storage_figures(elapsed_s),
+            memory=self._lowered.budget.figures(),
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
