@@ -17,8 +17,8 @@ class Admitted:
 
     def __call__(self, work: Work) -> Item:
         """What is made of the work."""
-        with self._budget.turn(work):
-            share = self._budget.admit(work, item_bytes=self._item_bytes(work.steps * self._rows_per_step, None))
+        asked_bytes = self._item_bytes(work.steps * self._rows_per_step, None)
+        share = self._budget.admit(work, asked_bytes=asked_bytes, ends_turn=True)
         self._budget.trim()
         item = self._make(work)
         item.share = share

@@ -24,13 +24,14 @@ _UNKNOWN_GROWTH = 8.0
 #: What was learnt of growth is forgotten so fast.
 _REMEMBERED = 0.9
 
-
 #: Bytes that an item's columns take in memory: (rows, bytes of their records; None if these are as long as all are in the mean).
 ItemBytes = Callable[[int, int | None], int]
 
 
 class Ring(Protocol):
-    """A ring of memory (see `engine.slots.Slots`)."""
+    """A ring of memory (see `engine.slots.Slots`). made_bytes: all that it ever made."""
+
+    made_bytes: int
 
     def take_sized(self, size: int) -> tuple[Bytes, int]:
         """An array of `size` bytes, and how much memory it keeps."""
@@ -45,11 +46,11 @@ class Ring(Protocol):
 
 @dataclass(eq=False)
 class Share:
-    """An item's part of the budget."""
+    """An item's part of the budget. asked_bytes: without what is supposed of growth; held_bytes: seen after the last stage."""
 
-    size_bytes: int
-    block_bytes: int
-    expected_bytes: int
+    reserved_bytes: int
+    asked_bytes: int
+    held_bytes: int = 0
     most_bytes: int = 0
 
 
@@ -72,10 +73,9 @@ class Budget:
     def _begin(self) -> None:
         self._due: deque[Work] = deque()
         self._shares: set[Share] = set()
-        self._reserved = 0
+        self._reserved_bytes = self._waiting = 0
         self._closed = False
         self._changed = threading.Condition()
-        self.is_waited_for = False
 
     def follow(self, works: Iterator[Work]) -> Iterator[Work]:
         """The same work, of a run that begins now; what is drawn is admitted in this order."""
@@ -88,69 +88,66 @@ class Budget:
             due.append(work)
             yield work
 
-    @property
-    def held_bytes(self) -> int:
-        """What is held now."""
-        with self._changed:
-            self._take_back()
-            return self._held() + sum(ring.free_bytes for ring in self.rings)
-
     def figures(self) -> dict[str, int]:
-        """What is held now, the most that was held at once without free memory, and the budget."""
-        return {"held_bytes": self.held_bytes, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
+        """What is held now with memory that waits to be used again, the most that items and blocks held at once, and the budget."""
+        with self._changed:
+            held = self._note_most()
+        held += sum(ring.free_bytes for ring in self.rings)
+        return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
+
+    # An item begins
 
     @contextmanager
     def turn(self, work: Work) -> Iterator[None]:
         """While this lasts `work` may be admitted, and nothing that was drawn after it."""
-        due = self._due
         try:
             yield
         finally:
             with self._changed:
-                if work in due:
-                    due.remove(work)
-                self._changed.notify_all()
+                self._end_turn(work)
 
-    def admit(self, work: Work, *, block_bytes: int = 0, item_bytes: int) -> Share:
-        """Waits for room for an item, and for blocks that are opened for it and outlive it; StoppedError if the run ends before.
+    def _end_turn(self, work: Work) -> None:
+        if work in self._due:
+            self._due.remove(work)
+        self._wake()
 
-        The blocks belong to the share until they have `landed`.
+    def admit(self, work: Work, *, block_bytes: int = 0, asked_bytes: int, ends_turn: bool = False) -> Share:
+        """Waits for room for an item, and for blocks that it opens and `keep` counts from then on; StoppedError if the run ends before.
+
+        ends_turn: what was drawn after it may be admitted now.
         """
         with self._changed:
-            while not self._is_next(work) or not self._fits(block_bytes + self._grown(item_bytes)):
+            while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
                 if self._closed or is_stopped():
                     raise StoppedError
-                self.is_waited_for = True
+                self._waiting += 1
                 self._changed.wait(LOOK_S)
-            share = Share(block_bytes + self._grown(item_bytes), block_bytes, item_bytes)
+                self._waiting -= 1
+            share = Share(self._grown(asked_bytes), asked_bytes)
             self._shares.add(share)
-            self._reserved += share.size_bytes
-            self._note_most()
+            self._reserved_bytes += share.reserved_bytes
+            if ends_turn:
+                self._end_turn(work)
             return share
 
-    def _grown(self, item_bytes: int) -> int:
-        if self._growth is None:
-            return item_bytes if self.is_exact else int(item_bytes * _UNKNOWN_GROWTH)
-        return int(item_bytes * self._growth)
+    def _grown(self, asked_bytes: int) -> int:
+        growth = self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
+        return int(asked_bytes * growth)
 
     def _is_next(self, work: Work) -> bool:
         return not self._due or self._due[0] == work
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
-        return not self._shares or self._held() + size_bytes <= self.limit_bytes
+        return not self._shares or self._kept_bytes + self._reserved_bytes + size_bytes <= self.limit_bytes
+
+    # What is held
 
     def take(self, ring: Ring, size: int) -> Bytes:
-        """Memory for what was admitted: counted until it is gone."""
+        """Memory of a ring, counted until it is gone."""
         memory, room = ring.take_sized(size)
         self.keep(memory, room)
         return memory
-
-    def landed(self, share: Share) -> None:
-        """An item's blocks were taken or kept, and are no part of its share any more."""
-        block_bytes, share.block_bytes = share.block_bytes, 0
-        self.resize(share, share.size_bytes - block_bytes)
-        self.trim()
 
     def keep(self, thing: Any, size_bytes: int) -> None:
         """Counts a block, or the memory of records, until it is gone; it must be nothing that the consumer gets."""
@@ -160,65 +157,62 @@ class Budget:
             self._kept_bytes += size_bytes
             self._note_most()
 
-    def resize(self, share: Share, size_bytes: int) -> None:
-        """An item takes so much from now on."""
+    def note(self, share: Share, size_bytes: int) -> None:
+        """After a stage an item holds so much."""
+        share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
+        if size_bytes > share.reserved_bytes or self._waiting:
+            with self._changed:
+                self._reserve(share, max(share.reserved_bytes, size_bytes))
+
+    def finish(self, share: Share, size_bytes: int) -> None:
+        """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
+        share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         with self._changed:
-            if share in self._shares:
-                self._reserved += size_bytes - share.size_bytes
-                share.size_bytes = size_bytes
-                self._note_most()
-                self._changed.notify_all()
-
-    def grown(self, share: Share, size_bytes: int) -> None:
-        """An item was seen to hold so much after a stage."""
-        share.most_bytes = max(share.most_bytes, size_bytes)
-        if size_bytes > share.size_bytes:
-            self.resize(share, size_bytes)
-        elif self.is_waited_for:
-            self.recheck()
-
-    def finished(self, share: Share, size_bytes: int) -> None:
-        """An item is ready for the consumer: from now on it takes what it holds. What comes is supposed to grow alike."""
-        if share.expected_bytes:
-            seen = max(share.most_bytes, size_bytes) / share.expected_bytes
-            self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
-        self.resize(share, size_bytes)
-
-    def recheck(self) -> None:
-        """Whoever waits looks again: something may be gone."""
-        with self._changed:
-            if self._gone:
-                self._changed.notify_all()
+            if share.asked_bytes:
+                seen = share.most_bytes / share.asked_bytes
+                self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
+            self._reserve(share, size_bytes)
+            self._note_most()
 
     def release(self, share: Share) -> None:
         """The consumer has the item."""
         with self._changed:
             if share in self._shares:
                 self._shares.remove(share)
-                self._reserved -= share.size_bytes
-                self.is_waited_for = False
-                self._changed.notify_all()
+                self._reserved_bytes -= share.reserved_bytes
+                self._wake()
 
     def trim(self) -> None:
         """Lets go of free memory for which there is no room."""
-        with self._changed:
-            self._take_back()
-            room = max(0, self.limit_bytes - self._held())
+        if sum(ring.made_bytes for ring in self.rings) <= self.limit_bytes:
+            return
+        room = self.limit_bytes - self._kept_bytes - self._reserved_bytes
+        if sum(ring.free_bytes for ring in self.rings) <= room:
+            return
         for ring in self.rings:
-            room -= ring.trim(room)
+            room -= ring.trim(max(0, room))
 
     def close(self) -> None:
         """Whoever waits gets StoppedError."""
         with self._changed:
             self._closed = True
+            self._wake()
+
+    def _reserve(self, share: Share, size_bytes: int) -> None:
+        if share in self._shares:
+            self._reserved_bytes += size_bytes - share.reserved_bytes
+            share.reserved_bytes = size_bytes
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
             self._changed.notify_all()
 
-    def _held(self) -> int:
-        return self._reserved + self._kept_bytes
-
-    def _note_most(self) -> None:
+    def _note_most(self) -> int:
         self._take_back()
-        self.most_bytes = max(self.most_bytes, self._held())
+        held = self._kept_bytes + sum(share.held_bytes for share in self._shares)
+        self.most_bytes = max(self.most_bytes, held)
+        return held
 
     def _take_back(self) -> None:
         while self._gone:

@@ -9,11 +9,13 @@ import psutil
 
 #: Of what is free, the part that loaders of one machine hold together unless it is given.
 _SHARE = 8
+#: Where next to nothing is free, this much: less would make loaders slow and not the machine's memory larger.
+_LEAST_BYTES = 64 << 20
 
 
 def default_memory(ranks: int) -> int:
-    """Bytes that a loader may hold: an eighth of what is free now, shared by so many ranks of this machine."""
-    return max(1, free_memory() // (_SHARE * ranks))
+    """Bytes that a loader may hold: an eighth of what is free now, shared by so many ranks of this machine; at least 64 MiB."""
+    return max(_LEAST_BYTES, free_memory() // (_SHARE * ranks))
 
 
 def free_memory(root: Path = Path("/")) -> int:

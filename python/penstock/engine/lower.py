@@ -160,9 +160,8 @@ class _Maker:
 
     def item_bytes(self, rows: int, record_bytes: int | None) -> int:
         """See `budget.ItemBytes`: columns of fixed shape, and those of other ones, which are as long as the records that hold them."""
-        fields = {**self.source.spec, **self.widest}.values()
-        held = rows * (self.replaced_bytes + sum(field.row_bytes for field in fields))
-        if all(field.is_fixed for field in fields):
+        held = rows * (self.replaced_bytes + sum(field.row_bytes for field in self.widest.values()))
+        if all(field.is_fixed for field in self.widest.values()):
             return held
         return held + (rows * self.record_bytes if record_bytes is None else record_bytes)
 

@@ -109,10 +109,10 @@ class ReadAdmitted:
             item = self._cursor(work)
             ranges = self._records.places.of(item.samples)
             size = int(ranges[2].sum())
-            item_bytes = self._item_bytes(item.rows, size)
-            item.share = self._budget.admit(work, block_bytes=room_of(size), item_bytes=item_bytes)
+            asked_bytes = self._item_bytes(item.rows, size)
+            item.share = self._budget.admit(work, block_bytes=room_of(size), asked_bytes=asked_bytes)
             buffer = self._budget.take(self._records.slots, size)
-            self._budget.landed(item.share)
+            self._budget.trim()
         return self._records.fill(item, ranges, buffer)
 
 
@@ -187,11 +187,11 @@ class OpenPieces:
         parts = np.searchsorted(owner, np.arange(len(first) + 1))
         edges = self._edges_of_buffers(ranges[2], parts)
         rooms = [room_of(int(ranges[2][parts[low] : parts[high]].sum())) for low, high in pairwise(edges)]
-        item_bytes = self._item_bytes(item.rows, None)
-        item.share = self._budget.admit(work, block_bytes=sum(rooms), item_bytes=item_bytes)
+        asked_bytes = self._item_bytes(item.rows, None)
+        item.share = self._budget.admit(work, block_bytes=sum(rooms), asked_bytes=asked_bytes)
         for low, high in pairwise(edges):
             self._open_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
-        self._budget.landed(item.share)
+        self._budget.trim()
 
     def _edges_of_buffers(self, length: Ids, parts: Ids) -> list[int]:
         """The first of the blocks of each buffer, and how many blocks there are."""

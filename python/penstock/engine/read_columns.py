@@ -60,15 +60,15 @@ class LoadBlocks:
     def _admit(self, work: Work, item: Item, first: Ids, end: Ids) -> None:
         """Has the item admitted, and loads its new blocks."""
         rows = int((end - first).sum())
-        block_bytes, item_bytes = rows * self._row_bytes, self._item_bytes(item.rows, None)
-        item.share = self._budget.admit(work, block_bytes=block_bytes, item_bytes=item_bytes)
+        block_bytes, asked_bytes = rows * self._row_bytes, self._item_bytes(item.rows, None)
+        item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
         self._load(first, end)
         sizes = [(self._pieces[start], self._pieces[start].nbytes) for start in first.tolist()]
         for piece, size_bytes in sizes:
             self._budget.keep(piece, size_bytes)
         if rows:
             self._row_bytes = -(-sum(size_bytes for _, size_bytes in sizes) // rows)
-        self._budget.landed(item.share)
+        self._budget.trim()
 
     def _load(self, first: Ids, end: Ids) -> None:
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))

@@ -152,9 +152,9 @@ class _Noted:
         if share is None:
             return
         if self._is_last:
-            self._budget.finished(share, 0 if self._is_copied else size_bytes)
+            self._budget.finish(share, 0 if self._is_copied else size_bytes)
         else:
-            self._budget.grown(share, size_bytes)
+            self._budget.note(share, size_bytes)
 
 
 def _server(
