@@ -82,7 +82,7 @@ class Loader:
         where = Where(rank=self.rank, world_size=self.world_size, cpus=cpus or usable_cpus())
         self._deliver = open_deliver(to, device)
         first, last = ranks_here(self.rank, self.world_size)
-        self._memory = memory or default_memory(last - first)
+        self._memory = memory or default_memory(max(1, last - first))
         self._lowered: Lowered = lower(
             dataset.source, dataset.read_ranges, dataset.nodes, self._deliver, where, memory_bytes=self._memory
         )

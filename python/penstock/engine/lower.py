@@ -183,9 +183,10 @@ class _Maker:
         """A first stage whose items hold their columns alone."""
         return Admitted(self.budget, self.rows_per_step, self.item_bytes, make)
 
-    def open_windows(self, lanes: int) -> None:
-        """Notes what the blocks of so many lanes take while their windows are open: half of the lanes come to new ones together."""
-        order = self.order
+    def open_windows(self, cursor: Cursor) -> None:
+        """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
+        order, (first, last) = self.order, cursor.share
+        lanes = -(-last // order.hand) - first // order.hand
         blocks = lanes * order.window_blocks * 3 // 2 if order.seed is not None else 1
         self.window_bytes = blocks * order.block_rows * self.record_bytes
 
@@ -231,7 +232,7 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         records = ReadAdmitted(cursor, ReadRecords(places, read, slots), maker.budget, maker.item_bytes)
         maker.add("read", "io", records, threads=max(2, maker.reads_at_once))
     else:
-        maker.open_windows(cursor.lanes[1] - cursor.lanes[0])
+        maker.open_windows(cursor)
         opening = OpenPieces(cursor, places, (read, slots), blocks, maker.budget, maker.item_bytes)
         reading = ReadPieces(places)
         if maker.reads_at_once == 1:
@@ -247,7 +248,7 @@ def _lower_blocks(maker: _Maker, source: BlockSource, cursor: Cursor, blocks: Op
         find_rows = FindRows(source)
         maker.add("read", "io", maker.admitted(lambda work: find_rows(cursor(work))), threads=maker.together)
     else:
-        maker.open_windows(cursor.lanes[1] - cursor.lanes[0])
+        maker.open_windows(cursor)
         load = LoadBlocks(cursor, source, blocks, maker.where.cpus, maker.budget, maker.item_bytes)
         maker.add("read", "io", load)
     maker.add("gather", "cpu", PickRows(source, maker.slots, maker.where.cpus), threads=maker.together)
