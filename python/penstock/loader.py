@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, Never, Self, Unpack, overload
 
-import psutil
-
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
@@ -49,10 +47,12 @@ class Loader(Generic[BatchT]):
     to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
     process's share; found from torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
     the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
-    parallel: the data-parallel group). memory: for batches made ahead, as bytes or as text like "4GB" (default: an eighth of
-    what is free). cpus: threads for kernels (default: what the process may use). prefetch: batches made ahead (default: tunes
-    itself). epochs: how many passes there will be, if that is known: nothing is read ahead for more (default: the next pass's
-    first batches are read while this one ends). More passes may be made all the same.
+    parallel: the data-parallel group). memory: what this loader holds at most, as bytes or as text like "4GB": what is read
+    ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but not the batches that you hold
+    (default: an eighth of what is free, shared by the ranks of this machine). cpus: threads for kernels (default: what the
+    process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is
+    known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
+    be made all the same.
 
     A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
     the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
@@ -123,11 +123,11 @@ class Loader(Generic[BatchT]):
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
+        self._memory = memory_bytes or None
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
         self._cpus = cpus
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.nodes)
-        self._memory = memory_bytes or psutil.virtual_memory().available // 8
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
@@ -136,7 +136,7 @@ class Loader(Generic[BatchT]):
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
-        self._take(share_of(dataset, self._ranks.find(), self._deliver, cpus))
+        self._take(share_of(dataset, self._ranks.find(), self._deliver, cpus, self._memory))
         self._structure = Structure(structure, self._lowered.columns)
 
     # Whose share
@@ -154,7 +154,7 @@ class Loader(Generic[BatchT]):
     def _share_now(self) -> Share:
         """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
         if not self._progress.is_running and (ranks := self._ranks.find()) != self._share.ranks:
-            share = share_of(self.dataset, ranks, self._deliver, self._cpus)
+            share = share_of(self.dataset, ranks, self._deliver, self._cpus, self._memory)
             self.close()
             self._finalizer.detach()
             self._take(share)
@@ -248,7 +248,8 @@ class Loader(Generic[BatchT]):
         self._traffic = traffic_of(self.dataset.read_ranges)
         if self._ahead is not None:
             work = self._ahead.follow(work)
-        run = Run(self._lowered.stages, work, depth)
+        self._lowered.check_memory()
+        run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
         self._first_batch_s = 0.0
         self._runs.append((run, [here]))
         return self._runs[0]
@@ -258,7 +259,7 @@ class Loader(Generic[BatchT]):
 
     def _depth(self) -> Depth:
         item_bytes = max(1, self._lowered.item_bytes * self._lowered.steps_per_item)
-        most = max(1, min(8, self._memory // item_bytes - len(self._lowered.stages)))
+        most = max(1, min(8, self._lowered.budget.limit_bytes // item_bytes - len(self._lowered.stages)))
         if self._prefetch is not None:
             items = max(1, -(-self._prefetch // self._lowered.steps_per_item))
             return Depth(out=items, between=1, most=items, fixed=True)
@@ -391,6 +392,7 @@ class Loader(Generic[BatchT]):
             first_batch_s=self._first_batch_s,
             decoders=self._lowered.pictures(),
             storage=self._storage_figures(elapsed_s),
+            memory=self._lowered.budget.figures(),
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:

@@ -32,6 +32,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.fixed)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take."""
+        return self.fixed.nbytes + sum(column.nbytes for column in self.others.values())
+
     def slice(self, first: int, rows: int) -> Rows:
         """Rows [first, first + rows), without a copy."""
         others = {name: column.slice(first, rows) for name, column in self.others.items()}

@@ -8,6 +8,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
 from penstock.engine.ahead import Ahead
+from penstock.engine.free_memory import default_memory
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
 from penstock.engine.workers import usable_cpus
@@ -51,9 +52,20 @@ class Share:
         return Ahead(storage, self.dataset.source.manifest, self.lowered.order, rank, world_size, here, epochs)
 
 
-def share_of(dataset: Dataset, ranks: tuple[int, int], deliver: Deliver, cpus: int | None = None) -> Share:
-    """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan."""
+def share_of(
+    dataset: Dataset,
+    ranks: tuple[int, int],
+    deliver: Deliver,
+    cpus: int | None = None,
+    memory_bytes: int | None = None,
+) -> Share:
+    """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
+
+    memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine.
+    """
     rank, world_size = ranks
+    first, last = ranks_here(rank, world_size)
+    memory_bytes = memory_bytes or default_memory(last - first)
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
-    lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, deliver, where)
+    lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, deliver, where, memory_bytes=memory_bytes)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)

@@ -1,16 +1,19 @@
-"""Memory does not grow with the number of threads: it is slots, and their number follows from the stages and their queues."""
+"""Memory does not grow with the number of threads, nor while the consumer is slow: what is held stays within the budget."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import penstock as ps
 from penstock.engine.slots import _size_class
+from servers.s3 import served
 
 MANY = 16
 BATCH = 16
@@ -86,3 +89,99 @@ def test_threads_add_nothing_but_their_slots(photos: Path) -> None:
     one, many = figures(photos, 1), figures(photos, MANY)
     beside_slots = (many["grown"] - many["made"]) - (one["grown"] - one["made"])
     assert beside_slots < ITEM_BYTES, (one, many)
+
+
+# The budget
+
+MIB = 1 << 20
+SAMPLE_BYTES, LARGE_BYTES = 10_000, 20_000_000
+
+#: Takes one batch and then none for a while: what is made ahead piles up. `warm` is what libraries and threads take beside the data.
+STALLED = """
+import gc, json, os, sys, time
+from pathlib import Path
+import penstock as ps
+
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()  # without files that are mapped, whose pages give way
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+def stall(loader):
+    batches, most, end, before = iter(loader), 0, time.monotonic() + 20, -1
+    batch = next(batches)
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        most, now = max(most, resident()), loader.stats()["memory"]["held_bytes"]
+        if now == before and now:
+            break
+        before = now
+    figures = loader.stats()["memory"]
+    taken = sum(column.nbytes for column in batch.values())
+    loader.close()
+    return most, figures, taken
+
+where, options, batch, memory, large = sys.argv[1], json.loads(sys.argv[2]), *map(int, sys.argv[3:])
+dataset = ps.read(where, **options)
+if "://" in where:
+    dataset = dataset.cache_local(0)
+plan = dataset.shuffle(seed=0, **({} if large else {"block_rows": 100})).batch(batch)
+gc.collect()
+before = resident()
+most, figures, taken = stall(ps.Loader(plan, prefetch=1, memory=memory))
+print(json.dumps({"grown": most - before, "taken": taken, "threads": len(os.listdir("/proc/self/task")), **figures}))
+"""
+
+
+def stalled(where: str, options: dict[str, object], batch: int, memory: int) -> dict[str, int]:
+    """What a process held whose consumer stands still."""
+    arguments = [where, json.dumps(options), str(batch), str(memory), str(int(not options))]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", STALLED, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    rng = np.random.default_rng(0)
+    small, large = rng.bytes(2000 * SAMPLE_BYTES), rng.bytes(LARGE_BYTES)
+    found = {f"small/{number:02}.bin": small for number in range(20)}
+    return found | {f"large/{number:02}.jpg": b"\xff\xd8\xff" + bytes([number]) + large for number in range(16)}
+
+
+@pytest.fixture(scope="module", params=["local", "remote"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, files) -> Iterator[str]:
+    if request.param == "remote":
+        with served(files):
+            yield "s3://data"
+        return
+    root = tmp_path_factory.mktemp("stalled")
+    for name, content in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(content)
+    yield str(root)
+
+
+TOKENS = {"format": "tokens", "dtype": "uint16", "window": SAMPLE_BYTES // 2 - 1}
+#: Beside the data: threads with their scratch, clients of stores, buffers of the system's calls.
+OTHERS = 48 * MIB
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process holds stands in Linux's /proc only")
+@pytest.mark.parametrize(
+    ("name", "options", "batch", "memory"),
+    [("small", TOKENS, 8, 64 * MIB), ("large", {}, 1, 96 * MIB), ("large", {}, 2, 160 * MIB)],
+    ids=["10 KB", "20 MB", "two of 20 MB"],
+)
+def test_a_slow_consumer_is_waited_for_within_the_budget(place: str, name: str, options, batch: int, memory: int) -> None:
+    found = stalled(f"{place}/{name}/", options, batch, memory)
+    assert found["budget_bytes"] == memory
+    assert 0 < found["held_bytes"] <= 1.1 * memory
+    assert found["most_bytes"] <= 1.1 * memory
+    assert found["grown"] <= 1.1 * memory + found["taken"] + OTHERS, found

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.deliver import Deliver
+from penstock.engine.admit import Admitted
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
+from penstock.engine.budget import Budget
 from penstock.engine.ordering import Where, order_of
 from penstock.engine.parse import GatherSteps, Parse
-from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadPieces, ReadRecords
+from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadAdmitted, ReadPieces, ReadRecords
 from penstock.engine.read_columns import FindRows, LoadBlocks, PickRows
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
@@ -35,9 +38,10 @@ from penstock.transform.image import fuse
 _ITEM_BYTES = 8 << 20
 _ITEM_STEPS = 1024
 
-#: From afar, this much is asked for at once: a fifth of a second of a fast line. All lanes come to new windows at about the same time,
-#: and with 64 of them these are 128 MiB: so far and as much again.
+#: From afar, this much is asked for at once, as far as memory allows: a fifth of a second of a fast line. All lanes come to new windows
+#: at about the same time, and with 64 of them these are 128 MiB: so far and as much again. More threads than this gain nothing.
 _FAR_BYTES = 256 << 20
+_FAR_THREADS = 32
 
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
 _GATHER_THREADS = 4
@@ -51,6 +55,7 @@ class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
     columns: the names of what is delivered, None where only a user's function knows them.
+    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about.
     """
 
     order: Order
@@ -61,6 +66,21 @@ class Lowered:
     pictures: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
     columns: tuple[str, ...] | None
+    budget: Budget
+    window_bytes: int
+    warned: list[int] = field(default_factory=list)
+
+    def check_memory(self) -> None:
+        """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
+        needed, limit = self.window_bytes + self.item_bytes, self.budget.limit_bytes
+        if needed > limit and not self.warned:
+            self.warned.append(needed)
+            warnings.warn(
+                f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
+                f"blocks of open windows and {self.item_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
+                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",
+                stacklevel=5,
+            )
 
     def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
         """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
@@ -73,22 +93,30 @@ class Lowered:
         )
 
 
-def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver: Deliver, where: Where) -> Lowered:
-    """Stages for one rank."""
+def lower(
+    source: AnySource,
+    read: ReadRanges,
+    nodes: tuple[Node, ...],
+    deliver: Deliver,
+    where: Where,
+    *,
+    memory_bytes: int = _FAR_BYTES,
+) -> Lowered:
+    """Stages for one rank, which hold up to `memory_bytes` together."""
     order, where = order_of(source, nodes, where)
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
     if order.last is Last.PAD and VALID in source.spec:
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    maker = _Maker(source, read, order, where, Slots(new_memory=deliver.new_memory))
+    maker = _Maker(source, read, order, where, Slots(new_memory=deliver.new_memory), memory_bytes)
+    alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    maker.budget.is_exact = not alone and _is_as_long_as_records(source)
     for node in optimize(nodes):
         if type(node) in LOWER:
             LOWER[type(node)](maker, node)
     maker.end(deliver)
-    rows = order.batch_size // where.world_size
-    record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
-    row_bytes = max(1, record_bytes, sum(field.row_bytes for field in maker.widest.values()))
-    alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
+    rows = maker.rows_per_step
+    row_bytes = max(1, maker.record_bytes, sum(field.row_bytes for field in maker.widest.values()))
     together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
     return Lowered(
         order=order,
@@ -99,19 +127,46 @@ def lower(source: AnySource, read: ReadRanges, nodes: tuple[Node, ...], deliver:
         pictures=maker.pictures,
         slots=(maker.slots, maker.record_slots),
         columns=None if maker.spec is None else (*maker.spec, *([VALID] if order.last is Last.PAD else [])),
+        budget=maker.budget,
+        window_bytes=maker.window_bytes,
     )
+
+
+def _is_as_long_as_records(source: AnySource) -> bool:
+    """Whether columns take no more memory than their fields and records say; lists of numbers, and what is packed, may take more."""
+    if isinstance(source, BlockSource):
+        return all(field.is_fixed for field in source.spec.values())
+    return all(field.is_fixed or field.shape == () for field in source.spec.values())
 
 
 class _Maker:
     """Collects the stages while the nodes of a plan are gone through; `spec` is None after a user's function."""
 
-    def __init__(self, source: AnySource, read: ReadRanges, order: Order, where: Where, slots: Slots) -> None:
+    def __init__(
+        self, source: AnySource, read: ReadRanges, order: Order, where: Where, slots: Slots, memory_bytes: int
+    ) -> None:
         self.source, self.read, self.order, self.where, self.slots = source, read, order, where, slots
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
+        self.budget = Budget(memory_bytes, (slots, self.record_slots))
+        self.window_bytes = 0
         self.stages: list[Stage] = []
         self.spec: dict[str, Field] | None = dict(source.spec)
         self.widest: dict[str, Field] = dict(source.spec)
         self.feature_of: dict[str, str] = {}
+        self.record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
+        self.replaced_bytes = 0  # of columns that are still there while others take their place, of a row
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of a full batch on this rank."""
+        return self.order.batch_size // self.where.world_size
+
+    def item_bytes(self, rows: int, record_bytes: int | None) -> int:
+        """See `budget.ItemBytes`: columns of fixed shape, and those of other ones, which are as long as the records that hold them."""
+        held = rows * (self.replaced_bytes + sum(field.row_bytes for field in self.widest.values()))
+        if all(field.is_fixed for field in self.widest.values()):
+            return held
+        return held + (rows * self.record_bytes if record_bytes is None else record_bytes)
 
     @property
     def together(self) -> int:
@@ -123,9 +178,20 @@ class _Maker:
         """Items that are read at once: one from disks; from afar as many as fill a line while their answers are on the way."""
         if traffic_of(self.read) is None:
             return 1
-        manifest = self.source.manifest
-        step_bytes = max(1, self.order.batch_size // self.where.world_size * manifest.size_bytes // manifest.samples)
-        return max(2, _FAR_BYTES // (step_bytes * max(1, _ITEM_BYTES // step_bytes)))
+        step_bytes = max(1, self.rows_per_step * self.record_bytes)
+        far_bytes = min(_FAR_BYTES, self.budget.limit_bytes)
+        return min(_FAR_THREADS, max(2, far_bytes // (step_bytes * max(1, _ITEM_BYTES // step_bytes))))
+
+    def admitted(self, make: Callable[[Work], Item]) -> Admitted:
+        """A first stage whose items hold their columns alone."""
+        return Admitted(self.budget, self.rows_per_step, self.item_bytes, make)
+
+    def open_windows(self, cursor: Cursor) -> None:
+        """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
+        order, (first, last) = self.order, cursor.share
+        lanes = -(-last // order.hand) - first // order.hand
+        blocks = lanes * order.window_blocks * 3 // 2 if order.seed is not None else 1
+        self.window_bytes = blocks * order.block_rows * self.record_bytes
 
     def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
         """Appends a stage."""
@@ -150,21 +216,15 @@ def _lower_read(maker: _Maker, node: Node) -> None:
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, where.rank, where.world_size)
     if isinstance(maker.source, BlockSource):
-        if order.block_rows == 1 and isinstance(maker.source, PartSource):
-            find_rows = FindRows(maker.source)
-            maker.add("read", "io", lambda work: find_rows(cursor(work)), threads=maker.together)
-        else:
-            load = LoadBlocks(maker.source, blocks, where.cpus)
-            maker.add("read", "io", lambda work: load(cursor(work)))
-        maker.add("gather", "cpu", PickRows(maker.source, maker.slots, where.cpus), threads=maker.together)
+        _lower_blocks(maker, maker.source, cursor, blocks)
         return
     parse = Parse(maker.source, maker.slots, where.cpus, seed=order.seed or 0)
     if maker.source.random_access:
         if isinstance(maker.source, StepSource) and maker.source.gathers_steps:
-            gather = GatherSteps(maker.source, cursor, parse)
+            gather = maker.admitted(GatherSteps(maker.source, cursor, parse))
             maker.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, where.cpus))
         else:
-            maker.add("gather", "cpu", lambda work: parse(cursor(work)), threads=maker.together)
+            maker.add("gather", "cpu", maker.admitted(lambda work: parse(cursor(work))), threads=maker.together)
         return
     read, places, slots = (
         partial(maker.read, maker.source.manifest.stored),
@@ -172,16 +232,29 @@ def _lower_read(maker: _Maker, node: Node) -> None:
         maker.record_slots,
     )
     if order.block_rows == 1 or maker.source.manifest.scattered:
-        records = ReadRecords(places, read, slots)
-        maker.add("read", "io", lambda work: records(cursor(work)), threads=max(2, maker.reads_at_once))
+        records = ReadAdmitted(cursor, ReadRecords(places, read, slots), maker.budget, maker.item_bytes)
+        maker.add("read", "io", records, threads=max(2, maker.reads_at_once))
     else:
-        opening, reading = OpenPieces(places, read, slots, blocks), ReadPieces(places)
+        maker.open_windows(cursor)
+        opening = OpenPieces(cursor, places, (read, slots), blocks, maker.budget, maker.item_bytes)
+        reading = ReadPieces(places)
         if maker.reads_at_once == 1:
-            maker.add("read", "io", lambda work: reading(opening(cursor(work))))
+            maker.add("read", "io", lambda work: reading(opening(work)))
         else:
-            maker.add("plan", "cpu", lambda work: opening(cursor(work)))
+            maker.add("plan", "cpu", opening)
             maker.add("read", "io", reading, threads=maker.reads_at_once)
     maker.add("parse", "cpu", parse, threads=maker.together)
+
+
+def _lower_blocks(maker: _Maker, source: BlockSource, cursor: Cursor, blocks: OpenBlocks) -> None:
+    if maker.order.block_rows == 1 and isinstance(source, PartSource):
+        find_rows = FindRows(source)
+        maker.add("read", "io", maker.admitted(lambda work: find_rows(cursor(work))), threads=maker.together)
+    else:
+        maker.open_windows(cursor)
+        load = LoadBlocks(cursor, source, blocks, maker.where.cpus, maker.budget, maker.item_bytes)
+        maker.add("read", "io", load)
+    maker.add("gather", "cpu", PickRows(source, maker.slots, maker.where.cpus), threads=maker.together)
 
 
 def _lower_transform(maker: _Maker, node: Node) -> None:
@@ -195,6 +268,7 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
             continue
         kernel = fuse(ops, maker.spec[name], first.size)
         applied[name] = ColumnKernel(ops, first, kernel, _entry_points(maker, name, ops))
+        maker.replaced_bytes += maker.spec[name].row_bytes
         maker.spec[name] = maker.widest[name] = kernel.field
     number = sum(stage.name.startswith("transform") for stage in maker.stages)
     name = "transform" if number == 0 else f"transform {number + 1}"

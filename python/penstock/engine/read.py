@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.engine.slots import Slots
+from penstock.engine.budget import Budget, ItemBytes
+from penstock.engine.slots import Slots, room_of
 from penstock.engine.stage import Item, Opened
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
@@ -25,8 +26,10 @@ from penstock.spec import Bytes, Ids, Spans
 Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 
 
-#: Bytes of blocks that share a buffer; its memory is free when the last of them is.
-_BUFFER_BYTES = 16 << 20
+#: Bytes of blocks that share a buffer, at most and at least; its memory is free when the last of them is.
+_BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
+#: A buffer is no more than this part of the memory that may be held.
+_BUFFERS = 32
 
 
 class Cursor:
@@ -78,17 +81,39 @@ class ReadRecords:
     """Reads the records of an item, each by its own range, into one buffer."""
 
     def __init__(self, places: Places, read: Read, slots: Slots) -> None:
-        self._places, self._read, self._slots = places, read, slots
+        self.places, self.slots, self._read = places, slots, read
 
     def __call__(self, item: Item) -> Item:
         """Fills `item.records`."""
-        shard, offset, length = self._places.of(item.samples)
-        ends = np.cumsum(length)
-        at = ends - length
-        buffer = self._slots.take(int(ends[-1]))
+        ranges = self.places.of(item.samples)
+        return self.fill(item, ranges, self.slots.take(int(ranges[2].sum())))
+
+    def fill(self, item: Item, ranges: tuple[Ids, Ids, Ids], buffer: Bytes) -> Item:
+        """Fills `item.records`, in memory that has room for all of them."""
+        shard, offset, length = ranges
+        at = np.cumsum(length) - length
         self._read(shard, offset, length, buffer, at)
         item.records = Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
         return item
+
+
+class ReadAdmitted:
+    """Begins items as there is room for them, and reads their records. For several threads."""
+
+    def __init__(self, cursor: Cursor, records: ReadRecords, budget: Budget, item_bytes: ItemBytes) -> None:
+        self._cursor, self._records, self._budget, self._item_bytes = cursor, records, budget, item_bytes
+
+    def __call__(self, work: Work) -> Item:
+        """An item with its records."""
+        with self._budget.turn(work):
+            item = self._cursor(work)
+            ranges = self._records.places.of(item.samples)
+            size = int(ranges[2].sum())
+            asked_bytes = self._item_bytes(item.rows, size)
+            item.share = self._budget.admit(work, block_bytes=room_of(size), asked_bytes=asked_bytes)
+            buffer = self._budget.take(self._records.slots, size)
+            self._budget.trim()
+        return self._records.fill(item, ranges, buffer)
 
 
 class OpenBlocks:
@@ -122,42 +147,67 @@ class OpenBlocks:
 
 
 class OpenPieces:
-    """Says which blocks an item needs, and keeps each while its window is open. Items must come in order, from one thread."""
+    """Begins items as there is room for them, and for the blocks that they need; keeps each block while its window is open.
 
-    def __init__(self, places: Places, read: Read, slots: Slots, blocks: OpenBlocks) -> None:
-        self._places, self._read, self._slots, self._blocks = places, read, slots, blocks
+    Work must come in order, from one thread.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        places: Places,
+        records: tuple[Read, Slots],
+        blocks: OpenBlocks,
+        budget: Budget,
+        item_bytes: ItemBytes,
+    ) -> None:
+        self._cursor, self._places, self._blocks = cursor, places, blocks
+        self._read, self._slots = records
+        self._budget, self._item_bytes = budget, item_bytes
+        self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, budget.limit_bytes // _BUFFERS))
         self._pieces: dict[int, _Piece] = {}
         self._epoch, self._buffers = -1, 0
 
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.opened`; nothing is read yet."""
-        if item.epoch != self._epoch:
-            self._pieces, self._epoch = {}, item.epoch
-        needed, row_block = self._blocks.needed(item)
-        new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
-        self._open(new, self._blocks.ends(item, new))
-        item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block)
-        self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
+    def __call__(self, work: Work) -> Item:
+        """An item with `opened`; nothing is read yet."""
+        with self._budget.turn(work):
+            item = self._cursor(work)
+            if item.epoch != self._epoch:
+                self._pieces, self._epoch = {}, item.epoch
+            needed, row_block = self._blocks.needed(item)
+            new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
+            self._open(work, item, new)
+            item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block)
+            self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
         return item
 
-    def _open(self, first: Ids, end: Ids) -> None:
-        """Describes the blocks of sample ids [first[i], end[i]), several in one buffer."""
-        if not len(first):
-            return
-        owner, *ranges = self._places.ranges(first, end)
+    def _open(self, work: Work, item: Item, first: Ids) -> None:
+        """Has the item admitted, with memory for the blocks that begin at `first`, several in one buffer."""
+        owner, *ranges = self._places.ranges(first, self._blocks.ends(item, first)) if len(first) else [first] * 4
         parts = np.searchsorted(owner, np.arange(len(first) + 1))
-        sizes = np.add.reduceat(ranges[2], parts[:-1])
-        buffer_of = (np.cumsum(sizes) - sizes) // _BUFFER_BYTES
-        edges = np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
+        edges = self._edges_of_buffers(ranges[2], parts)
+        rooms = [room_of(int(ranges[2][parts[low] : parts[high]].sum())) for low, high in pairwise(edges)]
+        asked_bytes = self._item_bytes(item.rows, None)
+        item.share = self._budget.admit(work, block_bytes=sum(rooms), asked_bytes=asked_bytes)
         for low, high in pairwise(edges):
             self._open_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
+        self._budget.trim()
+
+    def _edges_of_buffers(self, length: Ids, parts: Ids) -> list[int]:
+        """The first of the blocks of each buffer, and how many blocks there are."""
+        if not len(length):
+            return [0]
+        sizes = np.add.reduceat(length, parts[:-1])
+        buffer_of = (np.cumsum(sizes) - sizes) // self._buffer_bytes
+        return np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()  # type: ignore[no-any-return]
 
     def _open_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
         """Describes blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
         shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
         edges = np.append(0, np.cumsum(length))
         self._buffers += 1
-        buffer = _Buffer(self._buffers, self._read, self._slots, (shard, offset, length, edges))
+        memory = self._budget.take(self._slots, int(edges[-1]))
+        buffer = _Buffer(self._buffers, self._read, memory, (shard, offset, length, edges))
         columns = np.stack([shard, offset, edges[:-1]], axis=1)
         for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
             self._pieces[start] = _Piece(buffer, columns[low:high])
@@ -191,40 +241,33 @@ class ReadPieces:
         buffers = {piece.buffer.number: piece.buffer for piece in pieces}
         turn = {buffer: turn for turn, buffer in enumerate(buffers)}
         which = np.array([turn[piece.buffer.number] for piece in pieces], dtype=np.int64)[row_block]
-        filled = tuple(buffer.filled for buffer in buffers.values())
+        filled = tuple(buffer.memory for buffer in buffers.values())
         return Spans(filled, which, at[found] + offset - begin[found], length)
 
 
 class _Buffer:
     """Memory for some blocks, filled by whoever first needs one of them; the others wait."""
 
-    def __init__(self, number: int, read: Read, slots: Slots, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
-        self.number = number
-        self._read, self._slots, self._ranges = read, slots, ranges
+    def __init__(self, number: int, read: Read, memory: Bytes, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
+        self.number, self.memory = number, memory
+        self._read, self._ranges = read, ranges
         self._lock = threading.Lock()
-        self.data: Bytes | None = None
-
-    @property
-    def filled(self) -> Bytes:
-        """What was read."""
-        assert self.data is not None
-        return self.data
+        self._is_filled = False
 
     def fill(self, *, wait: bool) -> bool:
         """Reads the blocks unless they are there; whether they are there: not if another thread reads them and is not waited for.
 
         After an error the next who needs them tries again.
         """
-        if self.data is not None:
+        if self._is_filled:
             return True
         if not self._lock.acquire(blocking=wait):
             return False
         try:
-            if self.data is None:
+            if not self._is_filled:
                 shard, offset, length, edges = self._ranges
-                data = self._slots.take(int(edges[-1]))
-                self._read(shard, offset, length, data, edges[:-1])
-                self.data = data
+                self._read(shard, offset, length, self.memory, edges[:-1])
+                self._is_filled = True
         finally:
             self._lock.release()
         return True

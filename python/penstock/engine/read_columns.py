@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.pick import pick
-from penstock.engine.read import OpenBlocks
+from penstock.engine.budget import Budget, ItemBytes
+from penstock.engine.read import Cursor, OpenBlocks
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Picked
 from penstock.errors import DataError, RowError
 from penstock.format.protocol import BlockSource, PartSource, is_forward_only
+from penstock.order.cursor import Work
 from penstock.rows import Rows, pack_rows
 from penstock.spec import Field, Ids
 from penstock.stopping import carried
@@ -24,24 +26,49 @@ _TOGETHER = 8
 
 
 class LoadBlocks:
-    """Loads whole blocks and keeps each while its window is open. Items must come in order, from one thread."""
+    """Loads whole blocks, as there is room for them, and keeps each while its window is open. Work must come in order, from one thread."""
 
-    def __init__(self, source: BlockSource, blocks: OpenBlocks, threads: int) -> None:
-        self._source, self._blocks, self._threads = source, blocks, threads
+    def __init__(
+        self,
+        cursor: Cursor,
+        source: BlockSource,
+        blocks: OpenBlocks,
+        threads: int,
+        budget: Budget,
+        item_bytes: ItemBytes,
+    ) -> None:
+        self._cursor, self._source, self._blocks, self._threads = cursor, source, blocks, threads
+        self._budget, self._item_bytes = budget, item_bytes
+        self._row_bytes = item_bytes(1, None)  # of what was loaded lately, once that is known
         self._pieces: dict[int, Rows] = {}
         self._epoch = -1
 
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.picked`."""
-        if item.epoch != self._epoch:
-            self._pieces, self._epoch = {}, item.epoch
-        needed, row_block = self._blocks.needed(item)
-        new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
-        self._load(new, self._blocks.ends(item, new))
-        pieces = tuple(self._pieces[start] for start in needed.tolist())
-        item.picked = Picked(pieces, row_block, item.samples - needed[row_block])
-        self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
+    def __call__(self, work: Work) -> Item:
+        """An item with `picked`."""
+        with self._budget.turn(work):
+            item = self._cursor(work)
+            if item.epoch != self._epoch:
+                self._pieces, self._epoch = {}, item.epoch
+            needed, row_block = self._blocks.needed(item)
+            new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
+            self._admit(work, item, new, self._blocks.ends(item, new))
+            pieces = tuple(self._pieces[start] for start in needed.tolist())
+            item.picked = Picked(pieces, row_block, item.samples - needed[row_block])
+            self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
         return item
+
+    def _admit(self, work: Work, item: Item, first: Ids, end: Ids) -> None:
+        """Has the item admitted, and loads its new blocks."""
+        rows = int((end - first).sum())
+        block_bytes, asked_bytes = rows * self._row_bytes, self._item_bytes(item.rows, None)
+        item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
+        self._load(first, end)
+        sizes = [(self._pieces[start], self._pieces[start].nbytes) for start in first.tolist()]
+        for piece, size_bytes in sizes:
+            self._budget.keep(piece, size_bytes)
+        if rows:
+            self._row_bytes = -(-sum(size_bytes for _, size_bytes in sizes) // rows)
+        self._budget.trim()
 
     def _load(self, first: Ids, end: Ids) -> None:
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import warnings
@@ -28,6 +29,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from penstock.engine.budget import Budget, Share
 from penstock.engine.channel import Channel, Closed, Joined, Tickets
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
@@ -55,7 +57,10 @@ Passed: TypeAlias = Item | Failure
 class Run:
     """Stages at work on a sequence of work; iterate to get the finished items in order."""
 
-    def __init__(self, stages: tuple[Stage, ...], work: Iterator[Any], depth: Depth) -> None:
+    def __init__(
+        self, stages: tuple[Stage, ...], work: Iterator[Any], depth: Depth, budget: Budget | None = None
+    ) -> None:
+        self._budget = budget or Budget(sys.maxsize)
         self.meters = tuple(Meter(stage.name, stage.kind, stage.threads) for stage in stages)
         self.started_at = time.perf_counter()
         self.waited_s = 0.0
@@ -74,11 +79,11 @@ class Run:
         _running.add(self)
         try:
             for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
+                is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
                 for number in range(stage.threads):
-                    self._threads.start(
-                        f"penstock-{stage.name}-{number}",
-                        _server(stage, meter, inbox, outbox, self._stop, self._channels[-1].hold_taker),
-                    )
+                    noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
+                    serve = _server(stage, meter, (inbox, outbox), self._stop, noted, hold_consumer)
+                    self._threads.start(f"penstock-{stage.name}-{number}", serve)
         except RuntimeError:  # the system has no more threads to give
             self.close()
             raise
@@ -117,6 +122,8 @@ class Run:
                 raise passed.error
             finally:
                 del passed  # else the error's traceback and this frame would hold each other
+        if passed.share is not None:
+            self._budget.release(passed.share)
         return passed
 
     def close(self) -> None:
@@ -125,6 +132,7 @@ class Run:
             return  # a thread of the parent may have held a lock at the fork; here nobody would ever release it
         _running.discard(self)
         self._stop.set()
+        self._budget.close()
         self._tickets.close()
         for channel in self._channels:
             channel.close()
@@ -134,22 +142,38 @@ class Run:
             warnings.warn(f"penstock: {', '.join(left)} did not stop within {_PATIENCE_S:.0f} s", stacklevel=2)
 
 
+class _Noted:
+    """Tells the budget what an item holds after a stage. What was copied to a device holds nothing here any more."""
+
+    def __init__(self, budget: Budget, *, is_last: bool, is_copied: bool) -> None:
+        self._budget, self._is_last, self._is_copied = budget, is_last, is_copied
+
+    def __call__(self, share: Share | None, size_bytes: int) -> None:
+        if share is None:
+            return
+        if self._is_last:
+            self._budget.finish(share, 0 if self._is_copied else size_bytes)
+        else:
+            self._budget.note(share, size_bytes)
+
+
 def _server(
     stage: Stage,
     meter: Meter,
-    inbox: Tickets[Any] | Channel[Passed],
-    outbox: Channel[Passed],
+    channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     stop: threading.Event,
+    noted: _Noted,
     hold_consumer: Callable[[], AbstractContextManager[None]],
 ) -> Callable[[], None]:
     """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
+    inbox, outbox = channels
 
     def serve() -> None:
         work_for(stop)
         hold_consumer_with(hold_consumer)
         try:
             while True:
-                _serve_one(stage, meter, inbox, outbox)
+                _serve_one(stage, meter, inbox, outbox, noted)
         except Closed:
             if inbox.end is not None:  # the end of the work, and no cancelled run
                 outbox.finish(inbox.end)
@@ -159,7 +183,9 @@ def _server(
     return serve
 
 
-def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed]) -> None:
+def _serve_one(
+    stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed], noted: _Noted
+) -> None:
     asked_at = time.perf_counter()
     number, given = inbox.take()
     began_at = time.perf_counter()
@@ -172,6 +198,7 @@ def _serve_one(stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed]
             del given, passed  # the error's traceback leads to this frame, which must not lead back
         return
     rows, size_bytes = passed.rows, passed.size_bytes  # once it is put, the item belongs to the next stage
+    noted(passed.share, 0 if passed.records is not None else size_bytes)
     outbox.put(number, passed)
     meter.add(
         rows=rows,

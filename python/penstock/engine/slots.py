@@ -51,8 +51,12 @@ class Slots:
 
     def take(self, size: int) -> Bytes:
         """An uninitialised uint8 array of `size` bytes whose memory returns here when it is dropped."""
+        return self.take_sized(size)[0]
+
+    def take_sized(self, size: int) -> tuple[Bytes, int]:
+        """As `take`, with the bytes that the array keeps in all."""
         if size < _SMALLEST:
-            return np.empty(size, dtype=np.uint8)
+            return np.empty(size, dtype=np.uint8), size
         room = _power_of_two(size) if self._pinned else _size_class(size)
         with self._lock:
             self._take_back()
@@ -63,7 +67,7 @@ class Slots:
         lease = _Lease(memory)
         # The end of a lease is noted by native code alone: Python code there would swallow a Ctrl-C that reaches it.
         self._lent.add(_Lent(lease, self._ended.append, memory, room))
-        return np.asarray(lease)[:size]
+        return np.asarray(lease)[:size], room
 
     def _make(self, room: int) -> Any:
         """New memory of `room` bytes."""
@@ -111,12 +115,26 @@ class Slots:
                 self._free[lent.room].append(lent.memory)
                 self._free_bytes += lent.room
 
-    def drop(self) -> None:
-        """Lets go of all free memory."""
+    @property
+    def free_bytes(self) -> int:
+        """Memory that waits to be used again."""
         with self._lock:
             self._take_back()
-            self._free.clear()
-            self._free_bytes = 0
+            return self._free_bytes
+
+    def drop(self) -> None:
+        """Lets go of all free memory."""
+        self.trim(0)
+
+    def trim(self, free_bytes: int) -> int:
+        """Lets go of free memory, the largest first, until no more than so much is left; how much is left."""
+        with self._lock:
+            self._take_back()
+            for room in sorted(self._free, reverse=True):
+                while self._free_bytes > free_bytes and self._free[room]:
+                    self._free[room].pop()
+                    self._free_bytes -= room
+            return self._free_bytes
 
     def clear(self) -> None:
         """Lets go of all free memory, and of what comes back from now on."""
@@ -139,6 +157,11 @@ def _aligned(size: int) -> Bytes:
     room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     return room[start : start + size]
+
+
+def room_of(size: int) -> int:
+    """Bytes that an array of `size` bytes keeps in memory that is not pinned, if it is made anew."""
+    return size if size < _SMALLEST else _size_class(size)
 
 
 def _size_class(size: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.budget import Share
 from penstock.rows import Rows
 from penstock.spec import Columns, Ids, Spans, Spec
 
@@ -32,7 +33,7 @@ class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
     find_samples: gives `samples`, when they are first asked for; rows_per_step: how rows divide. columns: what was made so far; delivered: what
-    was made of them for the consumer.
+    was made of them for the consumer; share: its part of the memory that the run may hold.
     """
 
     epoch: int
@@ -46,6 +47,7 @@ class Item:
     columns: Columns = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)
     delivered: dict[str, Any] = field(default_factory=dict)
+    share: Share | None = None
     _samples: Ids | None = field(default=None, init=False)
 
     @property

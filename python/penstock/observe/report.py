@@ -9,7 +9,8 @@ from typing import Any
 def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
-    return "\n".join(lines + [_row(stage) for stage in stats["stages"]] + _store(stats) + _decoders(stats))
+    rows = [_row(stage) for stage in stats["stages"]]
+    return "\n".join(lines + rows + _memory(stats) + _store(stats) + _decoders(stats))
 
 
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
@@ -24,6 +25,14 @@ def _row(stage: Mapping[str, Any]) -> str:
     rates = f"{stage['name'][:21]:<22}{stage['samples_per_s']:>12,.0f}{stage['bytes_per_s'] / 1e6:>9,.1f}"
     times = f"{stage['busy']:>7.0%}{stage['waiting_for_input']:>7.0%}{stage['waiting_for_output']:>8.0%}"
     return f"{rates}{times}{stage['queue_depth']:>7}{stage['threads']:>9}"
+
+
+def _memory(stats: Mapping[str, Any]) -> list[str]:
+    told = stats.get("memory")
+    if not told or not told["budget_bytes"]:
+        return []
+    held, most, budget = (told[f"{name}_bytes"] / 1e6 for name in ("held", "most", "budget"))
+    return ["", f"memory: {held:,.1f} MB held, at most {most:,.1f} MB, of {budget:,.1f} MB"]
 
 
 def _store(stats: Mapping[str, Any]) -> list[str]:

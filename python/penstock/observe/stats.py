@@ -18,10 +18,12 @@ def run_stats(
     first_batch_s: float,
     decoders: Mapping[str, int],
     storage: dict[str, Any] | None,
+    memory: dict[str, int],
 ) -> dict[str, Any]:
     """The whole, the verdict, and each stage.
 
-    waited_s: how long the consumer waited. decoders: pictures that each decoder decoded. storage: see `store_figures`; None for local files.
+    waited_s: how long the consumer waited. decoders: pictures that each decoder decoded. storage: see `store_figures`; None for local files. memory: see
+    `Budget.figures`.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -35,6 +37,7 @@ def run_stats(
         "bottleneck": verdict.bottleneck,
         "decoders": dict(decoders),
         "storage": storage,
+        "memory": memory,
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -48,6 +51,7 @@ def no_stats() -> dict[str, Any]:
         "bottleneck": "nothing",
         "decoders": {},
         "storage": None,
+        "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
         "stages": [],
         **rates,
     }

@@ -1,0 +1,66 @@
+"""How much memory there is to take: what the machine has free, and what the process's control group may still take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+#: Of what is free, the part that loaders of one machine hold together unless it is given.
+_SHARE = 8
+#: Where next to nothing is free, this much: less would make loaders slow and not the machine's memory larger.
+_LEAST_BYTES = 64 << 20
+
+
+def default_memory(ranks: int) -> int:
+    """Bytes that a loader may hold: an eighth of what is free now, shared by so many ranks of this machine; at least 64 MiB."""
+    return max(_LEAST_BYTES, free_memory() // (_SHARE * ranks))
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Bytes that can be taken without swapping, by the system and by every control group that this process is in.
+
+    root: where /proc and /sys lie.
+    """
+    return min([psutil.virtual_memory().available, *_left(root)])
+
+
+def _left(root: Path) -> Iterator[int]:
+    """What each control group with a limit leaves: files in the page cache give way, and count as free."""
+    for folder, limit, used, stat, cached in _groups(root):
+        try:
+            most = int((folder / limit).read_text())  # "max" where there is no limit
+            taken = int((folder / used).read_text()) - _figure(folder / stat, cached)
+        except (OSError, ValueError):
+            continue
+        yield max(0, most - max(0, taken))
+
+
+def _groups(root: Path) -> Iterator[tuple[Path, str, str, str, str]]:
+    """The folders of the process's control groups, up to the topmost, with the names of their files and of a figure there."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "memory.stat", "inactive_file")
+        elif "memory" in controllers.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file")
+        else:
+            continue
+        # In a container the path may be the host's, and only the top is there.
+        parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
+        for depth in range(len(parts), -1, -1):
+            yield (top.joinpath(*parts[:depth]), *names)
+
+
+def _figure(stat: Path, name: str) -> int:
+    for line in stat.read_text().splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
