@@ -17,7 +17,7 @@ from penstock.errors import PlanError, SourceError
 from penstock.format.manifest import Manifest
 from penstock.format.protocol import Allocate
 from penstock.shards import Shards
-from penstock.spec import Columns, Field, Ids, Spans, Spec, field_of_type
+from penstock.spec import Columns, Field, Ids, Spans, Spec, field_of_type, is_bytes, is_text
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
 _DIGEST_BYTES = 1 << 20
@@ -141,9 +141,9 @@ def _hold(name: str, column: Any) -> npt.NDArray[Any] | pa.Array:
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
     """One array of all chunks; text with large offsets, since together the chunks may be larger than 2 GiB."""
-    if pa.types.is_string(column.type):
+    if is_text(column.type):
         column = column.cast(pa.large_string())
-    if pa.types.is_binary(column.type):
+    if is_bytes(column.type):
         column = column.cast(pa.large_binary())
     return column.combine_chunks()
 
@@ -151,9 +151,9 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
 def _hold_arrow(name: str, column: pa.Array) -> npt.NDArray[Any] | pa.Array:
     _refuse_nulls(name, column)
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return _own(column.cast(pa.large_string()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if is_bytes(kind):
         return _own(column.cast(pa.large_binary()))
     inner = kind.value_type if pa.types.is_nested(kind) and hasattr(kind, "value_type") else kind
     if pa.types.is_boolean(inner) or pa.types.is_integer(inner) or pa.types.is_floating(inner):

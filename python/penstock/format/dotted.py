@@ -21,7 +21,9 @@ def dotted(values: Iterable[tuple[Path, _T]]) -> dict[str, tuple[Path, _T]]:
     r"""Values by their names: dotted([(("a", "b"), 1), (("a.b",), 2)]) == {"a.b": (("a", "b"), 1), "a\.b": (("a.b",), 2)}."""
     listed = list(values)
     count = Counter(".".join(path) for path, _ in listed)
-    return {_name(path, alone=count[".".join(path)] == 1): (path, value) for path, value in listed}
+    return {
+        ".".join(path) if count[".".join(path)] == 1 else name_of(path): (path, value) for path, value in listed
+    }
 
 
 def find(name: str, offered: Mapping[str, tuple[Path, _T]]) -> tuple[Path, _T] | None:
@@ -37,5 +39,6 @@ def path_of(name: str) -> Path:
     return tuple(part.replace(r"\.", ".") for part in _DOT.split(name))
 
 
-def _name(path: Path, *, alone: bool) -> str:
-    return ".".join(path if alone else (part.replace(".", r"\.") for part in path))
+def name_of(path: Path) -> str:
+    r"""What `find` takes for a path whatever else there is: name_of(("a.b",)) == r"a\.b"."""
+    return ".".join(part.replace(".", r"\.") for part in path)
