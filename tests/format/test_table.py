@@ -39,7 +39,9 @@ UUID = uuid.UUID("123e4567-e89b-12d3-a456-426614174000")
 
 def tensors(permutation: list[int] | None = None) -> pa.Array:
     kind = pa.fixed_shape_tensor(pa.float32(), [2, 3], permutation=permutation)
-    return pa.ExtensionArray.from_storage(kind, pa.array(np.arange(12).reshape(2, 6).tolist(), pa.list_(pa.float32(), 6)))
+    return pa.ExtensionArray.from_storage(
+        kind, pa.array(np.arange(12).reshape(2, 6).tolist(), pa.list_(pa.float32(), 6))
+    )
 
 
 def plain(values: list[Any]) -> list[Any]:
@@ -93,7 +95,11 @@ TYPES = [
     (pa.RunEndEncodedArray.from_arrays([2, 3], pa.array(["a" * 20, "b"], pa.string_view())), Field("string"), None),
     (pa.RunEndEncodedArray.from_arrays([1, 3], pa.array([7, 8])), Field("int64"), [7, 8, 8]),
     (pa.array([UUID.bytes, bytes(16)], pa.uuid()), Field("string"), [str(UUID), str(uuid.UUID(int=0))]),
-    (pa.ListArray.from_arrays([0, 1, 1], pa.array([UUID.bytes], pa.uuid())), Field("string", (None,)), [[str(UUID)], []]),
+    (
+        pa.ListArray.from_arrays([0, 1, 1], pa.array([UUID.bytes], pa.uuid())),
+        Field("string", (None,)),
+        [[str(UUID)], []],
+    ),
     (tensors(), Field("float32", (2, 3)), [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]),
     (tensors([1, 0]), Field("float32", (3, 2)), [[[0, 3], [1, 4], [2, 5]], [[6, 9], [7, 10], [8, 11]]]),
     (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 5, 1], pa.int8())), Field("bool"), [False, True, True]),
@@ -199,7 +205,9 @@ def test_whole_numbers_keep_their_digits() -> None:
     large = 2**53 + 1
     for kind in (pa.decimal128(20, 0), pa.decimal256(40, 0), pa.decimal64(18, 0)):
         array = pa.array([3, large], kind)
-        with pytest.raises(RowError, match=rf"row 1: column 'x' is {large}, a whole number of more digits than float64"):
+        with pytest.raises(
+            RowError, match=rf"row 1: column 'x' is {large}, a whole number of more digits than float64"
+        ):
             column_of(array)
         assert values(column_of(array, dtype="int64")[0]) == [3, large]
         assert values(column_of(array, dtype="uint64")[0]) == [3, large]
@@ -247,7 +255,11 @@ def test_uuids_as_bytes() -> None:
 def test_lists_of_structs_and_maps_are_taken_apart() -> None:
     table = pa.table(
         {
-            "boxes": [[{"at": [1, 2], "day": DAY.date(), "in": {"x": "a"}}], [], [{"at": [], "day": None, "in": {"x": "b"}}] * 2],
+            "boxes": [
+                [{"at": [1, 2], "day": DAY.date(), "in": {"x": "a"}}],
+                [],
+                [{"at": [], "day": None, "in": {"x": "b"}}] * 2,
+            ],
             "map": pa.array([[("a", 1)], [("b", 2), ("c", 3)], []], pa.map_(pa.string(), pa.int8())),
         }
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import datasets
@@ -46,7 +46,9 @@ NESTED = datasets.Features(
             "cover": datasets.Image(),
             "grid": datasets.Array2D(shape=(2, 2), dtype="int32"),
         },
-        "objects": datasets.List({"box": datasets.List(datasets.Value("float32"), length=4), "kind": datasets.Value("string")}),
+        "objects": datasets.List(
+            {"box": datasets.List(datasets.Value("float32"), length=4), "kind": datasets.Value("string")}
+        ),
         "grids": datasets.List(datasets.Array2D(shape=(1, 2), dtype="int16")),
         "days": datasets.List(datasets.Value("date32")),
     }
@@ -61,7 +63,7 @@ def nested(count: int) -> datasets.Dataset:
         "pages": [[{"bytes": bytes([number, n]), "path": None} for n in range(number % 3)] for number in ids],
         "meta": [
             {
-                "deep": {"label": number % 2, "when": datetime.datetime(2024, 1, 1 + number)},
+                "deep": {"label": number % 2, "when": dt.datetime(2024, 1, 1 + number)},  # noqa: DTZ001
                 "cover": {"bytes": bytes([number]), "path": f"{number}.png"},
                 "grid": [[number, 1], [2, 3]],
             }
@@ -69,7 +71,7 @@ def nested(count: int) -> datasets.Dataset:
         ],
         "objects": [[{"box": [n, 0, 1, number], "kind": f"kind {n}"} for n in range(number % 4)] for number in ids],
         "grids": [[[[n, number]] for n in range(number % 3)] for number in ids],
-        "days": [[datetime.date(2024, 1, 1 + n) for n in range(number % 3)] for number in ids],
+        "days": [[dt.date(2024, 1, 1 + n) for n in range(number % 3)] for number in ids],
     }
     return datasets.Dataset.from_dict(columns, features=NESTED)
 

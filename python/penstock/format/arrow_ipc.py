@@ -23,11 +23,11 @@ from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
     TableColumn,
     arrow_errors,
+    check_names,
     check_same_columns,
     check_unpacked,
     choose_columns,
     columns_of,
-    check_names,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, as_rows, join_rows, pack_rows

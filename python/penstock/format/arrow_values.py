@@ -85,7 +85,11 @@ def _nested(array: pa.Array, wanted: Wanted) -> pa.Array:
         raise RowError(row, _NULL_INSIDE if error.found == NULL else error.found, error.do) from None
     if axis is None:
         return pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    return pa.FixedSizeListArray.from_arrays(values, axis) if axis else pa.array([[]] * len(array), pa.list_(values.type, 0))
+    return (
+        pa.FixedSizeListArray.from_arrays(values, axis)
+        if axis
+        else pa.array([[]] * len(array), pa.list_(values.type, 0))
+    )
 
 
 def lengths_of(lists: pa.Array) -> Ids:

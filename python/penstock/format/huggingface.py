@@ -208,7 +208,8 @@ def _offered(schema: pa.Schema) -> dict[str, _Known]:
 
 def _known(path: Path, features: Any) -> tuple[Path, _Known] | None:
     """The name of a column, and how it is made; None for the path of a file, whose bytes are the column."""
-    node, axes = features, ()
+    axes: tuple[int | None, ...] = ()
+    node = features
     for number, name in enumerate(path):
         node = node.get(name) if isinstance(node, Mapping) else None
         node, more = _without_lists(node)

@@ -212,7 +212,7 @@ def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
 
 def _dtype(column: Column, kind: Kind, where: str) -> str | None:
     """The dtype that holds such values exactly; None where they are no column by themselves."""
-    if kind.leaf != "integer" or (-(1 << 63) <= kind.least and kind.most < 1 << 63):
+    if kind.leaf != "integer" or (kind.least >= -(1 << 63) and kind.most < 1 << 63):
         return _DTYPES.get(kind.leaf)
     if kind.least == 0 and kind.most < 1 << 64:
         return "uint64"

@@ -26,7 +26,6 @@ from penstock.format.protocol import Column, Options
 from penstock.limits import Limits
 from penstock.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
 
-
 #: Structs and lists inside each other at most.
 _DEEPEST = 64
 
