@@ -155,7 +155,7 @@ def test_nulls_in_lists(typed: dict[str, Any]) -> None:
         with pytest.raises(RowError, match=r"row 1: column 'x' has a null in a list; give it a value with columns="):
             column_of(array, **({} if array.type.value_type == pa.string() else typed))
     assert values(column_of(pa.array([[1, 2], [None, 4]]), default=7, **typed)[0]) == [[1, 2], [7, 4]]
-    with pytest.raises(RowError, match="row 2: .*null in a list"):
+    with pytest.raises(RowError, match=r"row 2: .*null in a list"):
         column_of(pa.array([[[1]], [], [[2], None]]))
     assert values(column_of(pa.array([[1, None], None]), default=7)[0]) == [[1, 7], []]
     assert values(column_of(pa.array([[1, None], None]), default=7, shape=(2,))[0]) == [[1, 7], [7, 7]]
@@ -234,7 +234,7 @@ def test_bfloat16_is_rounded() -> None:
 
 @pytest.mark.parametrize(("dtype", "number"), [("float16", 1e6), ("float32", 1e60), ("float16", 70_000)])
 def test_what_would_become_infinite(dtype: str, number: float) -> None:
-    with pytest.raises((RowError, ps.DataError), match="too large for|expected"):
+    with pytest.raises((RowError, ps.DataError), match=r"too large for|expected"):
         column_of(pa.array([1, number]), dtype=dtype)
     assert values(column_of(pa.array([math.inf, 1.0]), dtype=dtype)[0]) == [math.inf, 1.0]
 
