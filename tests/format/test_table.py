@@ -310,3 +310,21 @@ def test_a_table_of_other_columns() -> None:
         columns_of(pa.table({"x": [1]}), chosen)
     with pytest.raises(ps.DataError, match=r"'a\.b' is int64 where the first file has a struct with 'b'"):
         columns_of(pa.table({"a": [1]}), chosen)
+
+
+def test_empty_arrays_without_buffers() -> None:
+    """Arrow lets an array of no rows do without offsets."""
+    values = pa.array([], pa.int8())
+    for kind in (pa.list_(pa.int8()), pa.large_list(pa.int8())):
+        assert values_of_nothing(pa.ListArray.from_buffers(kind, 0, [None, None], children=[values])) == []
+    for kind in (pa.list_view(pa.int8()), pa.list_(pa.int8(), 3), pa.uuid(), pa.string_view(), tensors().type):
+        assert values_of_nothing(pa.array([], kind)) == []
+    table = pa.table({"x": pa.array([], pa.map_(pa.string(), pa.int8()))})
+    assert [len(column) for column in columns_of(table, choose_columns(table.schema, Options(), "here")).values()] == [
+        0,
+        0,
+    ]
+
+
+def values_of_nothing(array: pa.Array) -> list[Any]:
+    return values(column_of(array)[0])

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError, RowError
-from penstock.spec import Field, Ids, is_bytes, is_list, is_text
+from penstock.spec import Field, is_bytes, is_list, is_text, unwrapped_type
 
 #: What is wrong with a row without a value.
 NULL, _NULL_INSIDE = "is null", "has a null in a list"
@@ -70,43 +70,68 @@ def _nested(array: pa.Array, wanted: Wanted) -> pa.Array:
         return _numbers_or_text(array, wanted)
     if not is_list(array.type):
         raise pa.ArrowInvalid(f"{array.type} is no list")
-    lengths, axis = lengths_of(array), wanted.field.shape[0]
-    if axis is not None and (bad := np.flatnonzero(lengths != axis)).size:
+    axis = wanted.field.shape[0]
+    if axis is None:
+        offsets, values = apart(array)
+        return pa.LargeListArray.from_arrays(offsets, _inside(array, values, wanted))
+    _check_lengths(array, wanted.field)
+    values = _inside(array, array.flatten() if len(array) else pa.array([], array.type.value_type), wanted)
+    return pa.FixedSizeListArray.from_arrays(values, axis) if axis else _empty_lists(len(array), values.type)
+
+
+def _inside(lists: pa.Array, values: pa.Array, wanted: Wanted) -> pa.Array:
+    """The values of lists; RowError names the list."""
+    try:
+        return _nested(values, wanted.inner)
+    except RowError as error:
+        row = int(np.searchsorted(apart(lists)[0].to_numpy(), error.row, side="right")) - 1
+        raise RowError(row, _NULL_INSIDE if error.found == NULL else error.found, error.do) from None
+
+
+def _empty_lists(rows: int, kind: pa.DataType) -> pa.Array:
+    return pa.array([[]] * rows, pa.list_(kind, 0))
+
+
+def _check_lengths(lists: pa.Array, field: Field) -> None:
+    """RowError for the first list that is not as long as the field's first axis."""
+    wanted = field.shape[0]
+    if pa.types.is_fixed_size_list(lists.type) and lists.type.list_size == wanted:
+        return
+    lengths = np.diff(apart(lists)[0].to_numpy())
+    if (bad := np.flatnonzero(lengths != wanted)).size:
         raise RowError(
             int(bad[0]),
-            f"has a list of {lengths[bad[0]]} values where {wanted.field} is wanted",
+            f"has a list of {lengths[bad[0]]} values where {field} is wanted",
             "give the column a shape of (None,) to take lists of any length",
         )
-    offsets = np.append(0, np.cumsum(lengths))
-    try:
-        values = _nested(array.flatten(), wanted.inner)
-    except RowError as error:
-        row = int(np.searchsorted(offsets, error.row, side="right")) - 1
-        raise RowError(row, _NULL_INSIDE if error.found == NULL else error.found, error.do) from None
-    if axis is None:
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    return (
-        pa.FixedSizeListArray.from_arrays(values, axis)
-        if axis
-        else pa.array([[]] * len(array), pa.list_(values.type, 0))
-    )
 
 
-def lengths_of(lists: pa.Array) -> Ids:
-    """The length of each list; 0 for null."""
-    if pa.types.is_list_view(lists.type) or pa.types.is_large_list_view(lists.type):
-        found = pc.if_else(lists.is_valid(), lists.sizes, 0)
+def apart(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Where each list begins in the values of all, as int64 from 0, and these values; a null is an empty list."""
+    kind = lists.type
+    if not len(lists):  # its buffers may be missing
+        return pa.array([0], pa.int64()), pa.array([], kind.value_type)
+    values = lists.flatten()
+    if pa.types.is_fixed_size_list(kind) and not lists.null_count:
+        return pa.array(np.arange(len(lists) + 1, dtype=np.int64) * kind.list_size), values
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and not lists.null_count:
+        offsets = lists.offsets.cast(pa.int64())
+        first = offsets[0].as_py()
+        return pc.subtract(offsets, first) if first else offsets, values
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        lengths = pc.if_else(lists.is_valid(), lists.sizes, 0)
     else:
-        found = pc.fill_null(pc.list_value_length(lists), 0)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+        lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return pa.array(np.append(0, ends)), values
 
 
 def struct_field(array: pa.Array, name: str) -> pa.Array:
     """A field of structs, or the lists of it in lists of structs; null where the struct or the list is. KeyError if there is none."""
     array = unwrapped(array)
     if is_list(array.type):
-        offsets = pa.array(np.append(0, np.cumsum(lengths_of(array))))
-        values = struct_field(array.flatten(), name)
+        offsets, entries = apart(array)
+        values = struct_field(entries, name)
         return pa.LargeListArray.from_arrays(offsets, values, mask=array.is_null() if array.null_count else None)
     if not pa.types.is_struct(array.type) or array.type.get_field_index(name) < 0:
         raise KeyError(name)
@@ -117,6 +142,8 @@ def unwrapped(array: pa.Array, dtype: str = "") -> pa.Array:
     """The values of dictionaries, runs, views, maps and extension types; UUIDs as text, or as 16 bytes where `dtype` is "bytes"."""
     kind = array.type
     if pa.types.is_map(kind):
+        if not len(array):  # its buffers may be missing
+            return pa.array([], unwrapped_type(kind))
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(pa.array(array.offsets.to_numpy()), array.values, mask=mask)
     if pa.types.is_dictionary(kind):
