@@ -81,6 +81,25 @@ def unpack_rows(
     kernels.unpack_rows(parts, widths_of(spec), which, row, [bytes_of(out) for out in outs], threads)
 
 
+def exact_array(value: Any) -> npt.NDArray[Any]:
+    """`np.asarray` without a loss: NumPy makes floats of [1, 2**63]; here it is uint64. OverflowError where no integer type holds them."""
+    array: npt.NDArray[Any] = np.asarray(value)
+    if array.dtype != np.float64 or not array.size or not isinstance(value, (list, tuple)) or not _are_whole(value):
+        return array
+    if array.min() < 0:
+        raise OverflowError(
+            "numbers below 0 and from 2**63 on together, which no integer type holds; make them floats or text"
+        )
+    return np.asarray(value, dtype=np.uint64)
+
+
+def _are_whole(values: Any) -> bool:
+    """Whether lists in lists hold whole numbers alone; of others the first tells."""
+    return all(
+        _are_whole(one) if isinstance(one, (list, tuple)) else isinstance(one, (int, np.integer)) for one in values
+    )
+
+
 def bytes_of(array: Any) -> Bytes:
     """The bytes of a contiguous array, without a copy."""
     flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

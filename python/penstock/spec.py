@@ -62,26 +62,55 @@ Spec: TypeAlias = Mapping[str, Field]
 
 def field_of_type(kind: pa.DataType) -> Field:
     """The field of an Arrow type: field_of_type(pa.list_(pa.int32())) == Field("int32", (None,)); PlanError if none."""
-    if pa.types.is_dictionary(kind):
-        return field_of_type(kind.value_type)
+    kind = unwrapped_type(kind)
     if is_text(kind):
         return Field("string")
     if is_bytes(kind):
         return Field("bytes")
-    if pa.types.is_fixed_size_list(kind) and (inner := field_of_type(kind.value_type)).is_fixed:
-        return Field(inner.dtype, (kind.list_size, *inner.shape))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         inner = field_of_type(kind.value_type)
-        return Field(inner.dtype, (None, *inner.shape))
-    if pa.types.is_temporal(kind):
+        fixed = pa.types.is_fixed_size_list(kind) and inner.is_fixed
+        return Field(inner.dtype, (kind.list_size if fixed else None, *inner.shape))
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return Field("int64")
     if pa.types.is_decimal(kind):
         return Field("float64")
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return Field(np.dtype(kind.to_pandas_dtype()).name)
+    if pa.types.is_null(kind):
+        raise PlanError(
+            "holds nothing but nulls; leave it out with columns=[…], or say what it is and what stands for null: "
+            "penstock.Column(feature=…, dtype='float32', default=0)"
+        )
     raise PlanError(
         f"Arrow type {kind} cannot be held in a batch; leave it out with columns=[…], or cast it in the file"
     )
+
+
+def unwrapped_type(kind: pa.DataType) -> pa.DataType:
+    """What dictionaries, runs and extension types hold; UUIDs are text, tensors lists of fixed lengths, maps lists of entries."""
+    if pa.types.is_map(kind):
+        return pa.list_(pa.struct([kind.key_field, kind.item_field]))
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return unwrapped_type(kind.value_type)
+    if not isinstance(kind, pa.BaseExtensionType):
+        return kind
+    if kind.extension_name == "arrow.uuid":
+        return pa.string()
+    if kind.extension_name == "arrow.bool8":
+        return pa.bool_()
+    if kind.extension_name == "arrow.fixed_shape_tensor":
+        found = kind.value_type
+        for axis in reversed(kind.permutation or range(len(kind.shape))):
+            found = pa.list_(found, kind.shape[axis])
+        return found
+    return unwrapped_type(kind.storage_type)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds lists, in any of their layouts."""
+    plain = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(plain or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import penstock as ps
 from cases import MemoryStorage
 from format import tables
-from penstock.format.arrow_messages import read_messages
+from penstock.format.arrow_messages import _Table, read_file, read_stream
 
 FORMS = pytest.mark.parametrize(("stream", "packing"), [(s, p) for s in (False, True) for p in (None, "lz4", "zstd")])
 
@@ -115,13 +116,42 @@ def test_buffers_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.
 def test_messages_are_those_that_pyarrow_finds(tmp_path: Path, stream: bool, packing: str | None) -> None:
     path = tables.write_arrow(tmp_path / "x", tables.table(50), rows=8, stream=stream, packing=packing)
     with pa.memory_map(str(path)) as file:
-        messages = read_messages(file, path.stat().st_size)
+        messages = (read_stream if stream else read_file)(file, path.stat().st_size)
     with pa.OSFile(str(path)) as file:
         file.seek(0 if stream else 8)
+        if not stream:
+            pa.ipc.read_message(file)  # the schema, of which the footer holds a copy
         for message in messages:
             assert file.tell() == message.start
             found = pa.ipc.read_message(file)
             assert found.type.replace("record batch", "batch") == message.kind
             assert file.tell() == message.start + message.length
-    assert [message.rows for message in messages[1:]] == [8, 8, 8, 8, 8, 8, 2]
-    assert {message.packed for message in messages[1:]} == {packing is not None}
+    assert [message.rows for message in messages if message.kind == "batch"] == [8, 8, 8, 8, 8, 8, 2]
+    assert {message.packed for message in messages if message.kind == "batch"} == {packing is not None}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_numbers_of_big_endian_machines_are_refused(tmp_path: Path, stream: bool) -> None:
+    """Only the schema says so; pyarrow writes no such files, so that the schema's first field is set in what it wrote."""
+    path = tables.write_arrow(tmp_path / "x.arrow", pa.table({"x": [1, 2]}), rows=2, stream=stream)
+    content = bytearray(path.read_bytes())
+    (length,) = struct.unpack("<i", content[-10:-6])
+    start = 8 if stream else len(content) - 10 - length
+    schema = _Table.root(bytes(content[start:])).table(2 if stream else 1)
+    slot = start + schema._fields + 4
+    content[slot : slot + 2] = content[slot + 2 : slot + 4]  # some number that is not 0: not little-endian
+    path.write_bytes(content)
+    with pytest.raises(ps.DataError, match=r"x\.arrow: numbers as big-endian machines write them; read the file with"):
+        ps.read(path)
+
+
+def test_blocks_that_lie_in_each_other(tmp_path: Path) -> None:
+    """A footer that lists one batch twice would give its rows twice."""
+    path = tables.write_arrow(tmp_path / "x.arrow", tables.table(20).select(["id"]), rows=10)
+    content = path.read_bytes()
+    with pa.memory_map(str(path)) as file:
+        one, two = (message.start for message in read_file(file, len(content)))
+    at = content.rindex(two.to_bytes(8, "little"))
+    path.write_bytes(content[:at] + one.to_bytes(8, "little") + content[at + 8 :])
+    with pytest.raises(ps.DataError, match=r"a message that begins inside another"):
+        ps.read(path)

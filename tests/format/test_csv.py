@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from format.damage import load_all
 from format.tfrecords import listed
-from penstock.errors import DataError, PenstockError, PlanError, SourceError
+from penstock.errors import DataError, PenstockError, PlanError, RowError, SourceError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "lines"
 
@@ -164,3 +166,75 @@ def test_garbage_is_no_table(tmp_path: Path) -> None:
     path.write_bytes(np.random.default_rng(0).bytes(4_000))
     with pytest.raises(PenstockError):
         columns_of(path)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [
+        (["9223372036854775808", "1"], "uint64"),
+        (["18446744073709551615", "0"], "uint64"),
+        (["9223372036854775807", "-9223372036854775808"], "int64"),
+        (["9007199254740993", "-1"], "int64"),
+    ],
+)
+def test_whole_numbers_keep_their_digits(tmp_path: Path, numbers: list[str], dtype: str) -> None:
+    (tmp_path / "x.csv").write_text("x,y\n" + "".join(f"{number},1\n" for number in numbers))
+    assert str(ps.read(tmp_path / "x.csv").spec["x"]) == dtype
+    assert columns_of(tmp_path / "x.csv")["x"] == [int(number) for number in numbers]
+    pl.DataFrame(
+        {"x": pl.Series(list(map(int, numbers)), dtype=getattr(pl, dtype.replace("i", "I").replace("u", "U")))}
+    ).write_csv(tmp_path / "polars.csv")
+    assert (
+        columns_of(tmp_path / "polars.csv")["x"]
+        == pl.read_csv(tmp_path / "polars.csv", schema={"x": pl.Int128})["x"].to_list()
+    )
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ["18446744073709551616", "1"],
+        ["9223372036854775808", "-1"],
+        ["-9223372036854775809"],
+        ["9" * 60],
+        ["+9007199254740993"],
+    ],
+)
+def test_whole_numbers_that_no_type_holds(tmp_path: Path, numbers: list[str]) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("x\n" + "".join(f"{number}\n" for number in numbers))
+    with pytest.raises(
+        PlanError, match=r"column 'x' holds whole numbers from .*dtype 'string', or 'float64', which rounds"
+    ):
+        ps.read(path)
+    assert columns_of(path, columns={"x": ps.Column(feature="x", dtype="string")})["x"] == numbers
+    assert columns_of(path, columns={"x": ps.Column(feature="x", dtype="float64")})["x"] == list(map(float, numbers))
+
+
+def test_larger_numbers_after_the_first_records(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n" + "1\n" * 1000 + "9223372036854775808\n")
+    with pytest.raises(RowError, match=r"row 1000: .*int64: invalid value '9223372036854775808'; .*dtype"):
+        columns_of(tmp_path / "x.csv")
+    wish = {"x": ps.Column(feature="x", dtype="uint64")}
+    assert columns_of(tmp_path / "x.csv", columns=wish)["x"] == [1] * 1000 + [2**63]
+
+
+@pytest.mark.parametrize(("text", "number"), [("007", 7), ("-01", -1), ("+5", 5), ("00", 0)])
+def test_zeros_and_signs_that_numbers_lose(tmp_path: Path, text: str, number: int) -> None:
+    """They become numbers, as they do elsewhere, and that is said; whoever names a dtype knows."""
+    path = tmp_path / "x.csv"
+    path.write_text(f"id,x\n{text},0\n12,0.5\n")
+    with pytest.warns(
+        UserWarning, match=rf"column 'id' becomes .* and '{re.escape(text)}' loses what it begins with; keep it with"
+    ):
+        ps.read(path)
+    assert columns_of(path, columns={"id": ps.Column(feature="id", dtype="string")})["id"] == [text, "12"]
+    for dtype in ("float64",) if text.startswith("+") else ("int64", "float32"):
+        assert columns_of(path, columns={"id": ps.Column(feature="id", dtype=dtype)})["id"] == [number, 12]
+    assert columns_of(path, columns=["x"])["x"] == [0, 0.5]
+
+
+def test_bfloat16_holds_the_number_and_not_its_bits(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1.0\n2.5\n")
+    (batch,) = ps.Loader(ps.read(tmp_path / "x.csv", columns={"x": ps.Column(feature="x", dtype="bfloat16")}).batch(2))
+    assert batch["x"].tolist() == [1.0, 2.5]

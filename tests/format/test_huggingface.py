@@ -135,3 +135,58 @@ def test_a_missing_data_file(tmp_path: Path) -> None:
     (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
     with pytest.raises(ps.DataError, match=r"'data-00001-of-00002\.arrow' is not in the folder"):
         ps.read(tmp_path / "saved")
+
+
+NESTED = {
+    "id": Field("int64"),
+    "pages": Field("bytes", (None,)),
+    "meta.deep.label": Field("int64"),
+    "meta.deep.when": Field("int64"),
+    "meta.cover": Field("bytes"),
+    "meta.grid": Field("int32", (2, 2)),
+    "objects.box": Field("float32", (None, 4)),
+    "objects.kind": Field("string", (None,)),
+    "grids": Field("int16", (None, 1, 2)),
+    "days": Field("int64", (None,)),
+}
+
+
+def nested(name: str, number: int) -> Any:
+    """A value as make_huggingface.py made it."""
+    return {
+        "id": number,
+        "pages": [bytes([number, n]) for n in range(number % 3)],
+        "meta.deep.label": number % 2,
+        "meta.deep.when": (19_723 + number) * 86_400_000_000,
+        "meta.cover": bytes([number]),
+        "meta.grid": [[number, 1], [2, 3]],
+        "objects.box": [[n, 0, 1, number] for n in range(number % 4)],
+        "objects.kind": [f"kind {n}" for n in range(number % 4)],
+        "grids": [[[n, number]] for n in range(number % 3)],
+        "days": [19_723 + n for n in range(number % 3)],
+    }[name]
+
+
+@pytest.mark.parametrize("folder", ["nested", "nested-exported"])
+def test_structs_in_structs_and_lists_of_features(folder: str) -> None:
+    dataset = ps.read(GOLDEN / folder)
+    assert dataset.spec == NESTED
+    for batch in (rows_of(dataset), rows_of(dataset.shuffle(seed=1))):
+        for name in NESTED:
+            assert batch[name].tolist() == [nested(name, number) for number in batch["id"].tolist()], name
+
+
+@pytest.mark.parametrize("folder", ["nested", "nested-exported"])
+def test_features_inside_others_are_chosen_by_name(folder: str) -> None:
+    wish = {
+        "pages": "pages",
+        "cover": "meta.cover",
+        "grid": ps.Column(feature="meta.grid", dtype="int64"),
+        "kind": "objects.kind",
+    }
+    batch = rows_of(ps.read(GOLDEN / folder, columns=wish))
+    for name, feature in (("pages", "pages"), ("cover", "meta.cover"), ("grid", "meta.grid"), ("kind", "objects.kind")):
+        assert batch[name].tolist() == [nested(feature, number) for number in range(7)]
+    assert rows_of(ps.read(GOLDEN / folder, columns=["meta.cover.path"]))["meta.cover.path"].to_pylist() == [
+        f"{number}.png" for number in range(7)
+    ]

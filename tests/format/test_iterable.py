@@ -298,3 +298,14 @@ def test_a_failing_stream_keeps_its_traceback() -> None:
     with pytest.raises(KeyError, match="label") as caught:
         list(ps.Loader(ps.from_iterable(failing, samples=10, spool=False).batch(5)))
     assert "penstock: sample 7 of an iterable" in caught.value.__notes__
+
+
+def test_whole_numbers_keep_their_digits() -> None:
+    """NumPy makes floats of [1, 2**63]."""
+    dataset = ps.from_iterable([{"x": [1, 2**63]}, {"x": [2**64 - 1, 5]}])
+    (batch,) = ps.Loader(dataset.batch(2))
+    assert batch["x"].tolist() == [[1, 2**63], [2**64 - 1, 5]]
+    with pytest.raises(ps.PlanError, match="below 0 and from 2\\*\\*63 on together, which no integer type holds"):
+        ps.from_iterable([{"x": [-1, 2**63]}])
+    with pytest.raises(DataError, match=r"sample 1: 'x' is uint64 where the first item has int64"):
+        ps.from_iterable([{"x": 1}, {"x": 2**63}])

@@ -239,3 +239,98 @@ def test_hostile_lists_are_bounded(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"v": list(range(100))})
     with pytest.raises(PenstockError, match="more than 99 values"):
         columns_of(path, limits=ps.Limits(values=99))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [
+        ([2**63, 1], "uint64"),
+        ([2**64 - 1, 0], "uint64"),
+        ([2**63 - 1, -(2**63)], "int64"),
+        ([[2**63], [1, 2]], "uint64"),
+        ([2**53 + 1, -1], "int64"),
+    ],
+)
+def test_whole_numbers_keep_their_digits(tmp_path: Path, numbers: list[Any], dtype: str) -> None:
+    path = write(tmp_path / "x.jsonl", *({"x": number} for number in numbers))
+    assert ps.read(str(path)).spec["x"].dtype == dtype
+    assert columns_of(path)["x"] == numbers
+
+
+def test_whole_numbers_that_no_type_holds(tmp_path: Path) -> None:
+    for numbers in ([2**64, 1], [2**63, -1], [-(2**63) - 1], [[2**64]], [10**400, 1]):
+        path = write(tmp_path / "x.jsonl", *({"x": number} for number in numbers))
+        with pytest.raises(
+            PlanError, match=r"'x' holds whole numbers from .* which no integer type holds; say what it"
+        ):
+            ps.read(str(path))
+    path = write(tmp_path / "x.jsonl", {"x": 2**64}, {"x": -1})
+    assert columns_of(path, columns={"x": ps.Column(feature="x", dtype="string")})["x"] == [str(2**64), "-1"]
+    assert columns_of(path, columns={"x": ps.Column(feature="x", dtype="float64")})["x"] == [2.0**64, -1.0]
+    later = write(tmp_path / "y.jsonl", *[{"x": 1}] * 1000, {"x": 2**63})
+    with pytest.raises(RowError, match=r"row 1000: .*a number that int64 cannot hold; .*uint64.*string"):
+        columns_of(later)
+
+
+def test_numbers_beyond_floats(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"x": 1.5}', '{"x": 1e999}')
+    with pytest.raises(RowError, match=r'row 1: .*"x" is a number that float64 cannot hold'):
+        columns_of(path)
+    assert columns_of(path, columns={"x": ps.Column(feature="x", dtype="string")})["x"] == ["1.5", "1e999"]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_keys_with_dots(tmp_path: Path, swapped: bool) -> None:
+    """A key with a dot is not the key of an object inside; the dot gets a backslash where both are there."""
+    row: dict[str, Any] = {"a.b": 1, "a": {"b": 2}}
+    row = dict(reversed(row.items())) if swapped else row
+    path = write(tmp_path / "x.jsonl", row, row)
+    assert columns_of(path) == {r"a\.b": [1, 1], "a.b": [2, 2]}
+    assert columns_of(path, columns={"key": r"a\.b", "inner": "a.b"}) == {"key": [1, 1], "inner": [2, 2]}
+    alone = write(tmp_path / "y.jsonl", {"a.b": 1, "c.d": {"e.f": 2}})
+    assert columns_of(alone) == {"a.b": [1], "c.d.e.f": [2]}
+    assert columns_of(alone, columns=[r"a\.b", r"c\.d.e\.f"]) == {r"a\.b": [1], r"c\.d.e\.f": [2]}
+    twice = write(tmp_path / "z.jsonl", {"a.b": {"c": 1}, "a": {"b.c": 2}})
+    assert columns_of(twice) == {r"a\.b.c": [1], r"a.b\.c": [2]}
+    late = ps.Column(feature=r"x\.y", dtype="int64", shape=(), default=7)
+    assert columns_of(write(tmp_path / "l.jsonl", {"a": 1}, {"x.y": 3, "x": {"y": 4}}), columns={"x": late}) == {
+        "x": [7, 3]
+    }
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"id": 1, "x": [{"a": 1}]}],
+        [{"id": 1, "x": [{"a": 1}, {"b": 2}]}, {"id": 2, "x": [{"c": "d"}]}],
+        [{"id": 1, "x": [[{"a": 1}]]}],
+        [{"id": 1, "o": {"x": [{"a": 1}]}}],
+        [{"id": 1, "x": []}, {"id": 1, "x": [{}]}],
+    ],
+)
+def test_lists_of_objects_are_never_left_out_unseen(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    path = write(tmp_path / "x.jsonl", *rows)
+    name = "o.x" if "o" in rows[0] else "x"
+    with pytest.raises(
+        PlanError, match=rf"the key '{name}' holds lists of .*leave it out with columns=.* takes its JSON"
+    ):
+        ps.read(str(path))
+    assert columns_of(path, columns=["id"])["id"] == [row["id"] for row in rows]
+    taken = columns_of(path, columns={"x": ps.Column(feature=name, dtype="string")})["x"]
+    assert [json.loads(text) for text in taken] == [row["x"] if "x" in row else row["o"]["x"] for row in rows]
+
+
+def test_lists_of_objects_in_later_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", *[{"x": [1]}] * 1000, {"x": [{"a": 1}]})
+    with pytest.raises(RowError, match=r'row 1000: .*"x" is an object, expected int64'):
+        columns_of(path)
+
+
+@pytest.mark.parametrize("value", [5, "text", [{"a": 1}], True])
+def test_what_is_no_object_lacks_no_key(tmp_path: Path, value: Any) -> None:
+    """The default is for keys that are missing, not for values that are something else."""
+    path = write(tmp_path / "x.jsonl", {"x": {"a": 1}}, {"x": value})
+    inner = {"a": ps.Column(feature="x.a", dtype="int64", shape=(), default=7)}
+    with pytest.raises(RowError, match=r'row 1: .* where an object belongs, in which "x.a" is int64'):
+        columns_of(path, columns=inner)
+    assert columns_of(write(tmp_path / "y.jsonl", {"x": {"a": 1}}, {"x": None}, {}), columns=inner)["a"] == [1, 7, 7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,30 @@ def test_blocks_of_data_beyond_the_cache_are_row_groups(tmp_path: Path, monkeypa
     assert dataset.source.block_rows is None
     monkeypatch.setattr(parquet, "CACHE_BYTES", 100)
     assert dataset.source.block_rows == 7
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_extension_types_and_nested_times(tmp_path: Path, paged: bool) -> None:
+    rows = range(40)
+    kind = pa.fixed_shape_tensor(pa.float32(), [2, 3])
+    numbers = pa.array([[row * 6 + n for n in range(6)] for row in rows], pa.list_(pa.float32(), 6))
+    table = pa.table(
+        {
+            "id": list(rows),
+            "uuid": pa.array([bytes([row] * 16) for row in rows], pa.uuid()),
+            "tensor": pa.ExtensionArray.from_storage(kind, numbers),
+            "times": pa.array([[row, row + 1][: row % 3] for row in rows], pa.list_(pa.timestamp("us"))),
+            "map": pa.array([[("k", row)] * (row % 2) for row in rows], pa.map_(pa.string(), pa.duration("ms"))),
+        }
+    )
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path, row_group_size=20, write_page_index=paged, max_rows_per_page=4)
+    for options in ({}, {"filters": [("id", ">", 9), ("id", "!=", 30)]}):
+        (batch,) = ps.Loader(ps.read(path, **options).batch(len(ps.read(path, **options))))
+        kept = batch["id"].tolist()
+        assert kept == ([row for row in rows if row > 9 and row != 30] if options else list(rows))
+        assert batch["uuid"].to_pylist() == [str(uuid.UUID(bytes=bytes([row] * 16))) for row in kept]
+        np.testing.assert_array_equal(batch["tensor"], np.arange(240, dtype=np.float32).reshape(40, 2, 3)[kept])
+        assert batch["times"].to_pylist() == [[row, row + 1][: row % 3] for row in kept]
+        assert batch["map.key"].to_pylist() == [["k"] * (row % 2) for row in kept]
+        assert batch["map.value"].to_pylist() == [[row] * (row % 2) for row in kept]

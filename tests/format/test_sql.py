@@ -500,3 +500,27 @@ def test_keys_are_counted_here_as_the_database_counts_them(tmp_path: Path, step:
         there.last,
     )
     assert here.digest == there.digest
+
+
+def test_whole_numbers_and_nested_types_of_duckdb(tmp_path: Path) -> None:
+    path = tmp_path / "data.duckdb"
+    run_duckdb(path)
+    query = """SELECT 18446744073709551615::UBIGINT AS large, 7::HUGEINT AS small, [DATE '2024-01-02'] AS days,
+        [{'a': 1, 'b': TIMESTAMP '2024-01-02'}] AS boxes, MAP {'k': 2} AS map"""
+    (batch,) = ps.Loader(ps.read_sql(f"duckdb:///{path}", query).batch(1))
+    assert {name: column.tolist() for name, column in batch.items()} == {
+        "large": [2**64 - 1],
+        "small": [7.0],
+        "days": [[19_724]],
+        "boxes.a": [[1]],
+        "boxes.b": [[1_704_153_600_000_000]],
+        "map.key": [["k"]],
+        "map.value": [[2]],
+    }
+    huge = "SELECT unnest([1::HUGEINT, 9007199254740993::HUGEINT]) AS x"
+    with pytest.raises(ps.DataError, match=r"row 1: column 'x' is 9007199254740993, a whole number of more digits"):
+        ps.read_sql(f"duckdb:///{path}", huge)
+    (batch,) = ps.Loader(
+        ps.read_sql(f"duckdb:///{path}", huge, columns={"x": ps.Column(feature="x", dtype="int64")}).batch(2)
+    )
+    assert batch["x"].tolist() == [1, 9007199254740993]

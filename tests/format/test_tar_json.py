@@ -191,7 +191,7 @@ def test_first_members_that_are_no_objects(tmp_path: Path, content: bytes, found
 def test_columns_that_cannot_be(tmp_path: Path) -> None:
     path = archive(tmp_path, {"a": 1, "b": [{}], "c": [1, 2, 3]})
     for column, found in [
-        (ps.Column(feature="json.a", dtype="string"), "cannot become string"),
+        (ps.Column(feature="json.a", dtype="bool"), "cannot become bool"),
         ("json.b", "lists of object in the first records, which is no column by itself"),
         (ps.Column(feature="json.a", default="x"), "default 'x' is no int64"),
     ]:
@@ -205,3 +205,18 @@ def test_an_object_over_several_lines(tmp_path: Path) -> None:
     path = archive(tmp_path, b'\n{\r\n\t"a": 1,\n "b": {"c": [0.5]}\n}\n')
     assert read(path, {"a": "json.a", "c": "json.b.c"}) == {"a": [1], "c": [[0.5]]}
     assert damage.load_all(ps.read(str(path), columns=["json.a"]))["json.a"].dtype == np.int64
+
+
+def test_keys_with_dots_and_large_numbers(tmp_path: Path) -> None:
+    row = {"a.b": 1, "a": {"b": 2**63}}
+    path = archive(tmp_path, row, row)
+    found = read(path, {"key": r"json.a\.b", "inner": "json.a.b"})
+    assert found == {"key": [1, 1], "inner": [2**63, 2**63]}
+
+
+def test_lists_of_objects(tmp_path: Path) -> None:
+    path = archive(tmp_path, {"x": [{"a": 1}, {"b": 2}]}, {"x": [{"c": 3}]})
+    with pytest.raises(PlanError, match=r"member \"json\": the key 'x' holds lists of object .*takes its JSON"):
+        ps.read(str(path), columns=["json.x"])
+    found = read(path, {"x": ps.Column(feature="json.x", dtype="string")})["x"]
+    assert [json.loads(text) for text in found] == [[{"a": 1}, {"b": 2}], [{"c": 3}]]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PlanError
-from penstock.rows import spans_to_arrow
+from penstock.rows import exact_array, spans_to_arrow
 from penstock.spec import Column, Columns, Field, Spans, field_of_type
 
 
@@ -47,7 +47,10 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
         return _ragged(name, values, function)
     if isinstance(values[0], (str, bytes)):
         return _texts(values, f"map_rows({function}): column {name!r}")
-    arrays = [np.asarray(value) for value in values]
+    try:
+        arrays = [exact_array(value) for value in values]
+    except OverflowError as error:
+        raise PlanError(f"map_rows({function}): column {name!r} is {error}") from None
     for number, array in enumerate(arrays):
         if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
             found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
@@ -90,8 +93,8 @@ def _as_column(name: str, value: Any, function: str) -> Column:
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
         return _texts(value, f"map({function}): column {name!r}")
     try:
-        array = np.asarray(value)
-    except ValueError as error:  # lists of several lengths
+        array = exact_array(value)
+    except (ValueError, OverflowError) as error:  # lists of several lengths, numbers that no dtype holds
         raise PlanError(
             f"map({function}): column {name!r} is no array: {error}; return rows of one shape, or an Arrow array of lists"
         ) from None

@@ -6,13 +6,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, PlanError, RowError, SourceError
-from penstock.format.arrow_messages import FILE_MAGIC, Message, read_messages, unpacked_bytes
+from penstock.format.arrow_messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.format.checksums import check_ranges
 from penstock.format.decoded import DecodedParts
 from penstock.format.index_cache import entry_key
@@ -22,11 +23,11 @@ from penstock.format.ranged_file import open_shard
 from penstock.format.table import (
     TableColumn,
     arrow_errors,
+    check_names,
     check_same_columns,
     check_unpacked,
     choose_columns,
     columns_of,
-    named_leaves,
 )
 from penstock.limits import Limits
 from penstock.rows import Rows, as_rows, join_rows, pack_rows
@@ -35,18 +36,21 @@ from penstock.spec import Columns, Ids, Spec
 
 _DAMAGED = "the file is damaged or was cut, write it again"
 #: Changes when what is kept of a decoded batch does.
-_VERSION = 1
+_VERSION = 2
 #: Batches whose columns are kept ready; they point into mapped files.
 _READY = 1_024
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowFile:
-    """One file or stream: its schema and its messages; `before[i]` are the dictionaries that batch i may use."""
+    """One file or stream: its schema and its messages; `before[i]` are the dictionaries that batch i may use.
+
+    schema_message: a stream's; a file's schema stands in its footer.
+    """
 
     path: str
     schema: pa.Schema
-    schema_message: Message
+    schema_message: Message | None
     batches: tuple[Message, ...]
     before: tuple[tuple[Message, ...], ...]
 
@@ -77,7 +81,13 @@ class Batches:
         """Whether a batch's columns can be used where they lie."""
         file = self.files[self.shard[batch]]
         number = int(self.number[batch])
-        return not (file.batches[number].packed or file.before[number] or "://" in file.path)
+        lies_elsewhere = file.batches[number].packed or file.before[number] or "://" in file.path
+        return not lies_elsewhere and all(_lies_plain(file.schema.field(name).type) for name in self._names)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """What the chosen columns lie in."""
+        return list(dict.fromkeys(column.path[0] for column in self.columns))
 
     def _table(self, batch: int) -> pa.RecordBatch:
         """A whole batch, validated."""
@@ -88,18 +98,22 @@ class Batches:
             arrow_errors(self._place(batch), _DAMAGED),
             open_shard(self.shards, shard, self.read, mapped=True) as opened,
         ):
-            messages = [file.schema_message, *file.before[number], message]
+            messages = [*file.before[number], message]
+            if file.schema_message is not None:
+                messages.insert(0, file.schema_message)
             start, length = (np.array([getattr(one, name) for one in messages]) for name in ("start", "length"))
             check_ranges(self.read, self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
             check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
-            if len(messages) == 2:
+            if not file.before[number]:
                 table = pa.ipc.read_record_batch(data[-1], file.schema)
+            elif file.schema_message is None:
+                table = _open_file(opened, int(self.shards.sizes[shard])).get_batch(number)
             else:
                 stream = pa.py_buffer(b"".join([memoryview(part) for part in data]))
                 table = pa.ipc.open_stream(stream).read_next_batch()
-            table = table.select(list(dict.fromkeys(column.path[0] for column in self.columns)))
+            table = table.select(self._names)
             table.validate(full=True)
         if table.num_rows != message.rows:
             raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
@@ -241,35 +255,60 @@ def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
     if size == 0:
         raise DataError(f"{path}: the file is empty; remove it or write it again")
     with open_shard(shards, shard, read) as file:
-        head = file.read(8)
+        head = file.read(len(FILE_MAGIC))
         if head.startswith(b"FEA1"):
             raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")
-        with arrow_errors(path, _DAMAGED):
-            messages = read_messages(file, size)
-            if not messages:
-                raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
-            schema = pa.ipc.read_schema(_bytes_of(file, messages[0]))
-            dict(named_leaves(schema))  # names that are no text are told here
-            batches = tuple(message for message in messages if message.kind == "batch")
-            if head == FILE_MAGIC and (told := _told(file, size)) != len(batches):
-                raise DataError(f"{path}: {len(batches)} batches, where its footer says {told}; {_DAMAGED}")
-    before = tuple(_dictionaries(messages, batch) for batch in batches)
-    return ArrowFile(path, schema, messages[0], batches, before)
+        try:
+            with arrow_errors(path, _DAMAGED):
+                found = _look_at_file(file, path, size) if head == FILE_MAGIC else _look_at_stream(file, path, size)
+                check_names(found.schema)
+        except BigEndian:
+            raise DataError(
+                f"{path}: numbers as big-endian machines write them; read the file with pyarrow and write it again"
+            ) from None
+    return found
 
 
-def _told(file: pa.NativeFile, size: int) -> int:
-    """Batches in a file, as its footer says."""
+def _look_at_file(file: pa.NativeFile, path: str, size: int) -> ArrowFile:
+    messages = read_file(file, size)
+    dictionaries = tuple(message for message in messages if message.kind == "dictionary")
+    batches = tuple(messages[len(dictionaries) :])
+    return ArrowFile(path, _open_file(file, size).schema, None, batches, (dictionaries,) * len(batches))
+
+
+def _open_file(file: pa.NativeFile, size: int) -> pa.RecordBatchFileReader:
     file.seek(0)
-    reader = pa.ipc.open_file(file, footer_offset=size)
-    return int(reader.num_record_batches)
+    return pa.ipc.open_file(file, footer_offset=size)
+
+
+def _look_at_stream(file: pa.NativeFile, path: str, size: int) -> ArrowFile:
+    messages = read_stream(file, size)
+    if not messages:
+        raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
+    batches = tuple(message for message in messages if message.kind == "batch")
+    before = tuple(_dictionaries(messages, batch) for batch in batches)
+    return ArrowFile(path, pa.ipc.read_schema(_bytes_of(file, messages[0])), messages[0], batches, before)
 
 
 def _dictionaries(messages: list[Message], batch: Message) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.kind == "dictionary" and message.start < batch.start)
 
 
+def _lies_plain(kind: pa.DataType) -> bool:
+    """Whether a batch can hold values of a type where they lie; what must be made first is kept as packed batches are."""
+    if pa.types.is_struct(kind):
+        return all(_lies_plain(part.type) for part in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _lies_plain(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        made = kind.extension_name in ("arrow.uuid", "arrow.bool8") or bool(getattr(kind, "permutation", None))
+        return not made and _lies_plain(kind.storage_type)
+    view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_run_end_encoded(kind)
+    return not (view or pa.types.is_nested(kind))
+
+
 def _matches(head: bytes) -> bool:
-    return head.startswith(FILE_MAGIC[:6]) or (head[:4] == b"\xff\xff\xff\xff" and head[16:32].count(0) > 4)
+    return head.startswith(FILE_MAGIC) or (head[:4] == b"\xff\xff\xff\xff" and head[16:32].count(0) > 4)
 
 
 FORMAT = Format(

@@ -1,21 +1,28 @@
 """Where the record batches of Arrow IPC files and streams lie, from the messages' own headers.
 
-A file is a stream between "ARROW1" and a footer. Each message says how long it is, so that bodies are passed over. Headers are
-flatbuffers: https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
+A stream is messages behind each other; each says how long it is, so that bodies are passed over. Of a file, only the footer says where its
+messages lie: writers differ in what stands before the first (pyarrow a schema, arrow-rs zeros up to 64 bytes, Polars a schema without its
+length). Headers are flatbuffers: https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
-FILE_MAGIC = b"ARROW1\0\0"
+FILE_MAGIC = b"ARROW1"
 _CONTINUES = b"\xff\xff\xff\xff"
 #: Bytes of a header at most; it grows with the number of columns.
 _HEADER_BYTES = 64 << 20
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+_KINDS = {_SCHEMA: "schema", _DICTIONARY: "dictionary", _BATCH: "batch"}
+
+
+class BigEndian(Exception):
+    """Numbers lie as big-endian machines write them."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +42,9 @@ class Message:
     buffers: tuple[tuple[int, int], ...] = ()
 
 
-def read_messages(file: pa.NativeFile, size: int) -> list[Message]:
-    """All messages of a file or stream of `size` bytes, bodies passed over; ArrowInvalid for what is none."""
-    file.seek(0)
-    at = len(FILE_MAGIC) if file.read(len(FILE_MAGIC)) == FILE_MAGIC else 0
+def read_stream(file: pa.NativeFile, size: int) -> list[Message]:
+    """All messages of a stream of `size` bytes, bodies passed over; ArrowInvalid for what is none, BigEndian."""
+    at = 0
     found: list[Message] = []
     while at < size:
         message = _read_one(file, at, size)
@@ -51,6 +57,41 @@ def read_messages(file: pa.NativeFile, size: int) -> list[Message]:
         found.append(message)
         at += message.length
     return found
+
+
+def read_file(file: pa.NativeFile, size: int) -> list[Message]:
+    """The dictionaries of a file of `size` bytes, then its batches, as its footer lists them; ArrowInvalid for what is none, BigEndian."""
+    ending = 4 + len(FILE_MAGIC)
+    if size < 2 * ending:
+        raise pa.ArrowInvalid(f"a file of {size:,} bytes")
+    file.seek(size - ending)
+    length, magic = struct.unpack(f"<i{len(FILE_MAGIC)}s", file.read(ending))
+    if magic != FILE_MAGIC or not 0 < length <= min(size - 2 * ending, _HEADER_BYTES):
+        raise pa.ArrowInvalid("the footer is not there")
+    file.seek(size - ending - length)
+    footer = _Table.root(file.read(length))
+    _check_order(footer.table(1))
+    listed = [(_DICTIONARY, at) for at in footer.blocks(2)] + [(_BATCH, at) for at in footer.blocks(3)]
+    found = [_read_listed(file, at, size, kind) for kind, at in listed]
+    turn = sorted(found, key=lambda message: message.start)
+    for one, after in pairwise(turn):
+        if one.start + one.length > after.start:
+            raise pa.ArrowInvalid(f"byte {after.start:,}: a message that begins inside another")
+    return found
+
+
+def _read_listed(file: pa.NativeFile, at: int, size: int, kind: int) -> Message:
+    if not 0 < at < size:
+        raise pa.ArrowInvalid(f"byte {at:,}: a message outside the file of {size:,} bytes")
+    message = _read_one(file, at, size)
+    if message is None or message.kind != _KINDS[kind]:
+        raise pa.ArrowInvalid(f"byte {at:,}: no {_KINDS[kind]} message, where the footer says that one begins")
+    return message
+
+
+def _check_order(schema: _Table) -> None:
+    if schema.number(0, "h"):
+        raise BigEndian
 
 
 def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
@@ -79,6 +120,7 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     body = prefix_bytes + length
     kind = header.number(1, "B")
     if kind == _SCHEMA:
+        _check_order(header.table(2))
         return Message("schema", at, body + body_bytes, body)
     if kind not in (_DICTIONARY, _BATCH):
         raise pa.ArrowInvalid(f"byte {at:,}: a message of kind {kind}, which no table has")
@@ -88,9 +130,7 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
         raise pa.ArrowInvalid(f"byte {at:,}: a batch of {rows:,} rows")
     packed = batch.has(3)
     buffers = tuple(batch.pairs(2)) if packed else ()
-    return Message(
-        "batch" if kind == _BATCH else "dictionary", at, body + body_bytes, body, rows, packed=packed, buffers=buffers
-    )
+    return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed=packed, buffers=buffers)
 
 
 def unpacked_bytes(message: Message, data: pa.Buffer) -> int:
@@ -151,6 +191,17 @@ class _Table:
         if start + 4 + 16 * count > len(self._data):
             raise pa.ArrowInvalid("a list in a message header that does not fit into it")
         return [struct.unpack_from("<qq", self._data, start + 4 + 16 * number) for number in range(count)]
+
+    def blocks(self, field: int) -> list[int]:
+        """Where the messages of a footer's list begin: a vector of structs of 24 bytes, whose first 8 say it."""
+        place = self._place(field)
+        if place is None:
+            return []
+        start = place + self._read("I", place)
+        count = self._read("I", start)
+        if start + 4 + 24 * count > len(self._data):
+            raise pa.ArrowInvalid("a list in the footer that does not fit into it")
+        return [self._read("q", start + 4 + 24 * number) for number in range(count)]
 
     def _place(self, field: int) -> int | None:
         entry = 4 + 2 * field

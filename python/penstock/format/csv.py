@@ -1,7 +1,8 @@
 """CSV and TSV (RFC 4180): every record is a sample; values are parsed by Arrow, a batch at a time, with types fixed beforehand.
 
-Numbers and booleans are what the first records say; everything else, dates included, is text. Quotes hold delimiters and
-newlines, two of them stand for one; lines that are empty are no records.
+Numbers and booleans are what the first records say; everything else, dates included, is text. Whole numbers are int64, or uint64 where
+they are larger; those that neither holds are refused, since as floats they would lose digits. Quotes hold delimiters and newlines, two
+of them stand for one; lines that are empty are no records.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from penstock import kernels
@@ -30,6 +33,10 @@ from penstock.spec import Columns, Ids, Spans, Spec
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
 #: What stands for no value; "nan" is a number.
 _NULLS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
+#: Whole numbers up to this are told apart by float64.
+_EXACT = 1 << 53
+#: Digits of whole numbers that are looked at.
+_DIGITS = 40
 _OPTIONS = {
     "delimiter": "the byte between fields; default: a tab for .tsv files, else a comma",
     "header": "whether the first record of every file names the columns; default True",
@@ -138,8 +145,14 @@ def open_csv(shards: Shards, read: ReadRanges, options: Options) -> CsvRecords:
     settings = f"{dialect} {options.own.get('names')}"
     manifest = open_lines(shards, read, options, style, "csv", settings)
     names = _names(manifest, read, options, dialect)
-    types = _types(manifest, first_records(manifest, read), names, dialect)
+    records = first_records(manifest, read)
+    types = _types(manifest, records, names, dialect)
+    whole = _whole_numbers(records, types, dialect)
+    types |= {name: pa.uint64() for name, numbers in whole.items() if numbers.are_unsigned}
     columns = choose_columns(pa.schema(list(types.items())), options, shards.path(0))
+    for column in columns:
+        if column.path[0] in whole and not column.asked:
+            whole[column.path[0]].check(column, shards.path(0))
     for column in columns:
         types[column.path[0]] = _arrow_type(column)
     return CsvRecords(manifest, columns, names, dialect, types)
@@ -212,6 +225,68 @@ def _types(manifest: Manifest, records: Spans, names: list[str], dialect: Dialec
     return {
         name: kind if _is_number(kind) else pa.string() for name, kind in zip(schema.names, schema.types, strict=True)
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeNumbers:
+    """A column of which the first records hold nothing but whole numbers; `marked` is the first that begins with + or 0, which it loses."""
+
+    least: int
+    most: int
+    is_float: bool
+    marked: str | None
+
+    @property
+    def are_unsigned(self) -> bool:
+        """Whether uint64 holds them where int64 does not."""
+        plus = (self.marked or "").startswith("+")
+        return self.is_float and not plus and self.least >= 0 and (1 << 63) <= self.most < 1 << 64
+
+    def check(self, column: TableColumn, where: str) -> None:
+        """PlanError if the numbers would lose digits; a warning if they lose what stands before them."""
+        feature = f"penstock.Column(feature={column.feature!r}, dtype=…)"
+        if self.is_float and not self.are_unsigned and max(-self.least, self.most) > _EXACT:
+            raise PlanError(
+                f"{where}: column {column.feature!r} holds whole numbers from {self.least} to {self.most}, whose digits no number keeps; "
+                f"say what they are: columns={{{column.name!r}: {feature}}} with dtype 'string', or 'float64', which rounds"
+            )
+        if self.marked is not None:
+            warnings.warn(
+                f"{where}: column {column.feature!r} becomes {column.field}, and {self.marked!r} loses what it begins with; keep it with "
+                f"columns={{{column.name!r}: {feature}}} and dtype 'string', or name {str(column.field)!r} to say that it is not needed",
+                stacklevel=2,
+            )
+
+
+def _whole_numbers(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) -> dict[str, WholeNumbers]:
+    """The columns of nothing but whole numbers, by name."""
+    names = [name for name, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
+    if not names:
+        return {}
+    convert = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        include_columns=names,
+        null_values=_NULLS,
+        strings_can_be_null=True,
+    )
+    table = read_table(joined(records), list(types), dialect, convert)
+    found = {name: _whole(table[name], types[name]) for name in names}
+    return {name: numbers for name, numbers in found.items() if numbers is not None}
+
+
+def _whole(texts: pa.ChunkedArray, kind: pa.DataType) -> WholeNumbers | None:
+    texts = pc.utf8_trim_whitespace(texts.drop_null())
+    if not len(texts) or not pc.all(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$")).as_py():
+        return None
+    marked = texts.filter(pc.match_substring_regex(texts, r"^\+|^-?0[0-9]"))
+    numbers = [0] if pa.types.is_integer(kind) else [int(text) for text in texts.to_pylist() if len(text) <= _DIGITS]
+    too_long = len(numbers) < len(texts) and not pa.types.is_integer(kind)
+    return WholeNumbers(
+        least=min(numbers, default=0),
+        most=10**_DIGITS if too_long else max(numbers, default=0),
+        is_float=not pa.types.is_integer(kind),
+        marked=marked[0].as_py() if len(marked) else None,
+    )
 
 
 def _first_odd(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> str:

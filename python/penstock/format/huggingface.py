@@ -17,17 +17,20 @@ import pyarrow.parquet as pq
 
 from penstock.errors import DataError, PlanError, SourceError
 from penstock.format import arrow_ipc, parquet
+from penstock.format.dotted import Path, dotted, name_of
 from penstock.format.manifest import TableManifest
 from penstock.format.protocol import BlockSource, Column, Format, Options, ReadRanges
 from penstock.format.ranged_file import RangedFile, open_shard
-from penstock.format.table import arrow_errors
+from penstock.format.table import arrow_errors, leaf_paths
 from penstock.rows import Rows, as_rows, join_rows
 from penstock.shards import Shards
 from penstock.spec import Columns, Ids, Spec
 
 _EXPORTED = r"(?:^|/)([^/]+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$"
 #: Features that are a struct of bytes and path on the disk, and bytes in a batch.
-_FILES = ("Image", "Audio", "Video", "Pdf")
+_FILES = ("Image", "Audio", "Video", "Pdf", "Nifti")
+#: Features that are lists of others.
+_LISTS = ("List", "LargeList", "Sequence")
 _STATE_BYTES = 16 << 20
 
 
@@ -156,61 +159,98 @@ def _schema(shards: Shards, read: ReadRanges) -> pa.Schema:
         return pa.ipc.open_stream(file).schema
 
 
-def _features(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+def _features(schema: pa.Schema) -> dict[str, Any]:
     """What the library noted of each column; nothing where it noted nothing that can be read."""
     try:
         noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     known = noted.items() if isinstance(noted, dict) else ()
-    return {name: feature for name, feature in known if isinstance(feature, dict) and name in schema.names}
+    return {name: feature for name, feature in known if isinstance(feature, dict | list) and name in schema.names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """How a feature becomes a column, where it is not simply its Arrow type: the name in the file, and the shape of arrays."""
+
+    feature: str
+    shape: tuple[int | None, ...] | None = None
+
+    def column(self, wish: str | Column) -> Column:
+        """The column that is meant by the feature's own name."""
+        wish = wish if isinstance(wish, Column) else Column(feature=wish)
+        return replace(wish, feature=self.feature, shape=self.shape if wish.shape is None else wish.shape)
 
 
 def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> Options:
     """The options with features' columns for the names that the user knows."""
-    features = _features(schema)
+    offered = _offered(schema)
     asked = options.columns
-    if asked is None:
-        asked = schema.names if any(_column_of(name, features, schema) for name in schema.names) else None
-    if asked is None:
+    if asked is None and all(known == _Known(feature=name) for name, known in offered.items()):
         return replace(options, own=own)
-    wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
-    columns: dict[str, str | Column] = {}
+    if asked is None:
+        wanted: Mapping[str, str | Column] = {name: name for name in offered}
+    else:
+        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    columns = {}
     for name, wish in wanted.items():
-        feature = wish.feature if isinstance(wish, Column) else wish
-        known = _column_of(feature, features, schema)
-        if known is None and options.columns is None and pa.types.is_struct(schema.field(feature).type):
-            columns |= {f"{name}.{part.name}": f"{name}.{part.name}" for part in schema.field(feature).type}
-        elif known is None:
-            columns[name] = wish
-        elif isinstance(wish, Column):
-            columns[name] = replace(
-                wish, feature=known.feature, shape=known.shape if wish.shape is None else wish.shape
-            )
-        else:
-            columns[name] = known
+        known = offered.get(wish.feature if isinstance(wish, Column) else wish)
+        columns[name] = wish if known is None else known.column(wish)
     return replace(options, columns=columns, own=own)
 
 
-def _column_of(name: str, features: Mapping[str, dict[str, Any]], schema: pa.Schema) -> Column | None:
-    """How a feature becomes a column, where it is not simply its Arrow type."""
-    feature = features.get(name, {})
-    kind = str(feature.get("_type", ""))
-    if kind in _FILES and pa.types.is_struct(schema.field(name).type):
-        return Column(feature=f"{name}.bytes")
-    shape = feature.get("shape")
-    if re.fullmatch(r"Array\dD", kind) and isinstance(shape, list) and all(isinstance(n, int) for n in shape):
-        return Column(feature=name, shape=tuple(shape))
-    return None
+def _offered(schema: pa.Schema) -> dict[str, _Known]:
+    """The features by the names that users know: pictures, sounds and films by their own, in structs and lists as well."""
+    features: Any = _features(schema)
+    found = [known for path in leaf_paths(schema) if (known := _known(path, features)) is not None]
+    return {name: known for name, (_, known) in dotted(found).items()}
 
 
-def _classes(features: Mapping[str, dict[str, Any]], options: Options) -> tuple[str, ...]:
+def _known(path: Path, features: Any) -> tuple[Path, _Known] | None:
+    """The name of a column, and how it is made; None for the path of a file, whose bytes are the column."""
+    axes: tuple[int | None, ...] = ()
+    node = features
+    for number, name in enumerate(path):
+        node = node.get(name) if isinstance(node, Mapping) else None
+        node, more = _without_lists(node)
+        axes += more
+        if _kind(node) in _FILES and path[number + 1 :] == ("bytes",):
+            return path[: number + 1], _Known(feature=name_of(path))
+        if _kind(node) in _FILES and path[number + 1 :] == ("path",):
+            return None
+    shape = _array_shape(node)
+    return path, _Known(feature=name_of(path), shape=None if shape is None else (*axes, *shape))
+
+
+def _without_lists(node: Any) -> tuple[Any, tuple[int | None, ...]]:
+    """What a feature's lists hold, and how long they are."""
+    axes: tuple[int | None, ...] = ()
+    while isinstance(node, list) or _kind(node) in _LISTS:
+        length = -1 if isinstance(node, list) else node.get("length", -1)
+        node = (node[0] if node else None) if isinstance(node, list) else node.get("feature")
+        axes += (length if isinstance(length, int) and length >= 0 else None,)
+    return node, axes
+
+
+def _array_shape(node: Any) -> tuple[int | None, ...] | None:
+    """The shape of an Array2D … Array5D, whose first axis may vary; None for other features."""
+    shape = node.get("shape") if re.fullmatch(r"Array\dD", _kind(node)) else None
+    if not isinstance(shape, list) or not shape or not all(isinstance(axis, int) for axis in shape[1:]):
+        return None
+    return tuple(shape) if shape[0] is None or isinstance(shape[0], int) else None
+
+
+def _kind(node: Any) -> str:
+    return str(node.get("_type", "")) if isinstance(node, Mapping) and isinstance(node.get("_type"), str) else ""
+
+
+def _classes(features: Mapping[str, Any], options: Options) -> tuple[str, ...]:
     """The names of the first column of labels among those that are read."""
     asked = options.columns
     wanted = features if asked is None else asked.values() if isinstance(asked, Mapping) else asked
     for wish in wanted:
         feature = features.get(wish.feature if isinstance(wish, Column) else wish, {})
-        if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+        if _kind(feature) == "ClassLabel" and isinstance(feature.get("names"), list):
             return tuple(str(name) for name in feature["names"])
     return ()
 

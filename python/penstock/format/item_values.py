@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.errors import PlanError, RowError
 from penstock.format.protocol import Allocate
 from penstock.ragged import check_ragged_shape, ragged_column
+from penstock.rows import exact_array
 from penstock.spec import Column as Values
 from penstock.spec import Field
 
@@ -95,7 +96,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
     elif isinstance(value, (list, tuple)) and value and type(value[0]).__module__.partition(".")[0] == "torch":
         array = np.stack([tensor.numpy() for tensor in value])
     else:
-        array = np.asarray(value)
+        array = exact_array(value)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"it is a {type(value).__name__} of dtype {array.dtype}")
     return array

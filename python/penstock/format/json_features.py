@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import PlanError, RowError
+from penstock.format.dotted import Path, dotted, find, path_of
 from penstock.format.native_columns import default_bytes
 from penstock.format.protocol import Column, Options
 from penstock.spec import Field
@@ -32,22 +33,24 @@ class Kind:
     """The values of one key.
 
     leaf: what they are: "bool", "integer", "float", "text", "null", "object" or "mixed". lengths: of lists, at each level, -1
-    where it varies.
+    where it varies. least, most: the smallest and the largest whole number, and 0.
     """
 
     leaf: str
     lengths: tuple[int, ...] = ()
+    least: int = field(default=0, compare=False)
+    most: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return "lists of " * len(self.lengths) + self.leaf
 
 
-def learn(lines: Iterable[bytes]) -> dict[tuple[str, ...], Kind]:
+def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
     """The kinds of values by path of keys; RowError for the first line that is no JSON object.
 
     learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
     """
-    kinds: dict[tuple[str, ...], Kind] = {}
+    kinds: dict[Path, Kind] = {}
     for number, line in enumerate(lines):
         try:
             value = json.loads(line)
@@ -73,10 +76,12 @@ def _kind_of(value: Any) -> Kind:
         inner = Kind("null")
         for number, item in enumerate(value):
             inner = _kind_of(item) if number == 0 else _merge(inner, _kind_of(item))
-        return Kind(inner.leaf, (len(value), *inner.lengths))
+        return replace(inner, lengths=(len(value), *inner.lengths))
     if value is None:
         return Kind("null")
-    names = {bool: "bool", int: "integer", float: "float", str: "text"}
+    if type(value) is int:
+        return Kind("integer", least=min(0, value), most=max(0, value))
+    names = {bool: "bool", float: "float", str: "text"}
     return Kind(names.get(type(value), "object"))
 
 
@@ -85,13 +90,14 @@ def _merge(one: Kind, other: Kind) -> Kind:
         one, other = other, one
     if one.leaf == "null" and len(one.lengths) <= len(other.lengths):
         known = len(one.lengths)
-        return Kind(other.leaf, (*_lengths(one.lengths, other.lengths[:known]), *other.lengths[known:]))
+        return replace(other, lengths=(*_lengths(one.lengths, other.lengths[:known]), *other.lengths[known:]))
     if len(one.lengths) != len(other.lengths):
         return Kind("mixed")
     leaf = one.leaf if one.leaf == other.leaf else "mixed"
     if {one.leaf, other.leaf} == {"integer", "float"}:
         leaf = "float"
-    return Kind(leaf, _lengths(one.lengths, other.lengths))
+    extent = min(one.least, other.least), max(one.most, other.most)
+    return Kind(leaf, _lengths(one.lengths, other.lengths), *extent)
 
 
 def _lengths(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
@@ -127,36 +133,30 @@ class JsonColumn:
         return list(self.path), self.form, self.field.dtype, shape, str(self.field), self.default
 
 
-def choose_columns(kinds: Mapping[tuple[str, ...], Kind], options: Options, where: str) -> tuple[JsonColumn, ...]:
+def choose_columns(kinds: Mapping[Path, Kind], options: Options, where: str) -> tuple[JsonColumn, ...]:
     """The columns that the user wants; all keys that hold values, unless they are named.
 
     Raises PlanError for keys that are not there and for those that cannot be held without being told how.
     """
-    offered = {".".join(path): path for path in kinds}
+    offered = dotted(kinds.items())
     asked = options.columns
     if asked is None:
         wanted: Mapping[str, str | Column] = {
-            name: name for name, path in offered.items() if kinds[path].leaf != "object"
+            name: name for name, (_, kind) in offered.items() if kind.leaf != "object" or kind.lengths
         }
     else:
         wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
     if not wanted:
         raise PlanError(f"{where}: no column; the first records hold no values, or columns names none")
     return tuple(
-        _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), kinds, offered, where)
+        _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), offered, where)
         for name, wish in wanted.items()
     )
 
 
-def _choose(
-    name: str,
-    column: Column,
-    kinds: Mapping[tuple[str, ...], Kind],
-    offered: Mapping[str, tuple[str, ...]],
-    where: str,
-) -> JsonColumn:
-    path = offered.get(column.feature)
-    if path is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
+def _choose(name: str, column: Column, offered: Mapping[str, tuple[Path, Kind]], where: str) -> JsonColumn:
+    found = find(column.feature, offered)
+    if found is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
         close = difflib.get_close_matches(column.feature, offered, n=1)
         meant = f"; did you mean {close[0]!r}?" if close else ""
         listed = ", ".join(list(offered)[:40]) or "none"
@@ -164,19 +164,17 @@ def _choose(
             f"{where}: no key {column.feature!r} in the first records{meant}; they have {listed}; a key that only later records "
             "have needs dtype, shape and default"
         )
-    if path is None:
-        path = tuple(column.feature.split("."))
-    kind = kinds.get(path, Kind("null", (-1,) * len(column.shape or ())))
+    path, kind = found or (path_of(column.feature), Kind("null", (-1,) * len(column.shape or ())))
     raw = _is_raw(kind) and column.dtype == "string" and not column.shape
-    field = Field("string") if raw else _field(name, column, kind, where)
+    made = Field("string") if raw else _field(name, column, kind, where)
     default = None
     if column.default is not None:
-        if None in field.shape:
+        if None in made.shape:
             raise PlanError(
                 f"columns[{name!r}]: a list of any length is empty where the key is missing; leave the default away"
             )
-        default = default_bytes(name, field, column.default)
-    return JsonColumn(name, path, field, default, raw)
+        default = default_bytes(name, made, column.default)
+    return JsonColumn(name, path, made, default, raw)
 
 
 def _is_optional(column: Column) -> bool:
@@ -184,12 +182,12 @@ def _is_optional(column: Column) -> bool:
 
 
 def _is_raw(kind: Kind) -> bool:
-    """Whether only the JSON itself can stand for such values."""
-    return kind.leaf in ("object", "mixed") or len(kind.lengths) > 1
+    """Whether the JSON itself can stand for such values as text: whatever is no column, and the digits of numbers."""
+    return kind.leaf in ("object", "mixed") or len(kind.lengths) > 1 or kind in (Kind("integer"), Kind("float"))
 
 
 def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
-    dtype = column.dtype or _DTYPES.get(kind.leaf)
+    dtype = column.dtype or _dtype(column, kind, where)
     shape = _shape(kind) if column.shape is None else tuple(column.shape)
     if dtype is None or shape is None:
         raise PlanError(
@@ -210,6 +208,19 @@ def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
     if dtype in ("string", "bytes") and len(shape) > 1:
         raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
     return Field(dtype, shape)
+
+
+def _dtype(column: Column, kind: Kind, where: str) -> str | None:
+    """The dtype that holds such values exactly; None where they are no column by themselves."""
+    if kind.leaf != "integer" or (kind.least >= -(1 << 63) and kind.most < 1 << 63):
+        return _DTYPES.get(kind.leaf)
+    if kind.least == 0 and kind.most < 1 << 64:
+        return "uint64"
+    raise PlanError(
+        f"{where}: the key {column.feature!r} holds whole numbers from {kind.least} to {kind.most} in the first records, which no "
+        f"integer type holds; say what it is: penstock.Column(feature={column.feature!r}, dtype='float64') rounds them"
+        + ("" if kind.lengths else ", dtype='string' takes their digits")
+    )
 
 
 def _shape(kind: Kind) -> tuple[int | None, ...] | None:

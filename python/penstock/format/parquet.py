@@ -29,7 +29,7 @@ from penstock.shards import Shards
 from penstock.spec import Ids, Spec
 
 #: Changes when what is kept of a decoded part does.
-_VERSION = 2
+_VERSION = 3
 #: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
 CACHE_BYTES = 32 << 30
 
@@ -86,7 +86,7 @@ class Decoder:
         """The rows of a part; DataError where the file does not hold what the columns say."""
         parts = self.stored.parts
         place = self.stored.files.place(int(parts.shard[part]), int(parts.group[part]))
-        table = self.stored.samples(part, [column.path for column in self.columns])
+        table = self.stored.samples(part, [column.stored for column in self.columns])
         try:
             with arrow_errors(place, DAMAGED):
                 return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
@@ -149,7 +149,7 @@ def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
     fixed_bytes = sum(field.row_bytes for field in spec.values())
     filtered: list[Path] = [] if keep is None else [(name,) for name in filter_columns(keep, schema)]
     pruning = pruning_of(options.own.get("filters"), schema, files.folders.schema)
-    paged = PagedFiles(files, schema, [*(column.path for column in columns), *filtered])
+    paged = PagedFiles(files, schema, [*(column.stored for column in columns), *filtered])
     look = Look(files, paged, columns, schema, fixed_bytes, keep, filtered, pruning)
     looked = for_each(range(len(shards)), look, options.progress)
     parts = join_parts([parts for parts, _ in looked], filtered=keep is not None)
@@ -174,7 +174,7 @@ def _varying_bytes(stored: Stored, columns: tuple[TableColumn, ...]) -> float:
 
     The footer says how large columns are as well, but what it says need not be true.
     """
-    varying = [column.path for column in columns if not column.field.is_fixed]
+    varying = [column.stored for column in columns if not column.field.is_fixed]
     if not varying or not len(stored.parts):
         return 0.0
     table = stored.table(0, varying)

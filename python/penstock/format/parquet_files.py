@@ -13,7 +13,7 @@ from penstock.format.hive import Folders
 from penstock.format.parquet_footer import Path
 from penstock.format.protocol import ReadRanges
 from penstock.format.ranged_file import open_shard
-from penstock.format.table import arrow_errors, named_leaves
+from penstock.format.table import arrow_errors, check_names
 from penstock.limits import Limits
 from penstock.shards import Shards
 
@@ -58,7 +58,7 @@ class Files:
         opened = opened or self.bytes_of(shard)
         with arrow_errors(self.shards.path(shard), NO_PARQUET):
             file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
-            dict(named_leaves(file.schema_arrow))  # names that are no text are told here
+            check_names(file.schema_arrow)  # names that are no text are told here
             return file
 
 

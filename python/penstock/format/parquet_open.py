@@ -77,7 +77,7 @@ class Look:
         self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: _Kept | None
     ) -> Parts:
         """The parts of a row group, whose columns are of `size` bytes together; none where no row is kept."""
-        wanted = [column.path for column in self.columns]
+        wanted = [column.stored for column in self.columns]
         edges, by_pages = np.array([0, rows]), False
         some = kept is not None and 0 < len(kept) < rows
         if paged is not None and (some or (is_large(size) and (kept is None or len(kept) == rows))):

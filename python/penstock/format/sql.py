@@ -15,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import DataError, PlanError, SourceError
+from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.column_digest import add_column
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Options
@@ -229,8 +229,19 @@ def _drawn(server: Server, text: str, options: Options) -> Spool:
     batches = server.stream(f"SELECT {', '.join(map(quoted, schema.names))} FROM {inner(text)}")
     tables = (as_opened(table, schema, str(server.place)) for table in _regrouped(batches, block_rows))
     spec = {column.name: column.field for column in columns}
-    blocks = (columns_of(table, columns) for table in tables)
+    blocks = _blocks(tables, columns, server.place)
     return own_spool(spec, block_rows, blocks, options.limits, options.progress)
+
+
+def _blocks(tables: Iterator[pa.Table], columns: tuple[TableColumn, ...], place: Place) -> Iterator[Columns]:
+    """The columns of each table; DataError with its row for what cannot be held."""
+    first = 0
+    for table in tables:
+        try:
+            yield columns_of(table, columns)
+        except RowError as error:
+            raise DataError(f"{place}, row {first + error.row:,}: {error.found}; {error.do}") from None
+        first += table.num_rows
 
 
 def _regrouped(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

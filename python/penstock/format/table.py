@@ -1,8 +1,9 @@
 """Arrow tables to columns: what Parquet, Arrow, CSV, JSON and SQL have in common.
 
-Structs are taken apart into columns with dotted names ("box.left"). Numbers, booleans and fixed-size lists of them become
-arrays; text, bytes and lists stay Arrow arrays (large_string, large_binary, large_list). Dates, times and durations are
-int64 in the unit of their type; decimals are float64; dictionaries are taken as their values.
+Structs are taken apart into columns with dotted names ("box.left"), also those in lists, which become lists of each field. Numbers,
+booleans and lists of fixed lengths of them become arrays; text, bytes and lists stay Arrow arrays (large_string, large_binary,
+large_list). Dates, times and durations are int64 in the unit of their type, in lists as well; decimals are float64; dictionaries and
+runs are taken as their values, UUIDs as text, tensors as arrays of their shape, other extension types as what they are stored as.
 """
 
 from __future__ import annotations
@@ -17,27 +18,51 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import DataError, PenstockError, PlanError, RowError
+from penstock.format.arrow_values import Wanted, held, struct_field
+from penstock.format.dotted import Path, dotted, find
 from penstock.format.protocol import Column, Options
 from penstock.limits import Limits
-from penstock.spec import Columns, Field, field_of_type, is_bytes, is_text
+from penstock.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
+
+#: Structs and lists inside each other at most.
+_DEEPEST = 64
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column of a batch: its name, the path of struct fields that leads to it, its field, and what nulls become."""
+    """One column of a batch: its name, the path of fields that leads to it, its field, and what nulls become.
+
+    lists: how many names of the path lead to the first list of structs, which is stored as a whole; 0 where there is none. asked: whether
+    the user chose the dtype.
+    """
 
     name: str
-    path: tuple[str, ...]
+    path: Path
     field: Field
     default: float | int | bytes | str | None = None
+    lists: int = 0
+    asked: bool = False
 
     @property
     def feature(self) -> str:
         """The dotted name in the file."""
         return ".".join(self.path)
+
+    @property
+    def stored(self) -> Path:
+        """The part of the path that names what a file stores."""
+        return self.path[: self.lists] if self.lists else self.path
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A column that is no struct: the path that leads to it, its type, and `TableColumn.lists`."""
+
+    path: Path
+    kind: pa.DataType
+    lists: int = 0
 
 
 def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[TableColumn, ...]:
@@ -51,7 +76,7 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
         raise DataError(
             f"{where}: several columns are named {twice[0]!r}; write the file again with names of their own"
         )
-    offered = {".".join(path): (path, kind) for path, kind in _leaves(schema)}
+    offered = dotted((leaf.path, leaf) for leaf in _leaves(schema))
     asked = options.columns
     if asked is None:
         wanted: Mapping[str, str | Column] = {name: name for name in offered}
@@ -60,32 +85,50 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
     return tuple(_choose(name, wish, offered, where) for name, wish in wanted.items())
 
 
-def _choose(name: str, wish: str | Column, offered: Mapping[str, Any], where: str) -> TableColumn:
+def _choose(name: str, wish: str | Column, offered: Mapping[str, tuple[Path, _Leaf]], where: str) -> TableColumn:
     column = wish if isinstance(wish, Column) else Column(feature=wish)
-    if column.feature not in offered:
+    found = find(column.feature, offered)
+    if found is None:
         close = difflib.get_close_matches(column.feature, offered, n=1)
         meant = f"; did you mean {close[0]!r}?" if close else ""
         raise PlanError(f"{where}: no column {column.feature!r}; there are {', '.join(offered) or 'none'}{meant}")
-    path, kind = offered[column.feature]
+    path, leaf = found
     try:
-        field = field_of_type(kind)
+        field = _field(leaf.kind, column)
     except PlanError as error:
         raise PlanError(f"{where}: column {column.feature!r}: {error}") from None
-    if column.dtype is not None or column.shape is not None:
-        field = Field(column.dtype or field.dtype, field.shape if column.shape is None else column.shape)
-    return TableColumn(name, path, field, column.default)
+    return TableColumn(name, path, field, column.default, leaf.lists, column.dtype is not None)
 
 
-def _leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
-    """Every column that is no struct, with the names that lead to it."""
-    open_types: list[tuple[tuple[str, ...], pa.DataType]] = [((field.name,), field.type) for field in reversed(schema)]
-    while open_types:
-        path, kind = open_types.pop()
-        if pa.types.is_struct(kind):
-            parts = [kind.field(number) for number in range(kind.num_fields)]
-            open_types += [((*path, part.name), part.type) for part in reversed(parts)]
-        else:
-            yield path, kind
+def _field(kind: pa.DataType, column: Column) -> Field:
+    """What a column of this type becomes, as far as the user did not say it."""
+    if pa.types.is_null(kind) and column.dtype is not None:
+        return Field(column.dtype, column.shape or ())
+    field = field_of_type(kind)
+    return Field(column.dtype or field.dtype, field.shape if column.shape is None else column.shape)
+
+
+def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
+    """Every column that is no struct."""
+    for field in schema:
+        yield from _below((field.name,), field.type)
+
+
+def _below(path: Path, kind: pa.DataType, deep: int = 0) -> Iterator[_Leaf]:
+    """What a type holds: the fields of structs, lists of the fields of structs in lists."""
+    if deep > _DEEPEST:
+        raise DataError(f"column {path[0]!r}: more than {_DEEPEST} levels of structs and lists; leave the file out")
+    inside = unwrapped_type(kind)
+    if pa.types.is_struct(inside):
+        for part in inside:
+            yield from _below((*path, part.name), part.type, deep + 1)
+    elif is_list(inside):
+        for leaf in _below(path, inside.value_type, deep + 1):
+            fixed = pa.types.is_fixed_size_list(inside)
+            lists = pa.list_(leaf.kind, inside.list_size) if fixed else pa.large_list(leaf.kind)
+            yield _Leaf(path, kind) if leaf.path == path else _Leaf(leaf.path, lists, len(path))
+    else:
+        yield _Leaf(path, kind)
 
 
 def columns_of(table: pa.Table | pa.RecordBatch, chosen: tuple[TableColumn, ...]) -> Columns:
@@ -94,20 +137,35 @@ def columns_of(table: pa.Table | pa.RecordBatch, chosen: tuple[TableColumn, ...]
     Raises RowError for the first null in a column without a default; DataError for a table that lacks a column or has it
     in another type.
     """
-    return {column.name: column_of(_descend(table, column), column) for column in chosen}
+    return {column.name: _column(table, column) for column in chosen}
 
 
-def _descend(table: pa.Table | pa.RecordBatch, column: TableColumn) -> pa.Array:
+def _column(table: pa.Table | pa.RecordBatch, column: TableColumn) -> npt.NDArray[Any] | pa.Array:
     if column.path[0] not in table.schema.names:
         raise DataError(f"no column {column.path[0]!r}, which the first file has; its columns: {table.schema.names}")
     found = table.column(column.path[0])
-    array = one_array(found) if isinstance(found, pa.ChunkedArray) else found
+    chunks = found.chunks if isinstance(found, pa.ChunkedArray) else [found]
+    parts: list[Any] = []
+    row = 0
+    for chunk in chunks or [pa.array([], found.type)]:
+        try:
+            parts.append(column_of(_descend(chunk, column), column))
+        except RowError as error:
+            raise RowError(row + error.row, error.found, error.do) from None
+        row += len(chunk)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if column.field.is_fixed else pa.concat_arrays(parts)
+
+
+def _descend(array: pa.Array, column: TableColumn) -> pa.Array:
     for name in column.path[1:]:
-        if not pa.types.is_struct(array.type) or array.type.get_field_index(name) < 0:
+        try:
+            array = struct_field(array, name)
+        except KeyError:
             raise DataError(
                 f"column {column.feature!r} is {array.type} where the first file has a struct with {name!r}"
-            )
-        array = pc.struct_field(array, name)
+            ) from None
     return array
 
 
@@ -124,91 +182,19 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 def column_of(array: pa.Array, column: TableColumn) -> npt.NDArray[Any] | pa.Array:
     """An Arrow array as the column's field describes it; see `columns_of` for the errors."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if array.null_count:
-        array = _without_nulls(array, column)
     try:
-        return _held(array, column.field)
+        return held(array, Wanted(field=column.field, default=column.default, asked=column.asked))
+    except RowError as error:
+        do = error.do or (
+            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}"
+        )
+        raise RowError(error.row, f"column {column.feature!r} {error.found}", do) from None
+    except PlanError as error:
+        raise PlanError(f"column {column.name!r}: {error}") from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise DataError(
             f"column {column.feature!r} is {array.type}, and {column.field} was expected: {error}"
         ) from None
-
-
-def _without_nulls(array: pa.Array, column: TableColumn) -> pa.Array:
-    if column.default is None:
-        row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-        raise RowError(
-            row,
-            f"column {column.feature!r} is null",
-            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}",
-        )
-    try:
-        return pc.fill_null(array, pa.scalar(column.default, array.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise PlanError(
-            f"column {column.name!r}: default {column.default!r} does not fit {array.type}: {error}"
-        ) from None
-
-
-def _held(array: pa.Array, field: Field) -> npt.NDArray[Any] | pa.Array:
-    if field.dtype == "string" and field.shape == ():
-        return array.cast(pa.large_string())
-    if field.dtype == "bytes" and field.shape == ():
-        return array.cast(pa.large_binary())
-    if field.is_fixed:
-        return _fixed(array, field)
-    return array.cast(_large_list(array.type))
-
-
-def _fixed(array: pa.Array, field: Field) -> npt.NDArray[Any]:
-    axes = 0
-    while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
-        _check_lengths(array, field, axes)
-        array, axes = array.flatten(), axes + 1
-        if array.null_count:
-            raise pa.ArrowInvalid("a list holds nulls")
-    if pa.types.is_temporal(array.type):
-        array = array.cast(pa.int64()) if array.type.bit_width == 64 else array.cast(pa.int32())
-    elif pa.types.is_decimal(array.type):
-        array = array.cast(pa.float64())
-    wanted = field.numpy_dtype
-    values = array.to_numpy(zero_copy_only=False)
-    if values.dtype != wanted:
-        values = array.cast(pa.from_numpy_dtype(wanted)).to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(values).reshape(-1, *(axis or 0 for axis in field.shape)) if field.shape else values
-
-
-def _check_lengths(array: pa.Array, field: Field, axis: int) -> None:
-    """RowError for the first list that is not as long as the field's axis says."""
-    wanted = field.shape[axis] if axis < len(field.shape) else None
-    if pa.types.is_fixed_size_list(array.type):
-        if array.type.list_size != wanted:
-            raise pa.ArrowInvalid(f"lists of {array.type.list_size} values where {field} is wanted")
-        return
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-    if (bad := np.flatnonzero(lengths != wanted)).size:
-        found = f"a list of {lengths[bad[0]]} values where {field} is wanted"
-        if axis:
-            raise pa.ArrowInvalid(found)
-        raise RowError(int(bad[0]), found, "give the column a shape of (None,) to take lists of any length")
-
-
-def _large_list(kind: pa.DataType) -> pa.DataType:
-    """The type of a ragged column: large offsets all the way down; lists of one length inside stay (see `ragged`)."""
-    inner = kind.value_type
-    if pa.types.is_fixed_size_list(inner) and field_of_type(inner).is_fixed:
-        return pa.large_list(inner)
-    return pa.large_list(_large(inner))
-
-
-def _large(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _large_list(kind)
-    if is_text(kind):
-        return pa.large_string()
-    return pa.large_binary() if is_bytes(kind) else kind
 
 
 #: Tables up to this size need no proof that they are not made to fill the memory.
@@ -243,21 +229,39 @@ def check_same_columns(
     """DataError for a file whose chosen columns are not those of the first file."""
     if schema.equals(first):
         return
-    here, there = dict(named_leaves(schema)), dict(named_leaves(first))
+    here, there = ({leaf.path: leaf.kind for leaf in _leaves(one)} for one in (schema, first))
     for column in chosen:
-        if column.feature not in here:
+        if column.path not in here:
+            listed = ", ".join(map(".".join, here)) or "none"
             raise DataError(
-                f"{path}: no column {column.feature!r}, which {first_path} has; there are {', '.join(here) or 'none'}; "
+                f"{path}: no column {column.feature!r}, which {first_path} has; there are {listed}; "
                 "read files of different columns apart"
             )
-        if here[column.feature] != there[column.feature]:
+        if _layout_free(here[column.path]) != _layout_free(there[column.path]):
             raise DataError(
-                f"{path}: column {column.feature!r} is {here[column.feature]}, and {there[column.feature]} in {first_path}; "
+                f"{path}: column {column.feature!r} is {here[column.path]}, and {there[column.path]} in {first_path}; "
                 "read files of different types apart"
             )
 
 
-def named_leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """The dotted name and the type of every column that is no struct; of a dictionary its values' type."""
-    for path, kind in _leaves(schema):
-        yield ".".join(path), kind.value_type if pa.types.is_dictionary(kind) else kind
+def _layout_free(kind: pa.DataType) -> pa.DataType:
+    """A type without what it says only of how values lie in memory."""
+    kind = unwrapped_type(kind)
+    if is_text(kind):
+        return pa.large_string()
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if not is_list(kind):
+        return kind
+    inner = _layout_free(kind.value_type)
+    return pa.list_(inner, kind.list_size) if pa.types.is_fixed_size_list(kind) else pa.large_list(inner)
+
+
+def leaf_paths(schema: pa.Schema) -> list[Path]:
+    """The names that lead to every column that is no struct."""
+    return [leaf.path for leaf in _leaves(schema)]
+
+
+def check_names(schema: pa.Schema) -> None:
+    """UnicodeDecodeError for names that are no text; DataError for types that are nested too deeply."""
+    leaf_paths(schema)

@@ -19,6 +19,13 @@ pub enum Fault {
         /// What it is instead.
         found: &'static str,
     },
+    /// A value with which the keys to the column do not go on.
+    NoObject {
+        /// The byte of the record.
+        at: usize,
+        /// What it is instead.
+        found: &'static str,
+    },
     /// A number that the column's dtype cannot hold.
     Range {
         /// The byte of the record.
@@ -61,10 +68,16 @@ impl Fault {
                 format!("{key:?} is {found}, expected {expected}"),
                 "give the column the dtype that the file has",
             ),
+            Self::NoObject { at, found } => (
+                Some(at),
+                format!("{found} where an object belongs, in which {key:?} is {expected}"),
+                "repair the line, or take the JSON of the outer key: Column(feature=…, dtype=\"string\")",
+            ),
             Self::Range { at } => (
                 Some(at),
                 format!("{key:?} is a number that {expected} cannot hold"),
-                "give the column another dtype, e.g. Column(feature=…, dtype=\"float64\")",
+                "give the column another dtype: Column(feature=…, dtype=\"uint64\"), \"float64\", which rounds, or \"string\", \
+                 which takes its digits",
             ),
             Self::Count { at, found } => (
                 Some(at),

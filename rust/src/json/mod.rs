@@ -84,6 +84,11 @@ impl Node {
         self.children[place].add(rest, column);
     }
 
+    /// A column that it leads to.
+    fn first_column(&self) -> Option<usize> {
+        self.columns.first().copied().or_else(|| self.children.iter().find_map(Self::first_column))
+    }
+
     /// The child of a key, looked for from `next` on: keys mostly come in the same order.
     #[inline]
     fn find(&self, key: &[u8], next: &mut usize) -> Option<&Self> {

@@ -114,6 +114,9 @@ impl<'a> Walk<'a, '_> {
             return self.object(cursor, node);
         }
         if node.columns.is_empty() {
+            if opened != b'n' {
+                return Err((no_object(cursor), node.first_column()));
+            }
             cursor.skip().map_err(|fault| (fault, None))?;
         }
         Ok(())
@@ -192,6 +195,14 @@ impl<'a> Walk<'a, '_> {
             (_, None) => return Err(missing),
         }
         Ok(())
+    }
+}
+
+/// What stands where an object belongs; a fault of its own if it is nothing at all.
+fn no_object(cursor: &mut Cursor<'_>) -> Fault {
+    match kind_fault(cursor) {
+        Fault::Kind { at, found } => Fault::NoObject { at, found },
+        other => other,
     }
 }
 

@@ -133,7 +133,7 @@ impl<'a> Cursor<'a> {
     /// The next value, which must be a number.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is none, or is too large for a float.
     #[inline]
     pub fn number(&mut self) -> Result<Number, Fault> {
         self.peek();
@@ -142,7 +142,9 @@ impl<'a> Cursor<'a> {
             return Ok(number);
         }
         let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
-        text.parse().map(Number::Float).map_err(|_| self.fault("a number is missing"))
+        let number: f64 = text.parse().map_err(|_| self.fault("a number is missing"))?;
+        // The text says a number, not Infinity: 1e999 is none that a float holds.
+        if number.is_infinite() { Err(Fault::Range { at: start }) } else { Ok(Number::Float(number)) }
     }
 
     /// Goes behind a number; what it is, unless that takes more than its digits.

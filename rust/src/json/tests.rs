@@ -83,6 +83,23 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
+fn what_no_float_holds() {
+    assert!(error(r#"{"x": 1e999}"#, Target::Fixed { dtype: Dtype::Float64, shape: vec![] }).contains("cannot hold"));
+    assert!(error(r#"{"x": [-1e999]}"#, FLOATS).contains("cannot hold"));
+}
+
+#[test]
+fn what_is_no_object_lacks_no_key() {
+    let inner = || Column { path: vec!["x".into(), "y".into()], ..column("x", INT, Some(&7_i64.to_ne_bytes())) };
+    for line in [r#"{"x": 5}"#, r#"{"x": [{"y": 1}]}"#, r#"{"x": "y"}"#, r#"{"x": true}"#] {
+        assert!(parse(&[line], vec![inner()]).unwrap_err().contains("where an object belongs"), "{line}");
+    }
+    for line in ["{}", r#"{"x": null}"#, r#"{"x": {}}"#] {
+        parse(&[line], vec![inner()]).unwrap();
+    }
+}
+
+#[test]
 fn words_for_what_is_no_number() {
     let (filled, _) = parse(&[r#"{"x": [NaN, Infinity, -Infinity]}"#], vec![column("x", FLOATS, None)]).unwrap();
     let Filled::Ragged { values, .. } = &filled[0] else { panic!() };
