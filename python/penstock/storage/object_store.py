@@ -23,6 +23,7 @@ from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.retry import TransientError
 from penstock.storage.shown import without_secrets
+from penstock.storage.trust import NOBODY, Trust
 
 #: Objects that one page of a listing names.
 _PAGE = 1000
@@ -69,20 +70,24 @@ class ObjectStore:
     requests are retried here.
     """
 
-    def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None) -> None:
-        self._store, self._root, self._settings = store, root, settings or {}
+    def __init__(
+        self, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+    ) -> None:
+        self._store, self._root, self._settings, self._trust = store, root, settings or {}, trust
         #: How the native client may ask for objects; None where it may not.
         self.direct = Direct.of(store, root)
 
     @classmethod
-    def open(cls, url: str, config: Mapping[str, Any] | None = None) -> tuple[ObjectStore, str]:
+    def open(
+        cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+    ) -> tuple[ObjectStore, str]:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
         Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
         overrides them. Raises StorageError for settings that cannot be.
         """
         try:
-            return cls._opened(url, config)
+            return cls._opened(url, config, trust)
         except (exceptions.BaseError, ValueError) as error:  # not one request was made: a setting, or the URL, is wrong
             found = without_secrets(str(error).partition("\n\nDebug source")[0])
             raise StorageError(
@@ -90,7 +95,7 @@ class ObjectStore:
             ) from None
 
     @classmethod
-    def _opened(cls, url: str, config: Mapping[str, Any] | None) -> tuple[ObjectStore, str]:
+    def _opened(cls, url: str, config: Mapping[str, Any] | None, trust: Trust) -> tuple[ObjectStore, str]:
         parts = urlsplit(url)
         is_http = parts.scheme in ("http", "https")
         root = f"{parts.scheme}://{parts.netloc}/"
@@ -108,7 +113,7 @@ class ObjectStore:
             credentials = {} if provider is None else {"credential_provider": provider}
         options |= only_own_hosts(parts, settings)
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
-        return cls(store, root, settings), path
+        return cls(store, root, settings, trust), path
 
     @property
     def root(self) -> str:
