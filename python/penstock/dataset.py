@@ -36,6 +36,8 @@ from penstock.storage.cache_folder import chosen_cache
 from penstock.storage.cached import CachedStorage
 from penstock.storage.copies import WithCopies
 from penstock.storage.local import LocalStorage
+from penstock.storage.shown import check_url
+from penstock.storage.trust import Trust
 
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
@@ -258,6 +260,8 @@ def read(
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
+    trust: str | Sequence[str] = (),
+    trusted_hosts: str | Sequence[str] = (),
     **own: Any,
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
@@ -265,7 +269,9 @@ def read(
     `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
     format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
-    `penstock index --checksums` made.
+    `penstock index --checksums` made. A list of files from a server may name files of that server, and of the places that
+    `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
+    trusted_hosts=["target-*.cluster:51081"].
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
@@ -274,8 +280,11 @@ def read(
         what = "path" if places else "list of paths"
         raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
     paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
+    for path in paths:
+        check_url(path)
+    trusted = Trust.of(trust, trusted_hosts)
     adopted = None if storage is None else adopt_storage(storage)
-    opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths)
+    opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths, trusted)
     if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
         raise SourceError("read: the paths lie in different storages or buckets; read them apart")
     store = opened[0][0]
@@ -290,7 +299,7 @@ def read(
     if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
         raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
     checks = Checks() if verify else None
-    locate = partial(_locate, adopted, checks)
+    locate = partial(_locate, adopted, checks, trusted, shards.path(0))
     options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
     read_ranges = _ranges(store, checks)
     source = open_source(", ".join(places), shards, read_ranges, options, format)
@@ -309,11 +318,18 @@ def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
     return read if checks is None else CheckedRanges(read, checks)
 
 
-def _locate(storage: Storage | None, checks: Checks | None, names: Sequence[str]) -> tuple[Shards, ReadRanges]:
-    """See `format.protocol.Locate`; all files must lie in one storage."""
+def _locate(
+    storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
+) -> tuple[Shards, ReadRanges]:
+    """See `format.protocol.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
     if not names:
         raise SourceError("read: an empty list of files; write some names into it")
-    store, path = (storage, names[0]) if storage is not None else open_storage(names[0])
+    root = getattr(storage, "root", "")
+    bare = "" if home.startswith(f"{root}/") else "/"  # what names of this storage do not begin with
+    trust.check_named([name if "://" in name or not root else root + name.removeprefix(bare) for name in names], home)
+    for name in names:
+        check_url(name)
+    store, path = (storage, names[0]) if storage is not None else open_storage(names[0], trust)
     base = names[0].removesuffix(path)
     for name in names:
         if not name.startswith(base) or ("://" in name) != ("://" in names[0]):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from obstore.store import LocalStore
 from pyarrow import fs
 
 import penstock as ps
+from format.files import through
+from format.shards import mds
 from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import adopt_storage
+from penstock.storage.file_version import is_same_version, version_of
 
 OPENERS = {
     "pyarrow": lambda root: (fs.LocalFileSystem(), str(root)),
@@ -163,6 +170,111 @@ def test_names_that_are_urls_and_errors_of_a_clients_own_class() -> None:
 def test_paths_that_arrow_refuses() -> None:
     with pytest.raises(StorageError, match=r"file:///a: ArrowInvalid: .*got a URI.*; check the path"):
         ps.read("file:///a", storage=fs.LocalFileSystem())
+
+
+def memory(_: Path) -> tuple[Any, str]:
+    return MemoryFileSystem(), f"memory://{_.name}"
+
+
+def in_zip(folder: Path) -> tuple[Any, str]:
+    path = shutil.make_archive(str(folder), "zip", folder)
+    return fsspec.filesystem("zip", fo=path), ""
+
+
+REAL = {
+    "memory": memory,
+    "zip": in_zip,
+    "zip::memory": lambda folder: (fsspec.filesystem("zip", fo=f"memory://{folder.name}.zip"), ""),
+    "dir": lambda folder: (fsspec.filesystem("dir", path=str(folder), fs=fsspec.filesystem("file")), ""),
+    "local": lambda folder: (fsspec.filesystem("file"), f"file://{folder}"),
+    "simplecache::memory": lambda folder: (
+        fsspec.filesystem("simplecache", target_protocol="memory"),
+        f"memory://{folder.name}",
+    ),
+    "filecache::file": lambda folder: (fsspec.filesystem("filecache", target_protocol="file"), str(folder)),
+}
+
+
+def lines(folder: Path) -> None:
+    for number in range(3):
+        (folder / f"{number}.txt").write_text("".join(f"{number}.{row}\n" for row in range(50)))
+
+
+def tokens(folder: Path) -> None:
+    for number in range(2):
+        (np.arange(1000, dtype=np.uint16) + number).tofile(folder / f"{number}.bin")
+
+
+def parquet(folder: Path) -> None:
+    for number in range(2):
+        pq.write_table(pa.table({"x": np.arange(100) + 100 * number}), folder / f"{number}.parquet")
+
+
+def mosaic(folder: Path) -> None:
+    mds(folder, {"x": "bytes", "text": "str"}, [{"x": bytes(row), "text": b"%d" % row} for row in range(60)])
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "text": (lines, {}),
+    "tokens": (tokens, {"format": "tokens", "dtype": "uint16", "window": 100}),
+    "parquet": (parquet, {}),
+    "mds": (mosaic, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", REAL)
+def test_folders_of_several_formats_on_fsspecs_own_file_systems(name: str, kind: str, tmp_path: Path) -> None:
+    """Two calls give a file's time in two forms (memory://), or a listing gives another name for it."""
+    folder = tmp_path / f"{kind}-{name.replace(':', '')}"
+    folder.mkdir()
+    write, options = KINDS[kind]
+    write(folder)
+    holding = MemoryFileSystem()
+    for path in sorted(folder.iterdir()):
+        holding.pipe(f"/{folder.name}/{path.name}", path.read_bytes())
+    holding.pipe(f"/{folder.name}.zip", Path(shutil.make_archive(str(folder), "zip", folder)).read_bytes())
+    storage, where = REAL[name](folder)
+    near, far = (
+        through(ps.read(place, **options, **more)) for place, more in ((str(folder), {}), (where, {"storage": storage}))
+    )
+    assert repr(near) == repr(far)
+
+
+def test_what_two_calls_say_of_a_file_is_compared_where_both_say_it() -> None:
+    at = datetime(2026, 11, 22, 15, 48, 46, 891887, tzinfo=UTC)
+    same = [
+        ({"created": at.timestamp()}, {"created": at}),
+        ({"mtime": int(at.timestamp())}, {"mtime": at.timestamp()}),
+        ({"LastModified": at}, {"last_modified": "2026-11-22T15:48:46.891887+00:00"}),
+        ({"Last-Modified": "Sun, 22 Nov 2026 15:48:46 GMT"}, {"modified": "x", "LastModified": at}),
+        ({"ETag": '"abc"', "mtime": 1.5}, {"etag": "abc", "mtime": 7.5}),
+        ({"mtime": 3}, {}),
+        ({}, {"ETag": "abc"}),
+    ]
+    other = [
+        ({"created": at.timestamp()}, {"created": at + timedelta(microseconds=3)}),
+        ({"etag": "1e2", "mtime": 3}, {"etag": "100", "mtime": 3}),
+        ({"ETag": "abc"}, {"etag": "abd"}),
+        ({"date_time": (2026, 1, 1)}, {"date_time": (2026, 1, 2)}),
+    ]
+    assert [is_same_version(version_of(one), version_of(two)) for one, two in same] == [True] * len(same)
+    assert [is_same_version(version_of(one), version_of(two)) for one, two in other] == [False] * len(other)
+
+
+class Sizeless(MemoryFileSystem):
+    """As fsspec's of HTTP lists the links of a page: names without sizes."""
+
+    cachable = False
+
+    def find(self, path: str, *args: Any, **kwargs: Any) -> Any:
+        return {name: {"name": name, "size": None, "type": "file"} for name in super().find(path, *args, **kwargs)}
+
+
+def test_a_listing_without_sizes(tmp_path: Path) -> None:
+    filesystem = Sizeless()
+    filesystem.pipe({f"/{tmp_path.name}/{number}.txt": b"row\n" * number for number in range(4)})
+    assert len(ps.read(f"/{tmp_path.name}", storage=filesystem)) == 6
 
 
 def test_what_is_no_storage_is_refused() -> None:

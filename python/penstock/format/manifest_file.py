@@ -2,7 +2,8 @@
 
 Three kinds, told by their first bytes: plain lists (a path or URL a line), SageMaker's manifest (an array: a prefix, then
 names) and its augmented manifest (JSON lines with "source-ref" and labels). docs.aws.amazon.com/sagemaker: "S3DataSource",
-"Augmented Manifest". What they name may lie anywhere that `read` reaches: a manifest is as trusted as a path.
+"Augmented Manifest". On this machine they name what they like; those of a server name that server's files, and what `read(trust=…)`
+allows (`storage.trust`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import PlanError, SourceError
@@ -11,7 +11,8 @@ from penstock.spec import Bytes, Ids
 from penstock.storage.cached import CachedStorage
 from penstock.storage.local import LocalStorage
 from penstock.storage.remote import RemoteStorage, Store
-from penstock.storage.shown import check_url
+from penstock.storage.shown import check_url, hide
+from penstock.storage.trust import NOBODY, Trust
 from penstock.traffic import Traffic
 
 #: Kinds of users' storages that lie on this machine; they are cached only if that is asked for.
@@ -29,26 +30,26 @@ class Storage(Protocol):
         """See `format.protocol.ReadRanges`."""
 
 
-def _remote(url: str) -> tuple[Storage, str]:
+def _remote(url: str, trust: Trust) -> tuple[Storage, str]:
     from penstock.storage.object_store import ObjectStore
 
-    store, path = ObjectStore.open(url)
+    store, path = ObjectStore.open(url, trust=trust)
     return CachedStorage(RemoteStorage(store), identity=store.endpoint), path
 
 
-def _hdfs(url: str) -> tuple[Storage, str]:
+def _hdfs(url: str, _: Trust) -> tuple[Storage, str]:
     from penstock.storage.hdfs import HdfsStore
 
     store, path = HdfsStore.open(url)
     return CachedStorage(RemoteStorage(store)), path
 
 
-def _local(url: str) -> tuple[Storage, str]:
+def _local(url: str, _: Trust) -> tuple[Storage, str]:
     return LocalStorage(), url.removeprefix("file://")
 
 
 #: By a URL's scheme: opens the storage; gives it and the path within it.
-STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
+STORAGES: dict[str, Callable[[str, Trust], tuple[Storage, str]]] = {
     "": _local,
     "file": _local,
     **dict.fromkeys(("hdfs", "viewfs"), _hdfs),
@@ -56,7 +57,7 @@ STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
 }
 
 
-def open_storage(url: str) -> tuple[Storage, str]:
+def open_storage(url: str, trust: Trust = NOBODY) -> tuple[Storage, str]:
     """The storage for a URL, and the path within it.
 
     open_storage("data/train") == (LocalStorage(), "data/train"); SourceError for a scheme that no storage serves; see `check_url`.
@@ -67,11 +68,13 @@ def open_storage(url: str) -> tuple[Storage, str]:
         scheme = ""
     if scheme not in STORAGES:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
-        raise SourceError(f"{url}: no storage serves {scheme}://; what can be read: {known}")
-    return STORAGES[scheme](url)
+        raise SourceError(
+            f"{url}: no storage serves {scheme}://; what can be read: {known}, and by storage= any fsspec file system"
+        )
+    return STORAGES[scheme](url, trust)
 
 
-def open_storages(urls: Sequence[str]) -> list[tuple[Storage, str]]:
+def open_storages(urls: Sequence[str], trust: Trust = NOBODY) -> list[tuple[Storage, str]]:
     """The storage of each URL and the path within it; those of one bucket or server share a storage."""
     known: dict[str, tuple[Storage, str]] = {}
     opened = []
@@ -79,7 +82,7 @@ def open_storages(urls: Sequence[str]) -> list[tuple[Storage, str]]:
         scheme, mark, rest = url.partition("://")
         root = f"{scheme}://{rest.partition('/')[0]}/" if mark and scheme != "file" else ""
         if not root or "?" in url or root not in known:
-            known[root] = open_storage(url)
+            known[root] = open_storage(url, trust)
             opened.append(known[root])
         else:
             opened.append((known[root][0], url[len(root) :]))
@@ -98,6 +101,9 @@ def adopt_storage(given: Any) -> Storage:
     PlanError for anything else.
     """
     module = type(given).__module__.partition(".")[0]
+    for said in ("storage_options", "config", "client_options"):
+        if isinstance(settings := getattr(given, said, None), Mapping):
+            hide(settings)
     if module == "obstore":
         from penstock.storage.object_store import ObjectStore
 

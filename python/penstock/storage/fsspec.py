@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
 from penstock.shards import Shards, version_number
+from penstock.stopping import in_threads
 from penstock.storage.file_errors import file_error
+from penstock.storage.file_version import is_same_version, version_of
 from penstock.storage.glob import Wanted
 from penstock.storage.shown import check_url
 
-#: Where file systems keep what tells one version of a file from another, the surest first.
-_VERSIONS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
+#: Files whose size a listing does not give are looked up one by one, so many at once.
+_LOOKUPS = 16
 
 
 class FsspecStore:
@@ -45,7 +47,7 @@ class FsspecStore:
             raise SourceError(f"{self.root}{where}: no such file, and none below it")
         if names == [folder]:
             folder = folder.rpartition("/")[0]
-        versions = [_version(found[name]) for name in names]
+        versions = [version_of(found[name]) for name in names]
         return Shards(
             pa.array([self.root + name for name in names], pa.large_string()),
             np.array([found[name]["size"] for name in names], dtype=np.int64),
@@ -70,7 +72,8 @@ class FsspecStore:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
         except Exception as error:
             raise failed or file_error(path, error) from None
-        if (now["size"], _version(now)) != (size, etag):  # asked afterwards, so that it holds for what was read
+        # Asked afterwards, so that it holds for what was read.
+        if now["size"] != size or not is_same_version(etag, version_of(now)):
             raise DataError(
                 f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
             )
@@ -92,8 +95,7 @@ class FsspecStore:
             if one.get("type") == "file":
                 return {wanted.folder: one}
         self._filesystem.invalidate_cache(wanted.folder)
-        return self._filesystem.find(wanted.folder, detail=True)
-
-
-def _version(one: Any) -> str:
-    return next((str(one[key]) for key in _VERSIONS if one.get(key)), "")
+        found = self._filesystem.find(wanted.folder, detail=True)
+        unknown = [name for name, one in found.items() if one.get("size") is None and wanted.has(name, 1)]
+        looked_up = in_threads(self._filesystem.info, unknown, most=_LOOKUPS, name="penstock-list")
+        return found | dict(zip(unknown, looked_up, strict=True))

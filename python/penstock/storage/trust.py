@@ -1,0 +1,111 @@
+"""What the user trusts beyond what was named: places that a list from a server may name, hosts that may get credentials.
+
+Data that came from elsewhere decides neither which files of this machine are read nor who gets a signature.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.errors import PlanError, SourceError
+from penstock.storage.shown import without_secrets
+
+_PORTS = {"http": 80, "https": 443}
+#: Names of one kind of store.
+_SAME = {"s3a": "s3", "abfss": "abfs"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """places: URLs and folders. hosts: "name", "name:port", with `*` for any characters."""
+
+    places: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, places: Any, hosts: Any) -> Trust:
+        """What `ps.read` was given; PlanError for what is neither a text nor a list of texts."""
+        return cls(
+            places=_texts("trust", places, "s3://other-bucket/"), hosts=_texts("trusted_hosts", hosts, "target-*:51081")
+        )
+
+    def check_named(self, names: Iterable[str], home: str) -> None:
+        """Raises SourceError for the first of the names, which a list at `home` gives, that lies elsewhere and is not trusted.
+
+        "https://host/list" may name "https://host/a", and neither "/etc/passwd" nor "https://other/a". A list on this machine may
+        name anything.
+        """
+        own = _origin(home)
+        if own == ("", ""):
+            return
+        for name in names:
+            if _origin(name) != own and not any(_is_below(name, place) for place in self.places):
+                shown = without_secrets(name)
+                raise SourceError(
+                    f"{home}: the list names {shown!r}, and one from {own[0]}://{own[1]}/ may only name files there; if that is meant, "
+                    f"pass trust=[{_folder(shown)!r}]"
+                )
+
+    def may_follow(self, url: str, to: str) -> bool:
+        """Whether a request for `url` may go on to `to` with its credentials: to the same host, or a trusted one as safe."""
+        first, second = urlsplit(url), urlsplit(to)
+        if second.scheme not in _PORTS or (first.scheme == "https" and second.scheme != "https"):
+            return False
+        if _origin(url) == _origin(to):
+            return True
+        try:
+            port = second.port or _PORTS[second.scheme]
+        except ValueError:
+            return False
+        host = second.hostname or ""
+        called = (host, f"[{host}]", f"{host}:{port}", f"[{host}]:{port}")
+        return any(_pattern(one).fullmatch(text) for one in self.hosts for text in called)
+
+
+#: Nothing beyond what was named.
+NOBODY = Trust()
+
+
+def _texts(name: str, given: Any, example: str) -> tuple[str, ...]:
+    found = (given,) if isinstance(given, (str, os.PathLike)) else given
+    if not isinstance(found, Sequence) or not all(
+        isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in found
+    ):
+        raise PlanError(f"{name}={given!r}: pass a list of texts, for example {name}=[{example!r}]")
+    return tuple(str(os.fspath(one)) for one in found)
+
+
+def _pattern(host: str) -> re.Pattern[str]:
+    return re.compile(re.escape(host.lower()).replace(r"\*", ".*"))
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """The store that a URL lies in: its kind and its bucket or host; ("", "") for this machine."""
+    scheme, mark, rest = url.partition("://")
+    scheme = _SAME.get(scheme.lower(), scheme.lower())
+    place = rest.partition("/")[0]
+    if not mark or scheme == "file":
+        return "", ""
+    return scheme, place.lower().removesuffix(f":{_PORTS[scheme]}") if scheme in _PORTS else place
+
+
+def _path(url: str) -> str:
+    """The path in its store, without what leads out of it."""
+    if _origin(url) == ("", ""):
+        return os.path.abspath(url[7:] if url[:7].lower() == "file://" else url)
+    return posixpath.normpath("/" + url.partition("://")[2].partition("/")[2])
+
+
+def _is_below(name: str, place: str) -> bool:
+    folder = _path(place).rstrip("/")
+    return _origin(name) == _origin(place) and (_path(name) == folder or _path(name).startswith(folder + "/"))
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0] + "/"
