@@ -16,6 +16,8 @@ import penstock as ps
 from penstock.deliver.ranks import Ranks
 from servers.free_port import free_port
 
+pytestmark = pytest.mark.timeout(300)
+
 SCRIPT = Path(__file__).with_name("ranks_run.py")
 
 
@@ -33,7 +35,7 @@ def ranks_of(store: str, *scenarios: str) -> list[subprocess.CompletedProcess[st
         )
         for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=110) for process in started]
+    outputs = [process.communicate(timeout=250) for process in started]
     return [
         subprocess.CompletedProcess(process.args, process.returncode, *output)
         for process, output in zip(started, outputs, strict=True)

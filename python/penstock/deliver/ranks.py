@@ -54,13 +54,15 @@ class Ranks:
     rank: int | None = None
     world_size: int | None = None
     process_group: Any = None
-    _number: int = field(default_factory=lambda: next(_numbers))  # of the loader, the same on all ranks
+    _number: int = field(init=False, default=-1)  # of the loaders that were given theirs: the same on all ranks
 
     def __post_init__(self) -> None:
         if (self.rank is None) != (self.world_size is None):
             raise PlanError("pass both rank and world_size, or neither")
         if self.rank is not None and self.process_group is not None:
             raise PlanError("pass rank and world_size, or process_group, which says both")
+        if self.rank is not None:
+            object.__setattr__(self, "_number", next(_numbers))
 
     def find(self) -> tuple[int, int]:
         """Rank and world size as they are now; PlanError where those given are not the process group's."""
