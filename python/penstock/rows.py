@@ -35,7 +35,7 @@ class Rows:
     @property
     def nbytes(self) -> int:
         """Bytes that the rows take."""
-        return self.fixed.nbytes + sum(column.nbytes for column in self.others.values())
+        return self.fixed.nbytes + sum(int(column.nbytes) for column in self.others.values())
 
     def slice(self, first: int, rows: int) -> Rows:
         """Rows [first, first + rows), without a copy."""

@@ -127,7 +127,11 @@ def test_every_way_to_keep_a_part_keeps_its_memory(way: str, shape: tuple[int, .
 
 
 def ways_of_arrow(column: pa.Array) -> list[Kept]:
-    found: list[Kept] = [(column, arrow_bytes), (column[1:3], arrow_bytes), (column[0], lambda kept: repr(kept).encode())]
+    found: list[Kept] = [
+        (column, arrow_bytes),
+        (column[1:3], arrow_bytes),
+        (column[0], lambda kept: repr(kept).encode()),
+    ]
     values = column[0]
     if hasattr(values, "as_buffer") and values.as_buffer() is not None:
         found.append((values.as_buffer(), lambda kept: kept.to_pybytes()))
@@ -153,7 +157,10 @@ def _tfrecord(root: Path, rng: np.random.Generator) -> None:
         numbers, text = rng.random(20), rng.bytes(int(rng.integers(8, 200))).hex().encode()
         ragged = rng.random(int(rng.integers(1, 9)))
         return tfrecords.example(
-            id=tfrecords.integers(row), x=tfrecords.floats(*numbers), text=tfrecords.texts(text), y=tfrecords.floats(*ragged)
+            id=tfrecords.integers(row),
+            x=tfrecords.floats(*numbers),
+            text=tfrecords.texts(text),
+            y=tfrecords.floats(*ragged),
         )
 
     for shard in range(2):
@@ -195,7 +202,10 @@ WRITERS = {
     "images": (_images, {}),
 }
 ARRAYS = {
-    "rows": {"x": np.arange(500_000, dtype=np.float32).reshape(1000, 500), "text": ["a" * (row % 300) for row in range(1000)]},
+    "rows": {
+        "x": np.arange(500_000, dtype=np.float32).reshape(1000, 500),
+        "text": ["a" * (row % 300) for row in range(1000)],
+    },
     "short": {"x": np.arange(100_000), "y": np.arange(100_000, dtype=np.float32)},
 }
 

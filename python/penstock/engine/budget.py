@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from penstock.order.cursor import Work
 from penstock.spec import Bytes
@@ -228,7 +228,7 @@ class _Kept(weakref.ref[Any]):
     __hash__, __eq__ = object.__hash__, object.__eq__  # arrays have neither
     size_bytes: int
 
-    def __new__(cls, thing: Any, gone: Callable[[_Kept], None], size_bytes: int) -> _Kept:
+    def __new__(cls, thing: Any, gone: Callable[[_Kept], None], size_bytes: int) -> Self:
         made = super().__new__(cls, thing, gone)
         made.size_bytes = size_bytes
         return made

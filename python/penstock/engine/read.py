@@ -199,7 +199,7 @@ class OpenPieces:
             return [0]
         sizes = np.add.reduceat(length, parts[:-1])
         buffer_of = (np.cumsum(sizes) - sizes) // self._buffer_bytes
-        return np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
 
     def _open_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
         """Describes blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
