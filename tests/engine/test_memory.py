@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,9 +180,55 @@ OTHERS = 48 * MIB
     [("small", TOKENS, 8, 64 * MIB), ("large", {}, 1, 96 * MIB), ("large", {}, 2, 160 * MIB)],
     ids=["10 KB", "20 MB", "two of 20 MB"],
 )
-def test_a_slow_consumer_is_waited_for_within_the_budget(place: str, name: str, options, batch: int, memory: int) -> None:
+def test_a_slow_consumer_is_waited_for_within_the_budget(
+    place: str, name: str, options, batch: int, memory: int
+) -> None:
     found = stalled(f"{place}/{name}/", options, batch, memory)
     assert found["budget_bytes"] == memory
     assert 0 < found["held_bytes"] <= 1.1 * memory
     assert found["most_bytes"] <= 1.1 * memory
     assert found["grown"] <= 1.1 * memory + found["taken"] + OTHERS, found
+
+
+def tokens(tmp_path: Path) -> ps.Dataset:
+    (tmp_path / "0.jsonl").write_bytes(b'{"x": "%s"}\n' % (b"x" * SAMPLE_BYTES) * 4000)
+    return ps.read(str(tmp_path))
+
+
+def test_less_memory_than_open_windows_need_is_said_once_with_numbers(tmp_path: Path) -> None:
+    plan = tokens(tmp_path).shuffle(seed=0, block_rows=100).batch(16)
+    loader = ps.Loader(plan, memory=4 * MIB)
+    with pytest.warns(
+        UserWarning, match=r"memory=4,194,304 bytes is less than the [\d,]+ .*windows.*window_blocks="
+    ) as warned:
+        steps = sum(1 for _ in zip(range(9), loader, strict=False))
+    assert [one.filename for one in warned] == [__file__]
+    assert steps == 9
+    assert sum(1 for _ in loader) == len(loader), "and it goes on, one batch at a time"
+    enough = loader._lowered.window_bytes + loader._lowered.batch_bytes
+    loader.close()
+    with ps.Loader(plan, memory=2 * enough) as quiet:
+        next(iter(quiet))
+
+
+def test_the_report_says_what_is_held(tmp_path: Path) -> None:
+    with ps.Loader(tokens(tmp_path).shuffle(seed=0).batch(16), memory=512 * MIB) as loader:
+        assert loader.stats()["memory"]["budget_bytes"] == 0, "nothing ran yet"
+        next(iter(loader))
+        memory = loader.stats()["memory"]
+        assert 0 < memory["held_bytes"] < 512 * MIB
+        assert memory["budget_bytes"] == 512 * MIB
+        assert f"of {512 * MIB / 1e6:,.1f} MB" in loader.report()
+
+
+@pytest.mark.parametrize("grows", [1, 40])
+def test_what_a_function_makes_larger_stays_within_the_budget(grows: int) -> None:
+    """What it makes of an item is not known before; it is learnt from the first."""
+    rows, memory = 64, 64 * MIB
+    data = ps.from_arrays({"x": np.zeros((4096, 1000), dtype=np.float32)}).batch(rows)
+    plan = data.map(lambda batch: {"x": np.tile(batch["x"], (1, grows))})
+    with ps.Loader(plan, memory=memory, prefetch=50, cpus=4) as loader:
+        for number, _ in enumerate(loader):
+            if number % 8 == 0:
+                time.sleep(0.1)
+        assert loader.stats()["memory"]["most_bytes"] <= 1.1 * memory

@@ -23,7 +23,8 @@ def free_memory(root: Path = Path("/")) -> int:
 
     root: where /proc and /sys lie.
     """
-    return min([int(psutil.virtual_memory().available), *_left(root)])
+    available: int = psutil.virtual_memory().available
+    return min([available, *_left(root)])
 
 
 def _left(root: Path) -> Iterator[int]:

@@ -55,7 +55,8 @@ class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
     columns: the names of what is delivered, None where only a user's function knows them.
-    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about.
+    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about;
+    batch_bytes: how much a batch on its way.
     """
 
     order: Order
@@ -68,16 +69,17 @@ class Lowered:
     columns: tuple[str, ...] | None
     budget: Budget
     window_bytes: int
+    batch_bytes: int
     warned: list[int] = field(default_factory=list)
 
     def check_memory(self) -> None:
         """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
-        needed, limit = self.window_bytes + self.item_bytes, self.budget.limit_bytes
+        needed, limit = self.window_bytes + self.batch_bytes, self.budget.limit_bytes
         if needed > limit and not self.warned:
             self.warned.append(needed)
             warnings.warn(
                 f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
-                f"blocks of open windows and {self.item_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
+                f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
                 f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",
                 stacklevel=5,
             )
@@ -129,6 +131,7 @@ def lower(
         columns=None if maker.spec is None else (*maker.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=maker.budget,
         window_bytes=maker.window_bytes,
+        batch_bytes=maker.item_bytes(rows, None) + (0 if maker.window_bytes else maker.read_bytes(rows)),
     )
 
 
@@ -185,6 +188,11 @@ class _Maker:
     def admitted(self, make: Callable[[Work], Item]) -> Admitted:
         """A first stage whose items hold their columns alone."""
         return Admitted(self.budget, self.rows_per_step, self.item_bytes, make)
+
+    def read_bytes(self, rows: int) -> int:
+        """Bytes of records that are read for rows one by one."""
+        in_memory = not isinstance(self.source, BlockSource) and self.source.random_access
+        return 0 if in_memory else rows * self.record_bytes
 
     def open_windows(self, cursor: Cursor) -> None:
         """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
