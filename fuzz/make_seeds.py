@@ -150,6 +150,7 @@ def main() -> None:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
     write("http_head", HTTP_HEADS)
+    write("http_chunks", {"chunks": b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\ntrailer: x\r\n\r\n"})
     write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})
     write("field_records", FIELD_RECORDS)
     write("parquet_pages", parquet_parts())

@@ -236,8 +236,7 @@ def test_folders_of_several_formats_on_fsspecs_own_file_systems(name: str, kind:
     holding.pipe(f"/{folder.name}.zip", Path(shutil.make_archive(str(folder), "zip", folder)).read_bytes())
     storage, where = REAL[name](folder)
     near, far = (
-        through(ps.read(place, **options, **more))
-        for place, more in ((str(folder), {}), (where, {"storage": storage}))
+        through(ps.read(place, **options, **more)) for place, more in ((str(folder), {}), (where, {"storage": storage}))
     )
     assert repr(near) == repr(far)
 

@@ -88,7 +88,7 @@ def test_what_is_not_answered_as_hoped_is_left_to_obstore(
     with proxy(server.port, faults) as port:
         assert storage._fetcher._direct is not None
         monkeypatch.setattr(
-            storage._fetcher._direct, "_url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20")
+            storage._fetcher._direct, "url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20")
         )
         assert all(read(storage, shards, seed) for seed in range(12))
     asked = faults.counts["403"]

@@ -135,7 +135,9 @@ def test_a_list_in_a_storage_of_the_users_names_its_bucket() -> None:
 
 def test_what_is_no_list_of_places() -> None:
     for given in (3, [3], [""], {"a": 1}):
-        with pytest.raises(PlanError, match=r"trust=.*pass a list of texts, for example trust=\['s3://other-bucket/'\]"):
+        with pytest.raises(
+            PlanError, match=r"trust=.*pass a list of texts, for example trust=\['s3://other-bucket/'\]"
+        ):
             ps.read("x", trust=given)  # type: ignore[arg-type]
         with pytest.raises(PlanError, match="trusted_hosts=.*pass a list of texts"):
             ps.read("x", trusted_hosts=given)  # type: ignore[arg-type]

@@ -68,7 +68,9 @@ def open_storage(url: str, trust: Trust = NOBODY) -> tuple[Storage, str]:
         scheme = ""
     if scheme not in STORAGES:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
-        raise SourceError(f"{url}: no storage serves {scheme}://; what can be read: {known}, and by storage= any fsspec file system")
+        raise SourceError(
+            f"{url}: no storage serves {scheme}://; what can be read: {known}, and by storage= any fsspec file system"
+        )
     return STORAGES[scheme](url, trust)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies
 
 import obstore
@@ -20,7 +20,11 @@ from obstore.store import HTTPStore, S3Store
 from penstock.errors import ProcessError
 from penstock.storage.forked import is_lost, use_client
 from penstock.storage.own_hosts import NOWHERE
+from penstock.storage.shown import is_signed
+from penstock.storage.trust import NOBODY, Trust
 
+#: Who gets what has no credentials.
+_ANYBODY = Trust(hosts=("*",))
 #: A signature is good for so long, and used for half of that.
 _SIGNED_S = 900
 #: Signed URLs that are remembered.
@@ -45,33 +49,52 @@ _UNUSUAL = ("AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER", "AWS_S3_EXPRESS", "AWS_SS
 class Direct:
     """URLs of a store's objects by their names, signed if need be, and whether it is worth asking there."""
 
-    def __init__(self, url_of: Callable[[str], str]) -> None:
-        self._url_of = url_of
+    def __init__(self, url_of: Callable[[str], str], trust: Trust = NOBODY, *, is_plain: bool = False) -> None:
+        self.url_of, self._trust = url_of, trust
+        #: Whether these are files of a plain HTTP server.
+        self.is_plain = is_plain
         self._in_turn, self._again_at = 0, 0.0
 
     @classmethod
-    def of(cls, store: Any, root: str) -> Direct | None:
+    def of(cls, store: Any, root: str, trust: Trust = NOBODY) -> Direct | None:
         """For an obstore store; None where obstore should make all requests."""
         options = dict(getattr(store, "client_options", None) or {})
         has_proxy = options.get("proxy_url", NOWHERE) != NOWHERE or getproxies().keys() & {"http", "https", "all"}
         if has_proxy or not options.keys() <= _PLAIN_CLIENT:
             return None
         if isinstance(store, HTTPStore):
-            return cls(lambda name: root + quote(name)) if root and "@" not in root else None
+            return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True) if root and "@" not in root else None
         config: Mapping[str, Any] = getattr(store, "config", {})
         if isinstance(store, S3Store) and config.keys() <= _PLAIN and not any(map(os.environ.get, _UNUSUAL)):
-            return cls(_Signed(store))
+            return cls(_Signed(store), trust)
         return None
+
+    @classmethod
+    def of_own(cls, store: Any, root: str, trust: Trust) -> Direct:
+        """For a store that was made here, behind whatever proxy."""
+        if isinstance(store, HTTPStore):
+            return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True)
+        return cls(_Signed(store), trust)
 
     def url(self, name: str) -> str | None:
         """Where an object is; None if obstore should ask for it."""
         if time.monotonic() < self._again_at:
             return None
         try:
-            return self._url_of(name)
+            return self.url_of(name)
         except (obstore.exceptions.BaseError, ProcessError, OSError, ValueError):
             self.left()
             return None
+
+    def follow(self, url: str, to: str) -> str | None:
+        """Where to ask after `url` redirected to `to`, with the signature of `url` if that has none; None where it must not be sent."""
+        to = urljoin(url, to)
+        if not self._trust.may_follow(url, to):
+            return None
+        signature = urlsplit(url).query
+        if not is_signed(signature) or is_signed(urlsplit(to).query):
+            return to
+        return f"{to}{'&' if '?' in to else '?'}{signature}"
 
     def worked(self) -> None:
         """A request was answered as hoped."""

@@ -25,7 +25,7 @@ from penstock.storage.forked import is_lost
 from penstock.storage.lane import Lane
 from penstock.storage.pace import Pace
 from penstock.storage.ranges import Requests, shared_bytes
-from penstock.storage.retry import Retry, TransientError, with_retries
+from penstock.storage.retry import MOST_WRONG_IN_TURN, Retry, TransientError, WrongAnswerError, with_retries
 from penstock.storage.waiting import Get, Request, Waiting
 
 #: Of all requests, the share that may be made twice.
@@ -93,7 +93,7 @@ class _Threads:
         self._pace, self._retry, self._owner = pace, retry, os.getpid()
         self._queue = Waiting()
         self._lane = None if direct is None else Lane(pace, direct, self._again, lambda: self._running)
-        self._started = self._running = 0
+        self._started = self._running = self._wrong_in_turn = 0
         self._closed = False
         self._changed = threading.Condition()
         _all.add(self)
@@ -113,7 +113,7 @@ class _Threads:
     def _again(self, requests: list[Request], error: TransientError | None) -> None:
         """Makes requests again, one by one, so that each call meets its own error."""
         if error is not None:
-            self._failed(error)
+            self._pace.failed(slow_down=error.slow_down)
         with contextlib.suppress(StoppedError):
             self.add(
                 [replace(one, alone=True, left=False, tried=error is not None) for one in reversed(requests)],
@@ -217,12 +217,18 @@ class _Threads:
         began_at = time.monotonic()
         answer = get(shard, offset, length)
         if len(answer) != length:
-            raise TransientError(f"{len(answer):,} bytes came instead of {length:,}")
+            raise WrongAnswerError(f"{len(answer):,} bytes came instead of {length:,}; check the server")
+        self._wrong_in_turn = 0
         self._pace.answered(time.monotonic() - began_at, length, busy=busy)
         return answer
 
     def _failed(self, error: TransientError) -> None:
+        """Counts a failure; raises it where the store answers nothing but wrongly."""
         self._pace.failed(slow_down=error.slow_down)
+        if isinstance(error, WrongAnswerError):
+            self._wrong_in_turn += 1
+            if self._wrong_in_turn >= MOST_WRONG_IN_TURN:
+                raise error
 
     def close(self, patience_s: float = 0.0) -> None:
         """Drops what was not begun, and waits for the rest, but not for long; not in the child of a fork."""

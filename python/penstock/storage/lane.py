@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.kernels import HttpLanding, HttpLane
 from penstock.stopping import StoppedError
 from penstock.storage.direct import Direct
 from penstock.storage.pace import Pace
+from penstock.storage.plain_http import MOST_REDIRECTS
 from penstock.storage.retry import TransientError
 from penstock.storage.waiting import Request, Waiting
 
@@ -33,6 +35,15 @@ _Job: TypeAlias = tuple[int, str, str, int, int, list[tuple[HttpLanding, int, in
 Again = Callable[[list[Request], TransientError | None], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Requests that are under way as one: where it was sent, and after how many redirects."""
+
+    requests: list[Request]
+    url: str
+    hops: int
+
+
 class Lane:
     """A queue of requests and the native threads that make them.
 
@@ -41,9 +52,10 @@ class Lane:
 
     def __init__(self, pace: Pace, direct: Direct, again: Again, elsewhere: Callable[[], int]) -> None:
         self._pace, self._direct, self._again, self._elsewhere = pace, direct, again, elsewhere
-        self._native = HttpLane(ATTEMPT_TIMEOUT_S)
+        self._native = HttpLane(ATTEMPT_TIMEOUT_S, is_plain=direct.is_plain)
         self._queue = Waiting()
-        self._under_way: dict[int, list[Request]] = {}
+        self._under_way: dict[int, _Sent] = {}
+        self._moved: list[_Job] = []
         self._tickets = 0
         self._lock = threading.Lock()
         self._is_served = self._closed = False
@@ -94,7 +106,7 @@ class Lane:
             with self._lock:
                 self._is_served = False
                 left = self._take_all()
-            for one in [*left, *(one for some in self._under_way.values() for one in some)]:
+            for one in [*left, *(one for sent in self._under_way.values() for one in sent.requests)]:
                 one.call.fail(error)
             self._under_way.clear()
 
@@ -110,7 +122,8 @@ class Lane:
     def _hand_over(self) -> None:
         """Gives the native threads as much as they may do at once, and a little more; those that follow on each other as one."""
         limit = max(1, self._pace.in_flight - self._elsewhere())
-        jobs, left = [], []
+        left: list[Request] = []
+        jobs, self._moved = self._moved, []
         while True:
             with self._lock:
                 room = limit + -(-limit // _PER_READY) - len(self._under_way)
@@ -134,31 +147,42 @@ class Lane:
                 self._native.submit(jobs, limit)
             except OSError:  # the system has no more threads to give
                 for ticket, *_ in jobs:
-                    self._again(self._under_way.pop(ticket), None)
+                    self._again(self._under_way.pop(ticket).requests, None)
 
     def _job(self, requests: list[Request]) -> _Job | None:
         first = requests[0]
-        name, etag, size = first.get.target(first.shard)
+        name, _, size = first.get.target(first.shard)
         url = self._direct.url(name)
         if url is None or requests[-1].end > size:  # obstore tells what is wrong with bytes behind the end
             return None
+        return self._sent(requests, url, 0)
+
+    def _sent(self, requests: list[Request], url: str, hops: int) -> _Job:
+        first = requests[0]
+        _, etag, size = first.get.target(first.shard)
         self._tickets += 1
-        self._under_way[self._tickets] = requests
+        self._under_way[self._tickets] = _Sent(requests, url, hops)
         parts = [(one.call.landing, one.number, one.offset - first.offset, one.length) for one in requests]
         return self._tickets, url, etag, size, first.offset, parts
 
     def _ended(self, ticket: int, how: str, status: int, found: str, seconds: float, busy: bool) -> None:
-        requests = self._under_way.pop(ticket, [])
-        if not requests or how == "dropped":
+        sent = self._under_way.pop(ticket, None)
+        if sent is None or how == "dropped":
             return
-        if how == "landed":
+        requests = sent.requests
+        if how == "moved" and (url := self._next_place(sent, found)) is not None:
+            self._moved.append(self._sent(requests, url, sent.hops + 1))
+        elif how == "landed":
             self._direct.worked()
             self._pace.answered(seconds, requests[-1].end - requests[0].offset, busy=busy)
             for one in requests:
                 one.call.landed(one.number)
-        elif how == "unreachable" or (how == "other" and status not in _PASSING):
+        elif how in ("unreachable", "moved") or (how == "other" and status not in _PASSING):
             self._direct.left()
             self._again(requests, None)
         else:
             # So many at once may be more than the line carries.
             self._again(requests, TransientError(found or how, slow_down=how == "slow" or status in _SLOW_DOWN))
+
+    def _next_place(self, sent: _Sent, location: str) -> str | None:
+        return None if sent.hops >= MOST_REDIRECTS else self._direct.follow(sent.url, location)

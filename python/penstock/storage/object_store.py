@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,52 +14,72 @@ from obstore.store import HTTPStore, from_url
 from penstock.errors import DataError, SourceError, StorageError
 from penstock.shards import Shards
 from penstock.storage.aws_profile import check_environment, profile_settings
+from penstock.storage.credentials import check_credentials
 from penstock.storage.direct import Direct
 from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.lane import ATTEMPT_TIMEOUT_S
 from penstock.storage.listing import listed_objects, shards_of
+from penstock.storage.odd_answer import odd_answer
 from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
-from penstock.storage.retry import TransientError
+from penstock.storage.plain_http import Answer, PlainHttp
+from penstock.storage.retry import WrongAnswerError
 from penstock.storage.shown import without_secrets
+from penstock.storage.store_errors import store_error
 from penstock.storage.trust import NOBODY, Trust
 
 #: Objects that one page of a listing names.
 _PAGE = 1000
 
+#: How obstore says that an answer does not give its length.
+_NO_LENGTH = "Content-Length Header missing"
+_REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+#: How it says that it followed redirects in vain; it does not say where they led.
+_ENDLESS = "error following redirect"
 _AGAIN = "if the data was changed on purpose, open the dataset again"
-_STATUS = re.compile(r"status code: (\d\d\d)")
-_XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 #: Of a store's settings, those that say where it is.
 _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
-_TOOK = re.compile(r" in [\d.]+[nµm]?s - ")
-_CREDENTIALS = "check the credentials and what they may read"
-_NO_RANGES = "the server gives whole files only, not ranges of bytes; copy the files, or serve them with another server"
-#: What never passes by itself, by what the message has; and what to do.
-_REMEDIES = (
-    ("RequestTimeTooSkewed", "this machine's clock is wrong: set it (NTP)"),
-    ("ExpiredToken", "the credentials' time is over: get new ones"),
-    ("TokenRefreshRequired", "the credentials' time is over: get new ones"),
-    ("InvalidAccessKeyId", _CREDENTIALS),
-    ("SignatureDoesNotMatch", "check the secret key"),
-    ("redirect without LOCATION", "the bucket lies in another region{region}: set AWS_REGION"),
-    ("Could not parse path", "name the object without its store, an empty part, '.', '..' and control characters"),
-    (
-        "with invalid path",
-        "a key with an empty part, '.', '..' or a control character can be no path: rename the object, or read others",
-    ),
-    ("non-partial response", _NO_RANGES),
-    ("Range request not supported", _NO_RANGES),
-)
-#: What the client knows of a request that it could not send, and tells only in its details.
-_CAUSES = (
-    ("failed to lookup address", "no such host"),
-    ("ConnectionRefused", "connection refused"),
-    ("InvalidCertificate", "the certificate is not trusted"),
-)
-_SLOW_DOWN = ("429", "503")
-#: Of the statuses that blame the request, those that pass.
-_PASSING = ("408", "425", "429")
+
+
+class _Plain:
+    """Requests of our own for what obstore does not read (see `plain_http`), and whether all should be made so."""
+
+    def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
+        self._direct, self._root, self._has_trusted = direct, root, has_trusted
+        self._http = PlainHttp(direct.follow, odd_answer if direct.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
+        #: Whether obstore could not read such an answer: it would not read the next one either.
+        self.is_needed = False
+
+    def helps(self, error: Exception) -> bool:
+        """Whether this is an error of obstore's that another client need not meet."""
+        found = str(error)
+        is_lost = REFUSED in found or isinstance(
+            error, _REFUSALS
+        )  # obstore drops the signature where it follows a redirect
+        return _NO_LENGTH in found or _ENDLESS in found or (self._has_trusted and is_lost)
+
+    def get(self, path: str, etag: str, start: int, length: int) -> Answer:
+        """See `PlainHttp.get`; FileNotFoundError is a DataError."""
+        try:
+            answer = self._asked(path[len(self._root) :], etag, start, length)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+        self.is_needed = True
+        return answer
+
+    def head(self, name: str) -> Any:
+        """As obstore's; None if there is no such object."""
+        try:
+            answer = self._asked(name, "", 0, 1)
+        except FileNotFoundError:
+            return None
+        return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": answer.last_modified}
+
+    def _asked(self, name: str, etag: str, start: int, length: int) -> Answer:
+        url = self._direct.url(name)
+        if url is None:
+            raise StorageError(f"{self._root}{name}: no URL can be signed for it; check the credentials")
+        return self._http.get(self._root + name, url, etag, start, length)
 
 
 class ObjectStore:
@@ -70,17 +89,15 @@ class ObjectStore:
     requests are retried here.
     """
 
-    def __init__(
-        self, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
-    ) -> None:
+    def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> None:
         self._store, self._root, self._settings, self._trust = store, root, settings or {}, trust
+        self._is_http = root.startswith("http")
         #: How the native client may ask for objects; None where it may not.
-        self.direct = Direct.of(store, root)
+        self.direct = Direct.of(store, root, trust)
+        self._plain: _Plain | None = None
 
     @classmethod
-    def open(
-        cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY
-    ) -> tuple[ObjectStore, str]:
+    def open(cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> tuple[ObjectStore, str]:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
         Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
@@ -103,7 +120,7 @@ class ObjectStore:
         no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
         path = url[len(root) :]
         if is_http:
-            return cls(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
+            return cls._own(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
         settings: Any = dict(config or {})
         credentials: Any = {}
         if parts.scheme in ("s3", "s3a"):
@@ -113,7 +130,17 @@ class ObjectStore:
             credentials = {} if provider is None else {"credential_provider": provider}
         options |= only_own_hosts(parts, settings)
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
-        return cls(store, root, settings, trust), path
+        if not credentials:
+            check_credentials(root, settings)
+        return cls._own(store, root, settings, trust), path
+
+    @classmethod
+    def _own(
+        cls, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+    ) -> ObjectStore:
+        made = cls(store, root, settings, trust)
+        made._plain = _Plain(Direct.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
+        return made
 
     @property
     def root(self) -> str:
@@ -147,6 +174,8 @@ class ObjectStore:
         Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
         """
         name = path[len(self._root) :]
+        if self._plain is not None and self._plain.is_needed:
+            return self._plainly(path, etag, size, start, length)
         use_client("obstore", path)
         options: Any = {"range": (start, start + length)}
         if etag:
@@ -159,12 +188,25 @@ class ObjectStore:
         except FileNotFoundError:
             raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
         except (exceptions.BaseError, OSError, ValueError) as error:
+            if self._plain is not None and self._plain.helps(error):
+                return self._plainly(path, etag, size, start, length)
             raise self._told(path, error) from None
+        if self._is_http and (odd := odd_answer(name, answer.attributes)):
+            raise WrongAnswerError(f"{path}: {odd}")
         if meta["size"] != size:
             raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
         if etag and _bare(meta["e_tag"]) != _bare(etag):  # not every server minds If-Match
             raise _another(path, etag)
         return data
+
+    def _plainly(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        assert self._plain is not None
+        answer = self._plain.get(path, etag, start, length)
+        if answer.size != size:
+            raise DataError(f"{path}: {answer.size:,} bytes now, {size:,} when it was listed; {_AGAIN}")
+        if etag and _bare(answer.etag) != _bare(etag):
+            raise _another(path, etag)
+        return answer.data
 
     def _head(self, name: str) -> Any:
         use_client("obstore", self._root + name)
@@ -173,6 +215,8 @@ class ObjectStore:
         except FileNotFoundError:
             return None
         except (exceptions.BaseError, OSError, ValueError) as error:
+            if self._plain is not None and self._plain.helps(error):
+                return self._plain.head(name)
             raise self._told(self._root + name, error) from None
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
@@ -194,11 +238,10 @@ class ObjectStore:
 
     def _unlisted(self, folder: str, error: Exception) -> Exception:
         told = self._told(self._root + folder, error)
-        is_http = self._root.startswith("http") and isinstance(told, StorageError)
-        return self._nothing(folder) if is_http else told
+        return self._nothing(folder) if self._is_http and isinstance(told, StorageError) else told
 
     def _nothing(self, where: str) -> SourceError:
-        if self._root.startswith("http"):
+        if self._is_http:
             return SourceError(
                 f"{self._root}{where}: no such file, and this server lists none; name the files: a list of URLs, or "
                 f"braces, as in train-{{000..099}}.tar"
@@ -206,38 +249,15 @@ class ObjectStore:
         return SourceError(f"{self._root}{where}: no such object, and none below it")
 
     def _told(self, path: str, error: Exception) -> Exception:
-        """What went wrong as an error of ours; without the queries of URLs, which may hold signatures."""
-        found = _TOOK.sub(": ", without_secrets(str(error).partition("\n\nDebug source")[0]))
-        status = next(iter(_STATUS.findall(found)), "")
-        found += "".join(f" ({cause})" for mark, cause in _CAUSES if mark in str(error))
-        if told := _XML.search(found):
-            found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
-        if REFUSED in str(error):
-            return StorageError(
-                f"{path}: the store sends this request on to another host, which does not get credentials; name the host that "
-                f"answers as the endpoint, or pass storage= an obstore store"
-            )
-        remedy = self._remedy(found)
-        if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
-            return StorageError(f"{path}: the store refuses: {found}; {remedy or _CREDENTIALS}")
-        if remedy:
-            return StorageError(f"{path}: {found}; {remedy}")
-        if isinstance(error, exceptions.UnknownConfigurationKeyError):
-            return StorageError(f"{path}: {found}; remove the setting")
-        if status in ("401", "403"):
-            return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
-        if status.startswith("4") and status not in _PASSING:
-            return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
-        slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be more than the line carries
-        return TransientError(f"{path}: {found}", slow_down=slow_down)
+        return store_error(path, error, self._root, self._region if self._root.startswith("s3") else None)
 
-    def _remedy(self, found: str) -> str:
-        """What to do about an error that never passes by itself; "" for others."""
-        remedy = next((text for mark, text in _REMEDIES if mark in found), "")
-        if "{region}" not in remedy:
-            return remedy
-        region = bucket_region(urlsplit(self._root).netloc, self._settings)
-        return remedy.format(region=f", {region}" if region else "") + (f"={region}" if region else "")
+    def _region(self) -> str:
+        return bucket_region(urlsplit(self._root).netloc, self._settings)
+
+
+def _never_odd(_: str, __: Mapping[str, str]) -> str:
+    """What a store says of an object is what was put there with it."""
+    return ""
 
 
 def _another(path: str, etag: str) -> DataError:

@@ -15,7 +15,7 @@ from penstock.stopping import LOOK_S, StoppedError, is_stopped
 from penstock.storage.fetch import Fetcher
 from penstock.storage.pace import Pace
 from penstock.storage.ranges import plan
-from penstock.storage.retry import Retry, TransientError, with_retries
+from penstock.storage.retry import Retry, TransientError, WrongAnswerError, with_retries
 from penstock.traffic import Traffic
 
 _T = TypeVar("_T")
@@ -97,6 +97,8 @@ class RemoteStorage:
 def _told(call: Callable[[], _T]) -> _T:
     try:
         return call()
+    except WrongAnswerError as error:
+        raise StorageError(f"{error}") from None
     except TransientError as error:
         raise StorageError(
             f"{error}; given up after the last retry: is the store reachable, and does it keep up?"

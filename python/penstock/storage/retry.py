@@ -22,6 +22,14 @@ class TransientError(Exception):
         self.slow_down = slow_down
 
 
+class WrongAnswerError(TransientError):
+    """Another answer than was asked for. A server that is not whole may do better next time; one that knows no better never does."""
+
+
+#: A request that is answered wrongly is made so many times, and no more once a store gave so many wrong answers in turn.
+MOST_WRONG, MOST_WRONG_IN_TURN = 4, 16
+
+
 @dataclass(frozen=True, kw_only=True)
 class Retry:
     """How often and how long.
@@ -49,10 +57,11 @@ def with_retries(
 ) -> _T:
     """The answer of the first attempt that succeeds; `failed` hears of each that did not. `before`: attempts that failed already.
 
-    Raises the last TransientError after the deadline, StoppedError when `stop` is set, anything else at once.
+    Raises the last TransientError after the deadline, a WrongAnswerError after `MOST_WRONG` of them, StoppedError when `stop` is set,
+    anything else at once; also what `failed` raises.
     """
     end = time.monotonic() + retry.deadline_s
-    number = before
+    number, wrong = before, 0
     if before:
         stop.wait(retry.wait_s(before - 1))
     while True:
@@ -62,8 +71,9 @@ def with_retries(
             return attempt()
         except TransientError as error:
             failed(error)
+            wrong += isinstance(error, WrongAnswerError)
             wait_s = retry.wait_s(number)
-            if time.monotonic() + wait_s > end:
+            if time.monotonic() + wait_s > end or wrong >= MOST_WRONG:
                 raise
             stop.wait(wait_s)
             number += 1

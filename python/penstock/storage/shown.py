@@ -19,6 +19,11 @@ def without_secrets(text: str) -> str:
     return _USER.sub(r"\1", _QUERY.sub(r"\1", text))
 
 
+def is_signed(query: str) -> bool:
+    """Whether the query of a URL has a signature."""
+    return _SIGNED.search(f"?{query}") is not None
+
+
 def check_url(url: str) -> None:
     """Raises PlanError, which does not show them, for a password or a signature inside a URL: names of files are shown and kept."""
     scheme, mark, rest = url.partition("://")

@@ -31,7 +31,9 @@ class Trust:
     @classmethod
     def of(cls, places: Any, hosts: Any) -> Trust:
         """What `ps.read` was given; PlanError for what is neither a text nor a list of texts."""
-        return cls(places=_texts("trust", places, "s3://other-bucket/"), hosts=_texts("trusted_hosts", hosts, "target-*:51081"))
+        return cls(
+            places=_texts("trust", places, "s3://other-bucket/"), hosts=_texts("trusted_hosts", hosts, "target-*:51081")
+        )
 
     def check_named(self, names: Iterable[str], home: str) -> None:
         """Raises SourceError for the first of the names, which a list at `home` gives, that lies elsewhere and is not trusted.
@@ -72,7 +74,9 @@ NOBODY = Trust()
 
 def _texts(name: str, given: Any, example: str) -> tuple[str, ...]:
     found = (given,) if isinstance(given, (str, os.PathLike)) else given
-    if not isinstance(found, Sequence) or not all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in found):
+    if not isinstance(found, Sequence) or not all(
+        isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in found
+    ):
         raise PlanError(f"{name}={given!r}: pass a list of texts, for example {name}=[{example!r}]")
     return tuple(str(os.fspath(one)) for one in found)
 

@@ -96,8 +96,9 @@ struct HttpLane(Lane);
 #[pymethods]
 impl HttpLane {
     #[new]
-    fn new(timeout_s: f64) -> PyResult<Self> {
-        Ok(Self(Lane::new(duration(timeout_s)?)))
+    #[pyo3(signature = (timeout_s, *, is_plain=false))]
+    fn new(timeout_s: f64, is_plain: bool) -> PyResult<Self> {
+        Ok(Self(Lane::new(duration(timeout_s)?, is_plain)))
     }
 
     /// Has jobs done, `limit` at once.
@@ -115,6 +116,7 @@ impl HttpLane {
             Outcome::Landed => ("landed", 0, String::new()),
             Outcome::Dropped => ("dropped", 0, String::new()),
             Outcome::Other(status) => ("other", status, String::new()),
+            Outcome::Moved(status, location) => ("moved", status, location),
             Outcome::Unreachable(found) => ("unreachable", 0, found),
             Outcome::Slow => ("slow", 0, String::new()),
             Outcome::Broken(found) => ("broken", 0, found),

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use http::Uri;
 use rustls::ClientConfig;
 
+use super::chunks::Chunks;
 use super::connect::{Addresses, Origin};
 use super::connection::{Connection, tls_config};
-use super::head::{Head, bare, request};
+use super::head::{Coding, Head, bare, request};
 use super::{Job, Outcome};
 
 /// An answer's head is no longer.
@@ -28,6 +29,7 @@ const PARTIAL_CONTENT: u16 = 206;
 /// It trusts the certificates that the system trusts, uses no proxy, follows no redirect and sends no cookies.
 pub struct Client {
     timeout: Duration,
+    is_plain: bool,
     kept_for: Duration,
     addresses: Addresses,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
@@ -56,10 +58,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Client {
     /// A client whose requests take no longer than `timeout`, from the connection to the last byte; what it waits for the system's
-    /// resolver aside. It closes connections that were not used for `kept_for`.
-    pub fn new(timeout: Duration, kept_for: Duration) -> Self {
+    /// resolver aside. It closes connections that were not used for `kept_for`. `is_plain`: of servers of files, whose answers
+    /// that are packed or web pages are others than were asked for; what a store says of an object is what was put there with it.
+    pub fn new(timeout: Duration, kept_for: Duration, is_plain: bool) -> Self {
         Self {
             timeout,
+            is_plain,
             kept_for,
             addresses: Addresses::default(),
             tls: OnceLock::new(),
@@ -153,24 +157,27 @@ impl Client {
         let mut begin = [0; HEAD_BYTES];
         let (head, received) = read_head(&mut connection, &mut begin, deadline)?;
         let body = &begin[head.size..received];
-        if !is_exact(&head, job) {
+        if !is_exact(&head, job) || head.coding == Coding::Other || (self.is_plain && head.is_odd) {
             if head.keeps && drain(&mut connection, &head, body.len() as u64, scratch, deadline) {
                 self.keep(&target.origin, connection);
             }
-            return Ok(Outcome::Other(head.status));
+            return Ok(match head.status {
+                300..=399 if !head.location.is_empty() => Outcome::Moved(head.status, head.location),
+                status => Outcome::Other(status),
+            });
         }
-        match head.length {
-            None => return Ok(Outcome::Other(head.status)),
-            Some(length) if length != job.length => {
-                return Ok(broken(&format!("{length} bytes instead of {}", job.length)));
-            }
-            Some(length) if (body.len() as u64) > length => {
-                return Ok(broken("more bytes came than the answer's head says"));
-            }
-            Some(_) => {}
+        if let Some(length) = head.length.filter(|length| *length != job.length) {
+            return Ok(broken(&format!("{length} bytes instead of {}", job.length)));
         }
-        let ended = receive(&mut connection, job, body, scratch, deadline);
-        if head.keeps && ended == Outcome::Landed {
+        if head.coding == Coding::Plain && (body.len() as u64) > job.length {
+            return Ok(broken("more bytes came than were asked for"));
+        }
+        let ended = match head.coding {
+            Coding::Chunks => receive_chunks(&mut connection, job, body, scratch, deadline),
+            _ => receive(&mut connection, job, body, scratch, deadline),
+        };
+        let has_end = head.length.is_some() || head.coding == Coding::Chunks;
+        if head.keeps && has_end && ended == Outcome::Landed {
             self.keep(&target.origin, connection);
         }
         Ok(ended)
@@ -271,6 +278,54 @@ fn receive(connection: &mut Connection, job: &Job, body: &[u8], scratch: &mut [u
         offset += count as u64;
     }
     job.finish()
+}
+
+/// Receives a body in chunks, of which `body` came with the head. All of it, so that the connection can be used again.
+fn receive_chunks(
+    connection: &mut Connection,
+    job: &Job,
+    body: &[u8],
+    scratch: &mut [u8],
+    deadline: Instant,
+) -> Outcome {
+    let (mut chunks, mut offset) = (Chunks::default(), 0);
+    match take_chunks(&mut chunks, body, job, &mut offset) {
+        Ok(false) => {}
+        ended => return ended.map_or_else(|outcome| outcome, |_| job.finish()),
+    }
+    loop {
+        let left = usize::try_from(job.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = match connection.read_some(scratch, left, deadline) {
+            Ok(0) => return broken("the answer ended early"),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Outcome::Slow,
+            Err(error) => return broken(&error.to_string()),
+        };
+        match take_chunks(&mut chunks, &scratch[..count], job, &mut offset) {
+            Ok(false) => {}
+            ended => return ended.map_or_else(|outcome| outcome, |_| job.finish()),
+        }
+    }
+}
+
+/// Puts what came of a body from `offset` on where it belongs; whether that was the end.
+fn take_chunks(chunks: &mut Chunks, mut bytes: &[u8], job: &Job, offset: &mut u64) -> Result<bool, Outcome> {
+    let malformed = |_| broken("no chunks where the answer's head says so");
+    while let Some(piece) = chunks.piece(&mut bytes).map_err(malformed)? {
+        if piece.len() as u64 > job.length - *offset {
+            return Err(broken("more bytes came than were asked for"));
+        }
+        if !job.put(*offset, piece) {
+            return Err(Outcome::Dropped);
+        }
+        *offset += piece.len() as u64;
+    }
+    match (chunks.is_done(), *offset == job.length, bytes.is_empty()) {
+        (false, ..) => Ok(false),
+        (true, true, true) => Ok(true),
+        (true, true, false) => Err(broken("more came than the last chunk")),
+        (true, false, _) => Err(broken(&format!("{offset} bytes instead of {}", job.length))),
+    }
 }
 
 /// Without the URL, which may hold a signature.

@@ -15,14 +15,32 @@ pub struct Head {
     pub size: usize,
     /// The status.
     pub status: u16,
-    /// Bytes of the body; none if it is not said, or the body comes in chunks.
+    /// Bytes of the body; none if it is not said, or the body is coded for the transfer.
     pub length: Option<u64>,
+    /// How the body is coded for the transfer.
+    pub coding: Coding,
     /// Which bytes the body has, and the size of the whole object.
     pub range: Option<(Range<u64>, u64)>,
     /// The object's version.
     pub etag: String,
+    /// Where else to ask.
+    pub location: String,
+    /// Whether the server says that it packed the object, or sends a web page.
+    pub is_odd: bool,
     /// Whether another request may follow.
     pub keeps: bool,
+}
+
+/// How a body is coded for the transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coding {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// In chunks.
+    Chunks,
+    /// In a way that is not read here, or that contradicts the length.
+    Other,
 }
 
 impl Head {
@@ -36,13 +54,18 @@ impl Head {
         let Status::Complete(size) = answer.parse(bytes)? else { return Ok(None) };
         let status = answer.code.unwrap_or(0);
         let mut head = Self { size, status, keeps: answer.version == Some(1), ..Self::default() };
-        let (mut length, mut brought, mut etag, mut coding) = (None, None, None, None);
+        let (mut length, mut brought, mut etag, mut coding, mut location) = (None, None, None, None, None);
         for Header { name, value } in answer.headers {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => once(&mut length, value)?,
                 "content-range" => once(&mut brought, value)?,
                 "etag" => once(&mut etag, value)?,
-                "transfer-encoding" => coding = Some(text(value)?),
+                "transfer-encoding" => once(&mut coding, value)?,
+                "location" => once(&mut location, value)?,
+                "content-encoding" => head.is_odd |= !value.trim_ascii().eq_ignore_ascii_case(b"identity"),
+                "content-type" => {
+                    head.is_odd |= value.get(..9).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"));
+                }
                 "connection" => head.keeps &= !text(value)?.to_ascii_lowercase().contains("close"),
                 _ => {}
             }
@@ -51,7 +74,13 @@ impl Head {
             let length = number(length).ok_or(httparse::Error::HeaderValue)?;
             head.length = coding.is_none().then_some(length);
         }
+        head.coding = match (coding, length) {
+            (None, _) => Coding::Plain,
+            (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") => Coding::Chunks,
+            _ => Coding::Other,
+        };
         head.range = brought.and_then(range);
+        location.unwrap_or_default().clone_into(&mut head.location);
         etag.unwrap_or_default().clone_into(&mut head.etag);
         Ok(Some(head))
     }

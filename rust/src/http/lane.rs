@@ -145,11 +145,11 @@ struct State {
 }
 
 impl Lane {
-    /// A lane whose requests take no longer than `timeout`.
+    /// A lane whose requests take no longer than `timeout`; `is_plain` as for `Client::new`.
     #[must_use]
-    pub fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: Duration, is_plain: bool) -> Self {
         let shared = Shared {
-            client: Client::new(timeout, KEPT),
+            client: Client::new(timeout, KEPT, is_plain),
             state: Mutex::default(),
             work: Condvar::new(),
             news: Condvar::new(),

@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here: what is not an answer with exactly the bytes that were asked for is told, and asked again elsewhere.
 
+pub mod chunks;
 mod client;
 mod connect;
 mod connection;
@@ -24,6 +25,8 @@ pub enum Outcome {
     Dropped,
     /// Another answer than was asked for, of this status; or of another object.
     Other(u16),
+    /// The server sends the request on: its status, and where to.
+    Moved(u16, String),
     /// The server was not reached, or spoke no HTTP.
     Unreachable(String),
     /// It took too long.

@@ -1,5 +1,6 @@
 //! Which answers land, and what is told of the others.
 
+use super::super::chunks::Chunks;
 use super::*;
 
 const OBJECT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
@@ -34,7 +35,7 @@ fn ask(url: &str) -> (Outcome, Vec<u8>) {
         length: 6,
         parts: vec![part(&target, 0, 0, 6)],
     };
-    let lane = Lane::new(Duration::from_secs(5));
+    let lane = Lane::new(Duration::from_secs(5), false);
     lane.submit(vec![job], 3).unwrap();
     let mut done = Vec::new();
     while done.is_empty() {
@@ -70,7 +71,13 @@ fn other_answers_land_nowhere() {
     for status in ["200 OK", "302 Found\r\nlocation: http://127.0.0.1:1/", "412 Precondition Failed"] {
         let url = answers(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 6\r\n\r\nxxxxxx").into_bytes());
         let (outcome, out) = ask(&url);
-        assert!(matches!(outcome, Outcome::Other(found) if status.starts_with(&found.to_string())), "{outcome:?}");
+        let (found, location) = match &outcome {
+            Outcome::Other(found) => (found, ""),
+            Outcome::Moved(found, location) => (found, location.as_str()),
+            _ => panic!("{outcome:?}"),
+        };
+        assert!(status.starts_with(&found.to_string()) && status.ends_with(location), "{outcome:?}");
+        assert_eq!(status.contains("location"), !location.is_empty());
         assert_eq!(out, b"........");
     }
 }
@@ -84,7 +91,7 @@ fn what_breaks_off_is_told() {
     assert!(matches!(ask(&url).0, Outcome::Broken(_)));
     let url = answers(move |_| format!("{head}content-length: 6\r\n\r\nabcdefg").into_bytes());
     assert!(matches!(ask(&url).0, Outcome::Broken(_)));
-    for length in ["connection: close", "transfer-encoding: chunked\r\ncontent-length: 6"] {
+    for length in ["transfer-encoding: gzip", "transfer-encoding: chunked\r\ncontent-length: 6"] {
         let url = answers(move |_| format!("{head}{length}\r\n\r\nabcdef").into_bytes());
         assert_eq!(ask(&url), (Outcome::Other(206), b"........".to_vec()));
     }
@@ -102,6 +109,71 @@ fn what_breaks_off_is_told() {
     }
 }
 
+const HEAD: &str = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 10-15/36\r\netag: \"a\"\r\n";
+
+#[test]
+fn bodies_without_a_length_land() {
+    for rest in [
+        "connection: close\r\n\r\nabcdef",
+        "transfer-encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n",
+        "transfer-encoding: Chunked\r\n\r\n2;x=\"y\"\r\nab\r\n03\r\ncde\r\n1\r\nf\r\n000\r\nsum: 7\r\nother: 8\r\n\r\n",
+    ] {
+        let url = answers(move |_| format!("{HEAD}{rest}").into_bytes());
+        assert_eq!(ask(&url), (Outcome::Landed, b".abcdef.".to_vec()), "{rest}");
+    }
+}
+
+#[test]
+fn bodies_in_wrong_chunks_break_off() {
+    for rest in [
+        "5\r\nabcde\r\n0\r\n\r\n",
+        "7\r\nabcdefg\r\n0\r\n\r\n",
+        "6\r\nabcdef\r\n1\r\ng\r\n0\r\n\r\n",
+        "6\r\nabcdef\r\n0\r\n",
+        "6\r\nabcdefx\r\n0\r\n\r\n",
+        "6\r\nabcdef\r\n0\r\n\r\nmore",
+        "6\r\nabc",
+        "\r\nabcdef\r\n0\r\n\r\n",
+        "-6\r\nabcdef\r\n0\r\n\r\n",
+        "10000000000000006\r\nabcdef\r\n0\r\n\r\n",
+        "abcdef",
+    ] {
+        let url = answers(move |_| format!("{HEAD}transfer-encoding: chunked\r\n\r\n{rest}").into_bytes());
+        assert!(matches!(ask(&url).0, Outcome::Broken(_)), "{rest}");
+    }
+}
+
+#[test]
+fn chunks_are_the_same_however_they_come() {
+    let text = b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\ntrailer: x\r\n\r\n";
+    for step in 1..text.len() {
+        let (mut chunks, mut body) = (Chunks::default(), Vec::new());
+        for mut bytes in text.chunks(step) {
+            while let Some(piece) = chunks.piece(&mut bytes).unwrap() {
+                body.extend_from_slice(piece);
+            }
+        }
+        assert!(chunks.is_done(), "{step}");
+        assert_eq!(body, b"abc0123456789", "{step}");
+    }
+    let endless = vec![b'0'; 1 << 20];
+    assert!(Chunks::default().piece(&mut &endless[..]).is_err(), "lines have an end");
+}
+
+#[test]
+fn a_server_of_files_packs_nothing_and_sends_no_pages() {
+    for extra in ["content-encoding: gzip\r\n", "content-type: text/html; charset=utf-8\r\n", ""] {
+        let url = answers(move |_| partial("bytes 10-15/36", extra, &OBJECT[10..16]));
+        for is_plain in [false, true] {
+            let mut out = vec![0; 6];
+            let target = landing(&mut out, &[&[place(0, 0, 6)]]).unwrap();
+            let job = Job { start: 10, ..job(&url, 36, vec![part(&target, 0, 0, 6)]) };
+            let wanted = if is_plain && !extra.is_empty() { Outcome::Other(206) } else { Outcome::Landed };
+            assert_eq!(Client::new(PATIENCE, PATIENCE, is_plain).get(&job, &mut [0; 64]), wanted, "{extra}");
+        }
+    }
+}
+
 #[test]
 fn several_requests_share_an_answer() {
     let url = answers(|_| partial("bytes 10-19/36", "", &OBJECT[10..20]));
@@ -111,7 +183,7 @@ fn several_requests_share_an_answer() {
     let parts = vec![part(&both, 0, 0, 3), part(&both, 1, 3, 3), part(&third, 0, 6, 4)];
     assert!(both.close(1), "nobody wants the second any more");
     let job = Job { ticket: 1, url, etag: String::new(), size: 36, start: 10, length: 10, parts };
-    let client = Client::new(PATIENCE, PATIENCE);
+    let client = Client::new(PATIENCE, PATIENCE, false);
     assert_eq!(client.get(&job, &mut [0; 4]), Outcome::Landed);
     assert_eq!((&out[..], &other[..]), (&b"bc....ab"[..], &b"ghij"[..]));
     assert!(!both.close(0) && !third.close(0), "they are done");
@@ -146,7 +218,7 @@ fn a_closed_lane_ends_its_requests() {
     });
     let mut out = vec![0; 6];
     let target = landing(&mut out, &[&[place(0, 0, 6)]]).unwrap();
-    let lane = Lane::new(Duration::from_secs(20));
+    let lane = Lane::new(Duration::from_secs(20), false);
     lane.submit(vec![job(&url, 36, vec![part(&target, 0, 0, 6)])], 1).unwrap();
     thread::sleep(Duration::from_millis(100));
     lane.close();

@@ -45,21 +45,21 @@ fn keeping(answer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> (String, Arc
 #[test]
 fn a_kept_connection_is_used_again() {
     let (url, connections) = keeping(whole);
-    get_times(&Client::new(PATIENCE, PATIENCE), &url, 3);
+    get_times(&Client::new(PATIENCE, PATIENCE, false), &url, 3);
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn an_old_connection_is_not_used_again() {
     let (url, connections) = keeping(whole);
-    get_times(&Client::new(PATIENCE, Duration::ZERO), &url, 3);
+    get_times(&Client::new(PATIENCE, Duration::ZERO, false), &url, 3);
     assert_eq!(connections.load(Ordering::SeqCst), 3);
 }
 
 #[test]
 fn a_closed_client_keeps_and_opens_no_connection() {
     let (url, connections) = keeping(whole);
-    let client = Client::new(PATIENCE, PATIENCE);
+    let client = Client::new(PATIENCE, PATIENCE, false);
     get_times(&client, &url, 1);
     client.close();
     assert_eq!(get_nothing(&client, &url), Outcome::Unreachable("closed".into()));
@@ -77,7 +77,7 @@ fn what_comes_after_an_answer_spoils_its_connection() {
             tell.lock().unwrap().send(()).unwrap();
         }
     });
-    let client = Client::new(PATIENCE, PATIENCE);
+    let client = Client::new(PATIENCE, PATIENCE, false);
     for _ in 0..3 {
         get_times(&client, &url, 1);
         told.recv().unwrap();
@@ -95,7 +95,7 @@ fn a_connection_closed_while_idle_costs_no_request() {
                 let _ = stream.read(&mut [0]); // what is not read of the next request makes the end a reset
             }
         });
-        get_times(&Client::new(PATIENCE, PATIENCE), &url, 3);
+        get_times(&Client::new(PATIENCE, PATIENCE, false), &url, 3);
         assert_eq!(connections.load(Ordering::SeqCst), 3);
     }
 }
@@ -115,7 +115,7 @@ fn short_error_bodies_keep_the_connection_and_slow_ones_do_not_wait() {
         ("404 .\r\ncontent-length: 5\r\n\r\nabc", 404, 2),
     ] {
         let (url, connections) = keeping(move || format!("HTTP/1.1 {head}").into_bytes());
-        let (client, began) = (Client::new(PATIENCE, PATIENCE), Instant::now());
+        let (client, began) = (Client::new(PATIENCE, PATIENCE, false), Instant::now());
         for _ in 0..2 {
             assert_eq!(get_nothing(&client, &url), Outcome::Other(status), "{head}");
         }

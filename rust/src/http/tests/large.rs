@@ -33,7 +33,7 @@ fn a_large_answer_lands_directly() {
             part(&one, 1, begin, middle - begin),
             part(&other, 0, middle, SIZE as u64 - middle),
         ];
-        assert_eq!(get(&Client::new(PATIENCE, PATIENCE), &job(&url, SIZE, parts)), Outcome::Landed);
+        assert_eq!(get(&Client::new(PATIENCE, PATIENCE, false), &job(&url, SIZE, parts)), Outcome::Landed);
         for (out, places) in [(&first, vec![(0, &alone[..]), (begin, &gaps)]), (&second, vec![(middle, &twice)])] {
             let mut wanted = vec![0; out.len()];
             for (from, place) in places.iter().flat_map(|(from, places)| places.iter().map(|place| (*from, *place))) {
@@ -62,7 +62,7 @@ fn an_answer_that_ends_below_the_low_water_is_told() {
         let mut out = vec![0; SIZE];
         let target = landing(&mut out, &[&[place(0, 0, SIZE)]]).unwrap();
         let asked = job(&url, SIZE, vec![part(&target, 0, 0, SIZE as u64)]);
-        let ended = get(&Client::new(Duration::from_millis(1300), PATIENCE), &asked);
+        let ended = get(&Client::new(Duration::from_millis(1300), PATIENCE, false), &asked);
         target.close_all();
         if is_silent {
             assert_eq!(ended, Outcome::Slow);
@@ -89,7 +89,7 @@ fn closing_a_request_while_it_is_received_writes_nothing_more() {
     });
     let mut out = vec![0; SIZE];
     let target = landing(&mut out, &[&[place(0, 0, SIZE)]]).unwrap();
-    let lane = Lane::new(PATIENCE);
+    let lane = Lane::new(PATIENCE, false);
     lane.submit(vec![job(&url, SIZE, vec![part(&target, 0, 0, SIZE as u64)])], 1).unwrap();
     is_half_sent.recv().unwrap();
     thread::sleep(Duration::from_millis(20));
@@ -111,7 +111,7 @@ fn a_place_beyond_its_part_is_not_written() {
     let one = landing(&mut first, &[&[place(0, 0, 2 * PART)]]).unwrap();
     let other = landing(&mut second, &[&[place(0, 0, PART)]]).unwrap();
     let parts = vec![part(&one, 0, 0, PART as u64), part(&other, 0, PART as u64, PART as u64)];
-    assert_eq!(get(&Client::new(PATIENCE, PATIENCE), &job(&url, 2 * PART, parts)), Outcome::Landed);
+    assert_eq!(get(&Client::new(PATIENCE, PATIENCE, false), &job(&url, 2 * PART, parts)), Outcome::Landed);
     let object = pattern(2 * PART);
     assert!(first[..PART] == object[..PART] && first[PART..].iter().all(|byte| *byte == b'.'));
     assert!(second == object[PART..]);
