@@ -204,7 +204,7 @@ def test_a_child_makes_no_request_twice(monkeypatch: pytest.MonkeyPatch) -> None
     """The second one would be the client's that has no threads there."""
     monkeypatch.setattr(forked, "_lost", {"obstore"})
     call = Mock(late=Mock(return_value=[Mock()]))
-    for direct, hedges in ((Mock(), 0), (None, 1)):
+    for direct, hedges in ((Mock(is_plain=False), 0), (None, 1)):
         fetcher = Fetcher(Pace(), Retry(), direct)
         monkeypatch.setattr(fetcher, "_threads", Mock())
         fetcher._hedge(call)

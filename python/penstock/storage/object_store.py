@@ -47,39 +47,34 @@ class _Plain:
     def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
         self._direct, self._root, self._has_trusted = direct, root, has_trusted
         self._http = PlainHttp(direct.follow, odd_answer if direct.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
-        #: Whether obstore could not read such an answer: it would not read the next one either.
-        self.is_needed = False
+        self._is_needed = False
 
-    def helps(self, error: Exception) -> bool:
-        """Whether this is an error of obstore's that another client need not meet."""
+    def url(self, name: str, error: Exception | None = None) -> str | None:
+        """Where to ask instead of obstore: because of its error, or because it would not read this answer any more than the last one."""
+        return self._direct.url(name) if self._is_needed or self._helps(error) else None
+
+    def _helps(self, error: Exception | None) -> bool:
+        """Whether another client need not meet this error, or can say more of it."""
         found = str(error)
-        is_lost = REFUSED in found or isinstance(
-            error, _REFUSALS
-        )  # obstore drops the signature where it follows a redirect
-        return _NO_LENGTH in found or _ENDLESS in found or (self._has_trusted and is_lost)
+        is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature where it follows a redirect
+        return any(mark in found for mark in (REFUSED, _NO_LENGTH, _ENDLESS)) or (self._has_trusted and is_lost)
 
-    def get(self, path: str, etag: str, start: int, length: int) -> Answer:
+    def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
         """See `PlainHttp.get`; FileNotFoundError is a DataError."""
         try:
-            answer = self._asked(path[len(self._root) :], etag, start, length)
+            answer = self._http.get(path, url, etag, start, length)
         except FileNotFoundError:
             raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
-        self.is_needed = True
+        self._is_needed = True
         return answer
 
-    def head(self, name: str) -> Any:
+    def head(self, name: str, url: str) -> Any:
         """As obstore's; None if there is no such object."""
         try:
-            answer = self._asked(name, "", 0, 1)
+            answer = self._http.get(self._root + name, url, "", 0, 1)
         except FileNotFoundError:
             return None
         return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": answer.last_modified}
-
-    def _asked(self, name: str, etag: str, start: int, length: int) -> Answer:
-        url = self._direct.url(name)
-        if url is None:
-            raise StorageError(f"{self._root}{name}: no URL can be signed for it; check the credentials")
-        return self._http.get(self._root + name, url, etag, start, length)
 
 
 class ObjectStore:
@@ -174,8 +169,8 @@ class ObjectStore:
         Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
         """
         name = path[len(self._root) :]
-        if self._plain is not None and self._plain.is_needed:
-            return self._plainly(path, etag, size, start, length)
+        if self._plain is not None and (url := self._plain.url(name)) is not None:
+            return self._plainly(path, url, etag, size, start, length)
         use_client("obstore", path)
         options: Any = {"range": (start, start + length)}
         if etag:
@@ -188,8 +183,8 @@ class ObjectStore:
         except FileNotFoundError:
             raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            if self._plain is not None and self._plain.helps(error):
-                return self._plainly(path, etag, size, start, length)
+            if self._plain is not None and (url := self._plain.url(name, error)) is not None:
+                return self._plainly(path, url, etag, size, start, length)
             raise self._told(path, error) from None
         if self._is_http and (odd := odd_answer(name, answer.attributes)):
             raise WrongAnswerError(f"{path}: {odd}")
@@ -199,9 +194,9 @@ class ObjectStore:
             raise _another(path, etag)
         return data
 
-    def _plainly(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+    def _plainly(self, path: str, url: str, etag: str, size: int, start: int, length: int) -> Any:
         assert self._plain is not None
-        answer = self._plain.get(path, etag, start, length)
+        answer = self._plain.get(path, url, etag, start, length)
         if answer.size != size:
             raise DataError(f"{path}: {answer.size:,} bytes now, {size:,} when it was listed; {_AGAIN}")
         if etag and _bare(answer.etag) != _bare(etag):
@@ -215,8 +210,8 @@ class ObjectStore:
         except FileNotFoundError:
             return None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            if self._plain is not None and self._plain.helps(error):
-                return self._plain.head(name)
+            if self._plain is not None and (url := self._plain.url(name, error)) is not None:
+                return self._plain.head(name, url)
             raise self._told(self._root + name, error) from None
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
