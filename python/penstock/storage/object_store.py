@@ -23,6 +23,7 @@ from penstock.storage.listing import listed_objects, shards_of
 from penstock.storage.odd_answer import odd_answer
 from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.plain_http import Answer, PlainHttp
+from penstock.storage.relay import REFUSALS
 from penstock.storage.retry import WrongAnswerError
 from penstock.storage.shown import without_secrets
 from penstock.storage.store_errors import store_error
@@ -57,7 +58,7 @@ class _Plain:
         """Whether another client need not meet this error, or can say more of it."""
         found = str(error)
         is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature where it follows a redirect
-        return any(mark in found for mark in (REFUSED, _NO_LENGTH, _ENDLESS)) or (self._has_trusted and is_lost)
+        return any(mark in found for mark in (REFUSED, *REFUSALS, _NO_LENGTH, _ENDLESS)) or (self._has_trusted and is_lost)
 
     def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
         """See `PlainHttp.get`; FileNotFoundError is a DataError."""

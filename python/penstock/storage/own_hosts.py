@@ -1,7 +1,8 @@
 """Hosts that may see a store's credentials: its own, and those that give credentials. Redirects to others are refused.
 
 The client follows redirects by itself, and would send a session token along (S3) or a signed URL as Referer (Azure). It has no
-setting against that, but it sends what is not for named hosts to a proxy. So it gets a proxy that is not there.
+setting against that, but it sends what is not for named hosts to a proxy. So it gets a proxy that is not there, or one of ours
+(`relay`) before the user's own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
+
+from penstock.storage.relay import can_relay, relay_url
 
 #: A proxy to which no connection can be made; and how an error says that one was to be made.
 NOWHERE = "http://127.0.0.1:0"
@@ -28,16 +31,23 @@ _REGION_TIMEOUT_S = 5
 def only_own_hosts(url: SplitResult, settings: Mapping[str, Any]) -> dict[str, str]:
     """Options for the client of the store at `url` that keep it to its own hosts.
 
-    None for HTTP servers, which get no credentials, and where the environment names a proxy, through which all requests go.
+    None for HTTP servers, which get no credentials. Where the environment names a proxy, requests go through it by way of a `relay`.
     """
-    if url.scheme in ("http", "https") or getproxies().keys() & {"http", "https", "all"}:
+    if url.scheme in ("http", "https"):
         return {}
     named = {name: value for name, value in os.environ.items() if name.startswith(_CHOSEN)} | dict(settings)
     hosts = [_host(str(value)) for value in named.values() if "://" in str(value)]
     hosts += [os.environ.get("GCE_METADATA_HOST", "").partition(":")[0], *_METADATA, *_of_provider(url, settings)]
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR"):
         hosts.append("127.0.0.1")
-    return {"proxy_url": NOWHERE, "proxy_excludes": ",".join(sorted({host for host in hosts if host}))}
+    own = {host for host in hosts if host}
+    proxies = {name: at for name, at in getproxies().items() if name in ("http", "https", "all")}
+    if not proxies:
+        return {"proxy_url": NOWHERE, "proxy_excludes": ",".join(sorted(own))}
+    if not can_relay(proxies):
+        return {}
+    near = {*_METADATA, *(host for host in own if proxy_bypass(host))}
+    return {"proxy_url": relay_url(frozenset(own - near), proxies), "proxy_excludes": ",".join(sorted(near))}
 
 
 def _host(text: str) -> str:

@@ -10,6 +10,7 @@ from obstore import exceptions
 from penstock.errors import StorageError
 from penstock.storage.credentials import no_credentials
 from penstock.storage.own_hosts import REFUSED
+from penstock.storage.relay import REFUSALS
 from penstock.storage.retry import TransientError, WrongAnswerError
 from penstock.storage.shown import without_secrets
 
@@ -70,7 +71,7 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
         found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
     if status.startswith("4") and any(mark in found for mark in _ASKS_FOR_CREDENTIALS):
         return no_credentials(root, path)
-    if REFUSED in str(error):
+    if any(mark in str(error) for mark in (REFUSED, *REFUSALS)):
         place = _REDIRECTED.search(found)
         return refused_redirect(path, place[1] if place else "")
     if "redirect without LOCATION" in found and region is not None:
