@@ -118,6 +118,10 @@ def test_what_can_never_work_is_told_at_once(
         "hdfs://me:a-secret@host:8020/x",
         "ftp://me:a-secret@host/x",
         "http://host/x?sig=a-secret",
+        "https://a-secret-token@host/x",
+        "https://a-secret@host@other/x",
+        "s3://a-secret@data/x",
+        "az://a-secret@data/x",
         "s3://data/x?X-Amz-Signature=a-secret",
         "az://data/x?sv=2024&sig=a-secret",
     ],
@@ -227,7 +231,9 @@ def test_no_request_with_credentials_goes_on_to_another_host(
             call()
         assert TOKEN not in str(told.value)
     signed = [path for path, _ in at_first if "X-Amz-Signature" in path]
-    assert len(signed) == 3 * (kind == "s3"), "the native client asks once, and after each of obstore's refusals who the other is"
+    assert len(signed) == 3 * (kind == "s3"), (
+        "the native client asks once, and after each of obstore's refusals who the other is"
+    )
     assert len(at_first) == 2 + len(signed), "all ask the store itself"
     assert all(TOKEN in (asked.get(header, "") if header and path not in signed else path) for path, asked in at_first)
     assert not at_other

@@ -108,7 +108,9 @@ def test_a_bucket_that_anybody_may_read(store: Server, monkeypatch: pytest.Monke
     assert len(ps.read("s3://data/public")) == 3
 
 
-def test_credentials_of_a_profile_need_no_server(store: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_credentials_of_a_profile_need_no_server(
+    store: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.port}")
     path = tmp_path / ".aws" / "credentials"
     path.parent.mkdir()

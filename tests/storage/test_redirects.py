@@ -16,7 +16,9 @@ from servers.s3 import CREDENTIALS
 from servers.scripted import WHEN, Asked, Script, scripted
 
 TOKEN = "a-token-that-only-the-store-may-see"
-FILES = {f"train/part {number}.txt": b"".join(b"%d.%03d\n" % (number, row) for row in range(500)) for number in range(6)}
+FILES = {
+    f"train/part {number}.txt": b"".join(b"%d.%03d\n" % (number, row) for row in range(500)) for number in range(6)
+}
 
 
 def listing(asked: Asked) -> bytes | None:
@@ -146,9 +148,13 @@ def test_a_plain_server_may_send_on_to_anywhere() -> None:
     data = FILES["train/part 1.txt"]
     with (
         scripted(lambda asked: asked.part(data)) as other,
-        scripted(lambda asked: asked.answer(302, b"", f"location: http://localhost:{other.port}/x?sig={quote('a b')}")) as first,
+        scripted(
+            lambda asked: asked.answer(302, b"", f"location: http://localhost:{other.port}/x?sig={quote('a b')}")
+        ) as first,
     ):
         dataset = ps.read(f"{first.url}/a.txt")
         before = len(first.asked)
         assert rows_of(dataset) == sorted(data.decode().split())
-        assert len(first.asked) - before == len(other.asked) - before <= 2, "each request is made once, and sent on once"
+        assert len(first.asked) - before == len(other.asked) - before <= 2, (
+            "each request is made once, and sent on once"
+        )

@@ -113,7 +113,7 @@ def test_a_list_in_a_storage_of_the_users_names_its_bucket() -> None:
     """As with s3fs, whose names begin with the bucket."""
 
     class Buckets(MemoryFileSystem):
-        protocol, cachable, root_marker, store = "buckets", False, "", {}  # noqa: RUF012
+        protocol, cachable, root_marker, store = "buckets", False, "", {}
 
         @classmethod
         def _strip_protocol(cls, path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import PlanError, SourceError
@@ -11,7 +11,7 @@ from penstock.spec import Bytes, Ids
 from penstock.storage.cached import CachedStorage
 from penstock.storage.local import LocalStorage
 from penstock.storage.remote import RemoteStorage, Store
-from penstock.storage.shown import check_url
+from penstock.storage.shown import check_url, hide
 from penstock.storage.trust import NOBODY, Trust
 from penstock.traffic import Traffic
 
@@ -101,6 +101,9 @@ def adopt_storage(given: Any) -> Storage:
     PlanError for anything else.
     """
     module = type(given).__module__.partition(".")[0]
+    for said in ("storage_options", "config", "client_options"):
+        if isinstance(settings := getattr(given, said, None), Mapping):
+            hide(settings)
     if module == "obstore":
         from penstock.storage.object_store import ObjectStore
 

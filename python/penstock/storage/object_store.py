@@ -25,7 +25,7 @@ from penstock.storage.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.plain_http import Answer, PlainHttp
 from penstock.storage.relay import REFUSALS
 from penstock.storage.retry import WrongAnswerError
-from penstock.storage.shown import without_secrets
+from penstock.storage.shown import hide, without_secrets
 from penstock.storage.store_errors import store_error
 from penstock.storage.trust import NOBODY, Trust
 
@@ -58,7 +58,9 @@ class _Plain:
         """Whether another client need not meet this error, or can say more of it."""
         found = str(error)
         is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature where it follows a redirect
-        return any(mark in found for mark in (REFUSED, *REFUSALS, _NO_LENGTH, _ENDLESS)) or (self._has_trusted and is_lost)
+        return any(mark in found for mark in (REFUSED, *REFUSALS, _NO_LENGTH, _ENDLESS)) or (
+            self._has_trusted and is_lost
+        )
 
     def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
         """See `PlainHttp.get`; FileNotFoundError is a DataError."""
@@ -123,6 +125,7 @@ class ObjectStore:
             check_environment()
             found, provider = profile_settings(settings)
             settings = found | settings
+            hide(settings)
             credentials = {} if provider is None else {"credential_provider": provider}
         options |= only_own_hosts(parts, settings)
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)

@@ -42,7 +42,9 @@ def relay_url(hosts: frozenset[str], proxies: Mapping[str, str]) -> str:
 
 def can_relay(proxies: Mapping[str, str]) -> bool:
     """Whether all of the proxies speak HTTP."""
-    return all(urlsplit(url if "://" in url else f"http://{url}").scheme in ("http", "https") for url in proxies.values())
+    return all(
+        urlsplit(url if "://" in url else f"http://{url}").scheme in ("http", "https") for url in proxies.values()
+    )
 
 
 class _Server(socketserver.ThreadingTCPServer):
