@@ -73,10 +73,10 @@ def test_a_machine_in_a_cloud_without_a_role(status: int, monkeypatch: pytest.Mo
         point_to(monkeypatch, server.port)
         for where in ("s3://data/x.txt", "s3://data/"):
             began_at = time.monotonic()
-            with pytest.raises(StorageError, match="no credentials found: .*set AWS_ACCESS_KEY_ID"):
+            with pytest.raises(StorageError, match=r"no credentials found: .*set AWS_ACCESS_KEY_ID"):
                 ps.read(where)
             assert time.monotonic() - began_at < 8
-        with pytest.raises(StorageError, match="no credentials found: .*set AWS_ACCESS_KEY_ID"):
+        with pytest.raises(StorageError, match=r"no credentials found: .*set AWS_ACCESS_KEY_ID"):
             ps.read("x", storage=S3Store("data", metadata_endpoint=server.url, region="us-east-1"))
 
 

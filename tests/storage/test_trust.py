@@ -139,7 +139,7 @@ def test_what_is_no_list_of_places() -> None:
             PlanError, match=r"trust=.*pass a list of texts, for example trust=\['s3://other-bucket/'\]"
         ):
             ps.read("x", trust=given)  # type: ignore[arg-type]
-        with pytest.raises(PlanError, match="trusted_hosts=.*pass a list of texts"):
+        with pytest.raises(PlanError, match=r"trusted_hosts=.*pass a list of texts"):
             ps.read("x", trusted_hosts=given)  # type: ignore[arg-type]
 
 

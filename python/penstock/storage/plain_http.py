@@ -123,8 +123,8 @@ def _checked(path: str, answer: Any, start: int, data: bytes) -> Answer:
     return Answer(data, int(found[3]), answer.headers.get("ETag", ""), _changed(answer.headers))
 
 
-def _changed(headers: Mapping[str, str]) -> str:
-    return headers.get("Last-Modified", "")
+def _changed(headers: Message) -> str:
+    return str(headers.get("Last-Modified", ""))
 
 
 def _by_status(path: str, status: int) -> Exception:
