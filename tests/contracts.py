@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -196,7 +197,8 @@ def epochs_differ_and_seeds_repeat(dataset: ps.Dataset, *, shuffled: bool) -> No
         first, second = ([loader.sample_ids(e, s).tolist() for s in range(len(loader))] for e in (0, 1))
     assert (first != second) == shuffled
     for options in ({"prefetch": 1, "cpus": 1}, {"prefetch": 7, "cpus": 3}, {"memory": 1}, {"cpus": 5}):
-        with ps.Loader(dataset, **options) as loader:
+        with warnings.catch_warnings(), ps.Loader(dataset, **options) as loader:
+            warnings.filterwarnings("ignore", message="penstock: memory=1 bytes is less than")
             for step, batch in enumerate(walk(loader, steps)):
                 assert_same(batch, wanted[step], f"{options}, step {step}")
 

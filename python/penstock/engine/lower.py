@@ -142,6 +142,30 @@ def _is_as_long_as_records(source: AnySource) -> bool:
     return all(field.is_fixed or field.shape == () for field in source.spec.values())
 
 
+class _ColumnBytes:
+    """See `budget.ItemBytes`. Columns of other than fixed shape are together as long as the records that hold them.
+
+    widest: the columns at their largest.
+    """
+
+    def __init__(self, record_bytes: int, widest: Mapping[str, Field]) -> None:
+        self._record_bytes, self._replaced_bytes = record_bytes, 0
+        self.update(widest)
+
+    def update(self, widest: Mapping[str, Field], replaced_bytes: int = 0) -> None:
+        """Takes note of other columns, and of those that are there meanwhile: so many bytes of a row."""
+        self._replaced_bytes += replaced_bytes
+        self._fixed_bytes = self._replaced_bytes + sum(field.row_bytes for field in widest.values())
+        self._is_fixed = all(field.is_fixed for field in widest.values())
+
+    def __call__(self, rows: int, record_bytes: int | None) -> int:
+        """For an item of so many rows."""
+        fixed_bytes = rows * self._fixed_bytes
+        if self._is_fixed:
+            return fixed_bytes
+        return fixed_bytes + (rows * self._record_bytes if record_bytes is None else record_bytes)
+
+
 class _Maker:
     """Collects the stages while the nodes of a plan are gone through; `spec` is None after a user's function."""
 
@@ -157,19 +181,12 @@ class _Maker:
         self.widest: dict[str, Field] = dict(source.spec)
         self.feature_of: dict[str, str] = {}
         self.record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
-        self.replaced_bytes = 0  # of columns that are still there while others take their place, of a row
+        self.item_bytes = _ColumnBytes(self.record_bytes, self.widest)
 
     @property
     def rows_per_step(self) -> int:
         """Rows of a full batch on this rank."""
         return self.order.batch_size // self.where.world_size
-
-    def item_bytes(self, rows: int, record_bytes: int | None) -> int:
-        """See `budget.ItemBytes`: columns of fixed shape, and those of other ones, which are as long as the records that hold them."""
-        held = rows * (self.replaced_bytes + sum(field.row_bytes for field in self.widest.values()))
-        if all(field.is_fixed for field in self.widest.values()):
-            return held
-        return held + (rows * self.record_bytes if record_bytes is None else record_bytes)
 
     @property
     def together(self) -> int:
@@ -276,8 +293,9 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
             continue
         kernel = fuse(ops, maker.spec[name], first.size)
         applied[name] = ColumnKernel(ops, first, kernel, _entry_points(maker, name, ops))
-        maker.replaced_bytes += maker.spec[name].row_bytes
+        replaced_bytes = maker.spec[name].row_bytes
         maker.spec[name] = maker.widest[name] = kernel.field
+        maker.item_bytes.update(maker.widest, replaced_bytes)
     number = sum(stage.name.startswith("transform") for stage in maker.stages)
     name = "transform" if number == 0 else f"transform {number + 1}"
     maker.add(
