@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import shutil
 import sqlite3
 import struct
 import threading
@@ -378,6 +379,9 @@ def photographs(samples: int, root: Path) -> ps.Dataset:
     ]
     return ps.read(str(root)).shuffle(seed=5).transform(image=chain).map(id_of_path)
 
+
+#: What `shutil.disk_usage` says of a disk without room.
+FULL = shutil._ntuple_diskusage(total=1 << 40, used=1 << 40, free=0)  # type: ignore[attr-defined]
 
 # Transforms that every source is run through
 

@@ -44,6 +44,7 @@ __all__ = [
     "parquet_page_bounds",
     "parquet_page_headers",
     "parquet_pages",
+    "read_pieces",
     "read_ranges",
     "recognise_packing",
     "recognise_tar_packing",
@@ -192,7 +193,18 @@ def read_ranges(
 
 def find_whole(
     rows: _Bytes, parts: Sequence[tuple[_Ids, _Ids]], base: _Ids, shard: _Ids, offset: _Ids, length: _Ids
-) -> tuple[_Ids, _Ids, _Ids] | None: ...
+) -> tuple[_Ids, _Bytes, _Ids] | None: ...
+def read_pieces(
+    path_offsets: _Ids,
+    path_bytes: _Bytes,
+    sizes: _Ids,
+    rows: _Bytes,
+    begin: _Ids,
+    length: _Ids,
+    out: _Bytes,
+    at: _Ids,
+    threads: int,
+) -> _Ids: ...
 
 # tfrecord
 

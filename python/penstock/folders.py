@@ -16,6 +16,8 @@ from numbers import Integral
 from typing import Any
 
 from penstock.errors import PlanError
+from penstock.scratch import FOLDER as SCRATCH
+from penstock.scratch import sweep
 
 #: Names the environment variable that bounds the cache's folders of data, together, in bytes.
 LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
@@ -41,6 +43,7 @@ def cache_folder(name: str) -> str | None:
             stacklevel=2,
         )
         return None
+    sweep(os.path.join(folder, name))
     return os.path.join(folder, name)
 
 
@@ -78,12 +81,13 @@ def room_bytes(folder: str) -> int:
 
 
 def _held_bytes(folder: str) -> int:
-    """Bytes of the disk that the files of a folder take."""
+    """Bytes of the disk that the files of a folder take, with those in the making."""
     held = 0
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                held += entry.stat(follow_symlinks=False).st_blocks * 512
+    for place in (folder, os.path.join(folder, SCRATCH)):
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    held += entry.stat(follow_symlinks=False).st_blocks * 512
     return held
 
 

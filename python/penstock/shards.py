@@ -20,10 +20,10 @@ class Shards:
     """The files of a dataset, as columns.
 
     paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
-    (or a hash of the ETag), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
+    (or a hash of the ETag or date), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
     root_lengths: int64, how many characters of each path name the place where it was listed, below which `root` is only what
     all of these have in common; None where it was one place. etags: large_string, what a store says identifies the content of
-    each file, to be asked for with every request; None for files.
+    each file, to be asked for with every request (see `storage.version`), "" if nothing does; None for files.
     copied: which of them are files of this machine, made of what a storage elsewhere has; None for none.
     """
 
@@ -46,6 +46,10 @@ class Shards:
     def several_roots(self) -> bool:
         """Whether they were listed in several places."""
         return self.root_lengths is not None
+
+    def has_version(self, shard: int) -> bool:
+        """Whether a store says what tells this version of a shard from another of the same name and size."""
+        return int(self.versions[shard]) not in _NO_VERSIONS
 
     @cached_property
     def is_local(self) -> bool:
@@ -81,3 +85,7 @@ class Shards:
 def version_number(version: str) -> int:
     """64 bits that stand for what a store calls a version."""
     return int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+#: What stands for no version: no text, and the date that obstore has for objects without one.
+_NO_VERSIONS = frozenset((version_number(""), version_number("1970-01-01 00:00:00+00:00")))

@@ -16,7 +16,8 @@ class Traffic:
     requests: attempts, hedges and those that failed included. retries: those that failed and were made again. hedges: those made
     a second time because the first took long. bytes: of answers. seconds: of all answers, added up. latency: answers by
     duration, entry i those of up to 2^(i/4) ms. most_in_flight: requests that may be under way at once, as it was last.
-    cache_hits, cache_misses: ranges that a cache had, and that it lacked; cache_bytes: of the hits.
+    cache_hits, cache_misses: ranges that a cache had, and that it lacked; cache_bytes: of the hits;
+    cache_damaged: pieces of it whose bytes had changed on the disk, and that were fetched again.
     """
 
     requests: int = 0
@@ -29,6 +30,7 @@ class Traffic:
     cache_hits: int = 0
     cache_misses: int = 0
     cache_bytes: int = 0
+    cache_damaged: int = 0
 
     def add(self, duration_s: float, size: int) -> None:
         """Counts an answer."""
@@ -55,6 +57,7 @@ class Traffic:
             cache_hits=self.cache_hits - before.cache_hits,
             cache_misses=self.cache_misses - before.cache_misses,
             cache_bytes=self.cache_bytes - before.cache_bytes,
+            cache_damaged=self.cache_damaged - before.cache_damaged,
         )
 
     def latency_s(self, share: float) -> float:

@@ -161,7 +161,8 @@ pub fn read_in_turn(ranges: &mut [Range<'_>]) -> Result<(), FileError> {
     Ok(())
 }
 
-fn open_unchanged(path: &Path, size: u64) -> Result<File, FileError> {
+/// A file that must be of its size.
+pub(crate) fn open_unchanged(path: &Path, size: u64) -> Result<File, FileError> {
     let file = File::open(path).map_err(|error| FileError::new(path, &error))?;
     let now = file.metadata().map_err(|error| FileError::new(path, &error))?.len();
     if now == size {

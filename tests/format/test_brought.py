@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from cases import MemoryStorage
+from cases import FULL, MemoryStorage
 from format import shards as made
 from format import tfrecords
-from penstock.errors import DataError
+from penstock.errors import DataError, StorageError
 from penstock.format import brought
 from penstock.format.cache_room import make_room
 
@@ -48,7 +48,7 @@ def ids(dataset: ps.Dataset) -> list[int]:
 
 def cached() -> set[str]:
     folder = Path(os.environ["XDG_CACHE_HOME"]) / "penstock" / "unpacked"
-    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+    return {path.name for path in folder.rglob("*") if path.is_file()}
 
 
 def taken(storage: MemoryStorage) -> int:
@@ -127,11 +127,43 @@ def test_ctrl_c_ends_it(stored: MemoryStorage, root: str, monkeypatch: pytest.Mo
 
 
 def test_no_room_is_told(stored: MemoryStorage, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brought, "RESERVE_BYTES", 1 << 60)
-    with pytest.raises(OSError, match="no room for a copy") as caught:
-        ps.read(root, storage=stored)
+    """What is wanted for a while comes to memory if it is small."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: FULL)
+    assert ids(ps.read(root, storage=stored)) == list(range(250))
+    monkeypatch.setattr(brought, "_IN_MEMORY_BYTES", 100)
+    other = MemoryStorage({f"{root}/other/{name[-10:]}": content for name, content in stored.files.items()})
+    with pytest.raises(
+        StorageError, match=r"no room for a copy below .*at least .* bytes are needed, and 0 may be"
+    ) as caught:
+        ps.read(f"{root}/other", storage=other)
     assert caught.value.errno == errno.ENOSPC
-    assert caught.value.filename.startswith(root)
+    assert str(caught.value).startswith(root)
+
+
+@pytest.mark.parametrize("call", ["pwrite", "open"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_takes_no_more_in_mid_run(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    """A library that wants a file of its own gets none: what is said names the file, and what to do."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("id", data=np.arange(50), chunks=(9,))
+    stored = MemoryStorage({f"{root}/a.h5": (tmp_path / "a.h5").read_bytes()})
+    real = getattr(os, call)
+
+    def refuse(path: Any, *arguments: Any, **more: Any) -> Any:
+        if call == "pwrite" or "scratch" in str(path):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        with pytest.raises(
+            StorageError, match=rf"^{root}/a\.h5: no room for a copy below .*{os.strerror(number)}.*free some"
+        ):
+            ps.read(root, storage=stored)
+    assert not list((Path(os.environ["XDG_CACHE_HOME"]) / "penstock" / "unpacked" / "scratch").iterdir())
+    assert ids(ps.read(root, storage=stored)) == list(range(50))
 
 
 def test_copies_are_made_once_and_stay_in_use(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def fill(folder: Path, *names: str, size: int = 100) -> None:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 @pytest.fixture

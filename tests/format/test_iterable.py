@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -53,7 +52,7 @@ def stream(start: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def spool_files() -> list[str]:
-    return sorted(os.listdir(cache_folder("spool")))
+    return sorted(path.name for path in Path(str(cache_folder("spool"))).rglob("*") if path.is_file())
 
 
 # Kept

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from cases import FULL
 from format.damage import load_all
 from format.packers import PACKERS
 from penstock import kernels
-from penstock.errors import DataError
-from penstock.format import unpack
+from penstock.errors import DataError, StorageError
 
 LINES = b"".join(b"line %d\n" % number for number in range(1_000))
 
@@ -75,12 +75,12 @@ def test_bounds(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> N
             DataError, match=r"packed bytes become more than \d+; raise Limits.unpacked_bytes or Limits.ratio"
         ):
             texts_of(path, limits=limits)
-    monkeypatch.setattr(unpack, "RESERVE_BYTES", 1 << 60)
-    with pytest.raises(OSError, match=r"no room to unpack it below .*; free some") as caught:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: FULL)
+    with pytest.raises(StorageError, match=rf"^{path}: no room for the unpacked file below .*; free some") as caught:
         texts_of(path)
     assert caught.value.errno == errno.ENOSPC
-    folder = Path(os.environ["XDG_CACHE_HOME"]) / "penstock" / "unpacked"
-    assert not list(folder.glob("*.tmp"))
+    folder = Path(os.environ["XDG_CACHE_HOME"]) / "penstock" / "unpacked" / "scratch"
+    assert not list(folder.iterdir())
 
 
 def test_an_xz_file_that_wants_much_memory(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,10 @@ class NextUses:
         return self._function(shard, offset).astype(float)
 
 
-def disk_bytes(folder: Path) -> int:
-    """Bytes of the disk that the packs take."""
-    return sum(path.stat().st_blocks * 512 for path in folder.glob("*.pack"))
+def disk_bytes(folder: Path, names: str = "*.pack") -> int:
+    """Bytes of the disk that the packs take, or other files."""
+    found = 0
+    for path in folder.glob(names):
+        with contextlib.suppress(FileNotFoundError):
+            found += path.stat().st_blocks * 512
+    return found

@@ -18,7 +18,7 @@ def table(pieces: list[tuple[int, int]], dropped: list[int]) -> Extents:
     rows["begin"] = [begin for begin, _ in pieces]
     rows["end"] = [begin + length for begin, length in pieces]
     rows["pack"], rows["position"] = 3, 1000 * np.arange(len(pieces))
-    rows["checked"] = True
+    rows["in_blocks"] = True
     half = len(rows) // 2
     extents.add(rows[:half])
     extents.add(rows[half:])
@@ -56,10 +56,9 @@ def test_pieces_and_gaps(
     whole = extents.find_whole(np.array([-1, 5]), np.ones_like(begin), *in_file)
     assert (whole is not None) == (all(len(one) == 1 for one in there) and not missing)
     if whole is not None:
-        rows = extents.rows[number]
-        position = rows["position"] + begin - rows["begin"]
-        assert [column.tolist() for column in whole] == [number.tolist(), rows["pack"].tolist(), position.tolist()]
-        extents.rows["checked"][number[:1]] = False
+        assert [whole[0].tolist(), whole[2].tolist()] == [number.tolist(), begin.tolist()]
+        assert whole[1].tobytes() == extents.rows[number].tobytes()
+        extents.rows["alive"][number[:1]] = False
         again = extents.find_whole(np.array([-1, 5]), np.ones_like(begin), *in_file)
         assert (again is None) == (len(wanted) > 0)
     never = extents.find_whole(np.array([-1, 5]), np.zeros_like(begin), *in_file)

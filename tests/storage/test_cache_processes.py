@@ -8,7 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from caching import Remote
+import numpy as np
+import pytest
+from caching import Remote, disk_bytes
+
+from penstock.storage.cache_folder import open_cache
 
 HERE = str(Path(__file__).parent)
 
@@ -147,3 +151,197 @@ def test_a_killed_process_lets_go_of_its_claims(tmp_path: Path) -> None:
     stuck.wait()
     remote.read(remote.storage(), 0, 500, 1000)
     assert remote.requests() == 1
+
+
+MANY = """
+import threading, time
+import numpy as np
+
+def work(end, number):
+    storage = remote.storage(limit=int(sys.argv[2]))
+    shards = storage.list(str(remote.data))
+    storage.expect(shards, NextUses(lambda shard, offset: (offset * 7919 + int(time.time()) * 131) % 1000))
+    failed = []
+
+    def read(seed):
+        try:
+            while time.monotonic() < end:
+                rng = np.random.default_rng(seed)
+                seed += 1000
+                length = rng.integers(1, [600, 6000, 90_000][seed % 3], 12)
+                remote.read(storage, rng.integers(0, 4, 12), rng.integers(0, 300_000, 12), length, shards)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=read, args=(100 * number + thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    assert storage.cache_traffic.damaged == 0
+    assert storage.cache_traffic.evicted > 0
+
+work(time.monotonic() + float(sys.argv[3]), int(sys.argv[4]))
+"""
+
+
+@pytest.mark.parametrize("limit", [400_000, 1_000_000])
+def test_many_threads_of_many_processes_share_a_small_cache(tmp_path: Path, limit: int) -> None:
+    """Ten processes of four threads each evict what the others read; each checks every byte, and the limit holds all the while.
+
+    It holds for everything below the folder: packs, those in the making, the journal, and the folder's own page.
+    """
+    remote = Remote(tmp_path)
+    readers = [start(MANY, tmp_path, limit, 6, number) for number in range(10)]
+    most = 0
+    while any(reader.poll() is None for reader in readers):
+        most = max(most, disk_bytes(remote.folder, "*"))
+        time.sleep(0.005)
+    assert [reader.returncode for reader in readers] == [0] * 10
+    assert limit // 2 < most <= limit
+    fresh = remote.storage(limit)
+    assert fresh.cache is not None
+    assert fresh.cache.verify()[1] == 0
+
+
+PACK_AFTER_PACK = """
+import threading, time
+writer, storage = remote.storage(limit=1 << 20), remote.storage(limit=1 << 20)
+shards = storage.list(str(remote.data))
+sys.setswitchinterval(1e-6)
+end, failed = time.monotonic() + 6, []
+
+def read(seed):
+    try:
+        while time.monotonic() < end:
+            remote.read_some(storage, seed, rounds=1, shards=shards)
+            seed += 10
+    except BaseException as error:
+        failed.append(error)
+        raise
+
+threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end and not failed:
+    for number in range(8):
+        remote.read(writer, number % 4, number // 4 * 60_000, 60_000, shards)  # a pack each
+    writer.cache.clear()
+for thread in threads:
+    thread.join()
+assert not failed, failed
+"""
+
+
+def test_packs_that_come_while_others_read_are_known_to_all_threads(tmp_path: Path) -> None:
+    """A table of packs that one thread builds must not hide a pack that another has heard of meanwhile."""
+    Remote(tmp_path)
+    assert start(PACK_AFTER_PACK, tmp_path).wait(60) == 0
+
+
+FORKED = """
+import os, signal, sys, time
+storage = remote.storage()
+shards = storage.list(str(remote.data))
+import numpy as np
+from penstock.storage import cache_locks as locks
+claims = storage.cache.claims()
+assert len(claims.take(np.array([5]), np.array([10])))
+with locks.locked(str(remote.folder / "lock")) as ours:
+    assert ours
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+claims.release()
+try:
+    with locks.locked(str(remote.folder / "lock")) as ours:
+        assert ours, "the child of a fork holds the cache's lock"
+    assert len(storage.cache.claims().take(np.array([5]), np.array([10]))), "the child of a fork holds a claim"
+finally:
+    os.kill(child, signal.SIGKILL)
+    os.wait()
+"""
+
+
+def test_the_child_of_a_fork_holds_no_lock(tmp_path: Path) -> None:
+    """A worker that is forked while another thread writes or fetches has its files open as well."""
+    Remote(tmp_path)
+    assert start(FORKED, tmp_path).wait(60) == 0
+
+
+FORKING = """
+import faulthandler, os, threading, time
+import numpy as np
+storage = remote.storage(limit=400_000)
+shards = storage.list(str(remote.data))
+end = time.monotonic() + 5
+
+def read(seed):
+    while time.monotonic() < end:
+        remote.read_some(storage, seed, rounds=1, shards=shards)
+        seed += 10
+
+threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        faulthandler.dump_traceback_later(40, exit=True)
+        try:
+            storage.remote.read = lambda shards, shard, offset, length, out, at: [
+                out.__setitem__(slice(a, a + n), np.frombuffer(remote.content[s][o : o + n], np.uint8))
+                for s, o, n, a in zip(shard, offset, length, at)
+            ]
+            remote.read_some(storage, 77, rounds=2, shards=shards)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_children_forked_in_the_midst_of_reading_are_exact(tmp_path: Path) -> None:
+    Remote(tmp_path)
+    assert start(FORKING, tmp_path).wait(100) == 0
+
+
+LEAVING = """
+import os, signal
+import numpy as np
+storage = remote.storage()
+remote.read_some(storage, 0)
+what = sys.argv[2]
+if what == "journal":
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    storage.cache.clear()
+index = storage.cache._index
+if what == "pack":
+    index.packs.close()
+    index.packs.open([])
+    index.packs.reserve(np.array([50_000]))
+if what == "tail":
+    index.packs.reserve(np.array([50_000]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("what", ["journal", "pack", "tail"])
+def test_what_killed_processes_leave_goes_when_the_cache_is_opened(tmp_path: Path, what: str) -> None:
+    remote = Remote(tmp_path)
+    assert start(LEAVING, tmp_path, what).wait(60) == -9
+    held = disk_bytes(remote.folder, "*")
+    living = remote.storage().cache
+    assert living is not None
+    living._index.packs.resize(1 << 20)
+    living._index.packs.open([])
+    living._index.packs.reserve(np.array([8192]))  # it has begun a pack of which the journal knows nothing yet
+    open_cache(str(remote.folder), 1 << 30)
+    assert not list(remote.folder.glob("*.tmp"))
+    assert disk_bytes(remote.folder, "*") - 8192 <= held - (40_000 if what != "journal" else 1)
+    assert living._index.packs.is_current

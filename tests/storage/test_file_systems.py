@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,9 @@ from format.files import through
 from format.shards import mds
 from penstock.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import adopt_storage
+from penstock.storage.arrow_fs import ArrowStore
 from penstock.storage.file_version import is_same_version, version_of
+from penstock.storage.remote import RemoteStorage
 
 OPENERS = {
     "pyarrow": lambda root: (fs.LocalFileSystem(), str(root)),
@@ -76,6 +81,41 @@ def test_a_file_that_changed_is_refused(kind: str, tmp_path: Path) -> None:
     out, zero = np.zeros(3, dtype=np.uint8), np.array([0])
     with pytest.raises(DataError, match=r"a\.bin: .*open the dataset again"):
         adopted.read(shards, zero, zero, np.array([3]), out, zero)
+
+
+class Swapping:
+    """An Arrow file system in which another process replaces a file between a question and the reading, or while it is read."""
+
+    type_name = "local"
+
+    def __init__(self, when: str) -> None:
+        self._inner, self._when = fs.LocalFileSystem(), when
+
+    def get_file_info(self, what: Any) -> Any:
+        return self._inner.get_file_info(what)
+
+    @contextlib.contextmanager
+    def open_input_file(self, name: str) -> Iterator[Any]:
+        if self._when == "before":
+            Path(name).write_bytes(b"after!")
+        with self._inner.open_input_file(name) as file:
+            if self._when == "during":
+                Path(name).write_bytes(b"after!")
+            if self._when == "removed":
+                Path(name).unlink()
+            yield file
+
+
+@pytest.mark.parametrize("when", ["before", "during", "removed"])
+def test_a_file_that_changes_while_it_is_read_is_refused(when: str, tmp_path: Path) -> None:
+    """What was asked before the reading says nothing of what was read."""
+    (tmp_path / "a.bin").write_bytes(b"before")
+    os.utime(tmp_path / "a.bin", (1, 1))
+    storage = RemoteStorage(ArrowStore(Swapping(when)))  # type: ignore[arg-type]
+    shards = storage.list(str(tmp_path / "a.bin"))
+    found = "no such file any more" if when == "removed" else "changed since it was listed"
+    with pytest.raises(DataError, match=rf"a\.bin: {found}.*open the dataset again"):
+        read_three(storage, shards)
 
 
 class Remembering(MemoryFileSystem):

@@ -16,7 +16,7 @@ from penstock.errors import DataError, PlanError, RowError, SourceError
 from penstock.format.arrow_messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.format.checksums import check_ranges
 from penstock.format.decoded import DecodedParts
-from penstock.format.index_cache import entry_key
+from penstock.format.index_cache import part_key
 from penstock.format.manifest import TableManifest
 from penstock.format.protocol import Format, Options, ReadRanges
 from penstock.format.ranged_file import open_shard
@@ -138,9 +138,7 @@ class Batches:
 
     def key(self, batch: int) -> str:
         """What names the rows of a batch in the cache."""
-        shard = int(self.shard[batch])
-        path, size, version = (self.shards.path(shard), int(self.shards.sizes[shard]), int(self.shards.versions[shard]))
-        return entry_key(f"arrow {self.number[batch]} {self.columns}", _VERSION, path, size, version)
+        return part_key(f"arrow {self.number[batch]} {self.columns}", _VERSION, self.shards, int(self.shard[batch]))
 
 
 class Ready:

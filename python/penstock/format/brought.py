@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import tempfile
 import threading
 import uuid
@@ -16,18 +15,18 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, SourceError
+from penstock.errors import DataError, SourceError, StorageError
 from penstock.folders import cache_folder
 from penstock.format.cache_room import hold, make_room
 from penstock.format.index_cache import shard_key
 from penstock.format.protocol import Options, Progress, ReadRanges, forget, read_range
-from penstock.format.unpack import RESERVE_BYTES
 from penstock.format.watched import watched
+from penstock.scratch import check_room, room_errors, scratch_file
 from penstock.shards import Shards
 
 _T = TypeVar("_T")
@@ -36,6 +35,9 @@ _T = TypeVar("_T")
 _PIECE_BYTES = 16 << 20
 #: Pieces that are read, and files that are worked on, at once.
 _PIECES, _FILES = 8, 4
+#: Up to this size a file that is wanted for a while comes to memory where no disk has room for it.
+_IN_MEMORY_BYTES = 32 << 20
+_COPY = "a copy"
 
 
 class _NeedlessError(Exception):
@@ -82,16 +84,15 @@ class _Desk:
     work: Bringing
 
     def bring(self, shard: int, handle: int, folder: str) -> None:
-        """Writes a shard to an open file below `folder`; OSError (ENOSPC) where there is no room."""
+        """Writes a shard to an open file below `folder`; StorageError where there is no room."""
         size, where = int(self.shards.sizes[shard]), self.shards.path(shard)
-        free = shutil.disk_usage(folder).free - RESERVE_BYTES
-        if size > free:
-            raise OSError(
-                errno.ENOSPC,
-                f"no room for a copy of {size:,} bytes below {folder}, where {max(0, free):,} may be used; free some, or "
-                f"point XDG_CACHE_HOME to a larger disk",
-                where,
-            )
+        with room_errors(where, folder, size, _COPY):
+            check_room(where, folder, size, _COPY)
+            self.fill(shard, handle)
+
+    def fill(self, shard: int, handle: int) -> None:
+        """Writes a shard to an open file."""
+        size = int(self.shards.sizes[shard])
         for _ in self.pieces.map(lambda at: self._piece(shard, at, handle), range(0, size, _PIECE_BYTES)):
             pass
 
@@ -112,11 +113,9 @@ def for_each_shard(
 
     A DataError that names the path is raised again naming the shard.
     """
-    folder = cache_folder("unpacked") or tempfile.gettempdir()
 
     def brought(desk: _Desk, shard: int) -> _T:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            desk.bring(shard, file.fileno(), folder)
+        with _brought_file(desk, shard) as file:
             path = f"/dev/fd/{file.fileno()}"
             with _named(path, shards.path(shard)):
                 return use(shard, path, desk.work)
@@ -124,10 +123,38 @@ def for_each_shard(
     return _all(shards, read, brought, progress)
 
 
+def _brought_file(desk: _Desk, shard: int) -> BinaryIO:
+    """A shard's bytes in a file without a name: in the cache's folder, another one for a while, or memory, whichever has room first."""
+    folders = filter(None, dict.fromkeys((cache_folder("unpacked"), tempfile.gettempdir())))
+    error = None
+    for folder in folders:
+        with contextlib.ExitStack() as left:
+            try:
+                with room_errors(desk.shards.path(shard), folder, int(desk.shards.sizes[shard]), _COPY):
+                    file = left.enter_context(tempfile.TemporaryFile(dir=folder))
+                desk.bring(shard, file.fileno(), folder)
+            except StorageError as full:
+                if full.errno != errno.ENOSPC:
+                    raise
+                error = error or full
+            else:
+                left.pop_all()
+                return file
+    if error is not None and (desk.shards.sizes[shard] > _IN_MEMORY_BYTES or not hasattr(os, "memfd_create")):
+        raise error
+    file = os.fdopen(os.memfd_create("penstock"), "w+b")
+    try:
+        desk.fill(shard, file.fileno())
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
 def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
     """Copies of all shards in the cache, each made once and kept while the answer is in use; local shards are their own.
 
-    Raises SourceError where there is no cache, OSError (ENOSPC) where there is no room.
+    Raises SourceError where there is no cache, StorageError where there is no room.
     """
     if shards.is_local:
         return shards
@@ -138,7 +165,8 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
         )
     keys = [shard_key("copy", 1, shards, shard) or uuid.uuid4().hex for shard in range(len(shards))]
     paths = [os.path.join(folder, key) for key in keys]
-    release = hold(folder, keys)
+    with room_errors(shards.path(0), folder, int(shards.sizes.sum()), _COPY):
+        release = hold(folder, keys)
     try:
         missing = [shard for shard, path in enumerate(paths) if not _is_of_size(path, int(shards.sizes[shard]))]
         if missing:
@@ -146,15 +174,11 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
             make_room(folder, int(shards.sizes[part].sum()))
 
             def keep(desk: _Desk, number: int) -> None:
-                scratch = f"{paths[missing[number]]}.{uuid.uuid4().hex}.tmp"
-                try:
-                    with open(scratch, "xb") as file:
+                target, size = paths[missing[number]], int(shards.sizes[missing[number]])
+                with room_errors(desk.shards.path(number), folder, size, _COPY), scratch_file(target) as scratch:
+                    with open(scratch, "wb") as file:
                         desk.bring(number, file.fileno(), folder)
-                    os.replace(scratch, paths[missing[number]])
-                except BaseException:
-                    with contextlib.suppress(OSError):
-                        os.unlink(scratch)
-                    raise
+                    os.replace(scratch, target)
 
             _all(shards.take(part), read, keep, options.progress)
             forget(read, shards.take(part))

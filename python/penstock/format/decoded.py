@@ -8,11 +8,8 @@ again as often as they are needed.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import threading
-import uuid
 import warnings
 import weakref
 from collections import OrderedDict
@@ -26,8 +23,8 @@ import pyarrow as pa
 
 from penstock.folders import LIMIT_NAME, cache_folder, limit_bytes
 from penstock.format.cache_room import hold, make_room
-from penstock.format.unpack import RESERVE_BYTES
 from penstock.rows import Rows
+from penstock.scratch import check_room, scratch_file
 from penstock.spec import Ids
 
 #: Data up to this size stays in memory as a whole; of larger data this much.
@@ -146,12 +143,20 @@ class DecodedParts:
             return None
         with self._lock:
             if self._folder is None and (folder := cache_folder("decoded")) is not None:
-                weakref.finalize(self, hold(folder, map(self._name, range(self._count))))
-                self._folder = folder
+                self._folder = self._held(folder)
             if self._folder is None:
                 self._stores = False
                 return None
         return os.path.join(self._folder, self._name(number))
+
+    def _held(self, folder: str) -> str | None:
+        """The folder, where parts stay as long as this is in use; None, with a warning, where that cannot be noted."""
+        try:
+            weakref.finalize(self, hold(folder, map(self._name, range(self._count))))
+        except OSError as error:
+            self._without_room(f"{error.filename or folder}: {error.strerror or error}")
+            return None
+        return folder
 
     def _name(self, number: int) -> str:
         return self._key(number) + ".arrow"
@@ -165,9 +170,7 @@ class DecodedParts:
         if self._stored_bytes > limit:
             raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
         make_room(folder, size)
-        free = shutil.disk_usage(folder).free - RESERVE_BYTES
-        if size > free:
-            raise OSError(28, f"{size:,} bytes, where {max(0, free):,} may be used", folder)
+        check_room("a part", folder, size, "decoded columns")
         _write(path, rows)
         make_room(folder)  # the file is a little longer than its columns, and others may have written meanwhile
 
@@ -208,16 +211,10 @@ def _write(path: str, rows: Rows) -> None:
     columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
-    scratch = f"{path}.{uuid.uuid4().hex}.tmp"
-    try:
+    with scratch_file(path) as scratch:
         with pa.OSFile(scratch, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            os.chmod(scratch, 0o600)
             writer.write_batch(batch)
         os.replace(scratch, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
-        raise
 
 
 def _load(path: str) -> Rows | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import tempfile
 import threading
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.folders import cache_folder
+from penstock.format.index_cache import write_whole
 from penstock.spec import Bytes, EntryPoints, Ids
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
@@ -77,15 +77,7 @@ def store(path: str | None, length: Ids, checksum: Checksums, data: Bytes) -> bo
     state = hashlib.blake2b(digest_size=16)
     for piece in rest:
         state.update(piece)
-    handle, scratch = tempfile.mkstemp(suffix=".tmp", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines([_MAGIC, state.digest(), *rest])
-        os.replace(scratch, path)
-    except OSError:
-        os.unlink(scratch)
-        return False
-    return True
+    return write_whole(path, [_MAGIC, state.digest(), *rest])
 
 
 def _digest(content: Bytes) -> bytes:

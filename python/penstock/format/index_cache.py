@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import tempfile
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.scratch import scratch_file
 from penstock.shards import Shards
 from penstock.spec import Ids
 
@@ -24,6 +25,8 @@ _MAGIC = b"PSTKIX02"
 #: Magic, digest of the rest, start, packing, unpacked size (-1: not packed), bytes of one length, records.
 _HEADER = struct.Struct("<8s16sqqqqq")
 _CHECKED_FROM = 24
+#: Of keys that no other process may know.
+_OURS = uuid.uuid4().hex
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +51,18 @@ def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -
 
 
 def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None:
-    """The same for a shard; None for one whose name does not say in which storage it lies."""
+    """The same for a shard; None for one whose name does not say in which storage it lies, or which may be replaced unnoticed."""
     path = shards.path(shard)
-    if "://" not in path and not os.path.isabs(path):
+    is_elsewhere = "://" in path
+    if not (is_elsewhere or os.path.isabs(path)) or (is_elsewhere and not shards.has_version(shard)):
         return None
     return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]))
+
+
+def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
+    """The same for what is made of a part of a shard, for this process alone where `shard_key` has none."""
+    found = shard_key(kind, version, shards, shard)
+    return found or entry_key(f"{kind} {_OURS}", version, shards.path(shard), int(shards.sizes[shard]), 0)
 
 
 def load_entry(folder: str | None, key: str) -> Entry | None:
@@ -89,15 +99,11 @@ def store_entry(folder: str | None, key: str, entry: Entry) -> None:
 def write_whole(path: str, parts: Iterable[bytes]) -> bool:
     """Writes a file whole or not at all; False without room or permission."""
     try:
-        handle, scratch = tempfile.mkstemp(suffix=".tmp", dir=os.path.dirname(path))
+        with scratch_file(path) as scratch:
+            with open(scratch, "wb") as file:
+                file.writelines(parts)
+            os.replace(scratch, path)
     except OSError:
-        return False
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(parts)
-        os.replace(scratch, path)
-    except OSError:
-        os.unlink(scratch)
         return False
     return True
 

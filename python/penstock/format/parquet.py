@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.errors import DataError, PlanError, RowError
 from penstock.format.decoded import DecodedParts
 from penstock.format.hive import folder_columns
-from penstock.format.index_cache import entry_key
+from penstock.format.index_cache import part_key
 from penstock.format.manifest import TableManifest
 from penstock.format.parquet_files import DAMAGED, Files
 from penstock.format.parquet_filter import choice, expression, filter_columns
@@ -68,9 +68,7 @@ class Stored:
         shards, shard = self.files.shards, int(self.parts.shard[part])
         which = " ".join(str(a[part]) for a in (self.parts.group, self.parts.first, self.parts.rows))
         digest = hashlib.blake2b(f"{which} {choice}".encode(), digest_size=16).hexdigest()
-        return entry_key(
-            f"parquet {digest}", _VERSION, shards.path(shard), int(shards.sizes[shard]), int(shards.versions[shard])
-        )
+        return part_key(f"parquet {digest}", _VERSION, shards, shard)
 
 
 @dataclass(frozen=True)

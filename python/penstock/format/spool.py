@@ -7,15 +7,12 @@ a key belongs to this process: its file has no name any more once it is open.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,12 +25,13 @@ from penstock.folders import cache_folder
 from penstock.format.column_digest import add_column
 from penstock.format.manifest import Manifest, StatedManifest
 from penstock.format.protocol import Progress
-from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
+from penstock.scratch import check_room, room_errors, scratch_file, unlock
 from penstock.spec import Columns, Field, Spec
 
 _VERSION = 1
 _FOLDER = "spool"
+_WHAT, _FACTS_BYTES = "the rows that are drawn (or pass spool=False to keep none)", 4096
 
 #: Blocks of columns with equally many rows each, the last perhaps fewer.
 Blocks = Iterator[Columns]
@@ -88,15 +86,16 @@ def kept_spool(
     path = os.path.join(folder, key)
     if (found := _open(path)) is not None:
         return found
-    with _locked(path):
+    with _locked(path, folder):
         if (found := _open(path)) is not None:  # another process was quicker
             return found
-        facts, scratch = _store(folder, *draw(), limits, progress, total)
-        os.replace(scratch, path + ".arrow")
-        handle, scratch = tempfile.mkstemp(suffix=".tmp", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(facts, file)
-        os.replace(scratch, path + ".json")
+        with _scratch(path, folder) as scratch:
+            facts = _store(scratch, *draw(), limits, progress, total)
+            os.replace(scratch, path + ".arrow")
+        with _scratch(path, folder) as scratch:
+            with open(scratch, "w", encoding="utf-8") as file:
+                json.dump(facts, file)
+            os.replace(scratch, path + ".json")
     found = _open(path)
     if found is None:
         raise DataError(f"{path}.arrow: written a moment ago, and not there now; something empties the cache")
@@ -105,11 +104,9 @@ def kept_spool(
 
 def own_spool(spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None) -> Spool:
     """A spool of this process alone."""
-    facts, scratch = _store(_folder(), spec, block_rows, blocks, limits, progress, 0)
-    try:
-        return _mapped(scratch, facts)
-    finally:
-        os.unlink(scratch)
+    folder = _folder()
+    with _scratch(os.path.join(folder, "own"), folder) as scratch:
+        return _mapped(scratch, _store(scratch, spec, block_rows, blocks, limits, progress, 0))
 
 
 def _folder() -> str:
@@ -120,10 +117,23 @@ def _folder() -> str:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[None]:
-    with open(path + ".lock", "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _locked(path: str, folder: str) -> Iterator[None]:
+    with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+        handle = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        unlock(handle)
+
+
+@contextmanager
+def _scratch(path: str, folder: str) -> Iterator[str]:
+    """A scratch file; only what goes wrong with it is said to be for want of room, not what the user's iterable raises."""
+    with ExitStack() as made:
+        with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+            scratch = made.enter_context(scratch_file(path))
+        yield scratch
 
 
 def _open(path: str) -> Spool | None:
@@ -147,40 +157,38 @@ def _mapped(path: str, facts: dict[str, Any]) -> Spool:
 
 
 def _store(
-    folder: str, spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None, total: int
-) -> tuple[dict[str, Any], str]:
-    """Draws the blocks into a scratch file: what is in it, and its path. It is gone again if drawing fails."""
+    path: str, spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None, total: int
+) -> dict[str, Any]:
+    """Draws the blocks into a file: what is in it."""
     state = hashlib.blake2b(repr(sorted(spec.items())).encode(), digest_size=16)
-    handle, scratch = tempfile.mkstemp(suffix=".tmp", dir=folder)
-    try:
-        rows, writer = 0, None
-        with os.fdopen(handle, "wb") as file:
-            for block in blocks:
-                batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
-                for name in spec:
-                    add_column(state, block[name])
+    folder, rows, writer = os.path.dirname(path), 0, None
+    with open(path, "wb") as file:
+        for block in blocks:
+            batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
+            for name in spec:
+                add_column(state, block[name])
+            _check_room(folder, batch.nbytes, file.tell(), limits)
+            with room_errors(path, folder, batch.nbytes, _WHAT):
                 writer = writer or pa.ipc.new_file(file, batch.schema)
-                _check_room(folder, batch.nbytes, file.tell(), limits)
                 writer.write_batch(batch)
-                rows += batch.num_rows
-                if progress is not None:
-                    progress(rows, max(rows, total))
-            if writer is None:
-                raise SourceError("nothing was drawn: the first item never came")
+                file.flush()
+            rows += batch.num_rows
+            if progress is not None:
+                progress(rows, max(rows, total))
+        if writer is None:
+            raise SourceError("nothing was drawn: the first item never came")
+        with room_errors(path, folder, _FACTS_BYTES, _WHAT):
             writer.close()
-            size = file.tell()
-    except BaseException:
-        os.unlink(scratch)
-        raise
+            file.flush()
+        size = file.tell()
     columns = {name: [field.dtype, list(field.shape)] for name, field in spec.items()}
-    facts = {
+    return {
         "version": _VERSION,
         "size": size,
         "digest": state.hexdigest(),
         "block_rows": block_rows,
         "columns": columns,
     }
-    return facts, scratch
 
 
 def _check_room(folder: str, coming: int, written: int, limits: Limits) -> None:
@@ -188,13 +196,7 @@ def _check_room(folder: str, coming: int, written: int, limits: Limits) -> None:
         raise DataError(
             f"more than {limits.unpacked_bytes:,} bytes were drawn; if that is meant, raise Limits(unpacked_bytes=…)"
         )
-    if shutil.disk_usage(folder).free - coming < RESERVE_BYTES:
-        raise OSError(
-            errno.ENOSPC,
-            f"no room for the rows that are drawn, {written:,} bytes so far; free some, point XDG_CACHE_HOME to a larger "
-            "disk, or pass spool=False to keep nothing",
-            folder,
-        )
+    check_room(f"spool, {written:,} bytes so far", folder, coming, _WHAT)
 
 
 def _stored(column: Any, field: Field) -> pa.Array:

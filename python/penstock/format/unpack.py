@@ -7,13 +7,10 @@ code, bzip2 and xz by the standard library, the others by Arrow's codecs; all wi
 from __future__ import annotations
 
 import bz2
-import contextlib
 import errno
 import lzma
 import os
-import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,14 +25,13 @@ from penstock.folders import cache_folder
 from penstock.format.cache_room import make_room
 from penstock.format.protocol import Options
 from penstock.format.watched import available_threads, watched
+from penstock.scratch import room_errors, scratch_file, scratch_path, usable_bytes
 from penstock.shards import Shards
 from penstock.spec import Ids
 
 #: What tools add to a file's name.
 SUFFIXES = ("", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 
-#: Left free on the disk when files are unpacked.
-RESERVE_BYTES = 256 << 20
 #: Guessed unpacked size of a packed byte, where room is made beforehand.
 _LIKELY_RATIO = 4
 #: Up to here by native code (gzip, zlib); see `kernels.recognise_packing` for the numbers.
@@ -54,8 +50,8 @@ def with_packed(*suffixes: str) -> tuple[str, ...]:
 def unpack_once(shards: Shards, packing: Ids, keys: list[str], options: Options) -> list[tuple[str, int]]:
     """Unpacks shards into the cache, under the names `keys`: (path, size) of each.
 
-    Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; OSError (ENOSPC)
-    where they would fill the disk.
+    Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; StorageError where they would
+    fill the disk.
     """
     folder = cache_folder("unpacked")
     if folder is None:
@@ -64,35 +60,22 @@ def unpack_once(shards: Shards, packing: Ids, keys: list[str], options: Options)
         )
     make_room(folder, _LIKELY_RATIO * int(shards.sizes.sum()))
     targets = [os.path.join(folder, key) for key in keys]
-    room = max(0, shutil.disk_usage(folder).free - RESERVE_BYTES)
+    room = max(0, usable_bytes(folder))
     native = np.flatnonzero(packing <= _LAST_NATIVE)
     others = np.flatnonzero(packing > _LAST_NATIVE)
     sizes = np.zeros(len(shards), dtype=np.int64)
-    try:
+    with room_errors("", folder, room + 1, "the unpacked file"):
         if native.size:
             sizes[native] = _unpack_natively(shards.take(native), packing[native], _at(targets, native), options, room)
         if others.size:
             rest = _Room(room - int(sizes.sum()))
             sizes[others] = _unpack_by_codecs(shards.take(others), packing[others], _at(targets, others), options, rest)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise OSError(
-            errno.ENOSPC,
-            f"no room to unpack it below {folder}, where {room:,} bytes may be used ({error.strerror}); "
-            "free some, point XDG_CACHE_HOME to a larger disk, or unpack the files yourself",
-            error.filename,
-        ) from None
     make_room(folder)
     return list(zip(targets, sizes.tolist(), strict=True))
 
 
 def _at(targets: list[str], places: Ids) -> list[str]:
     return [targets[place] for place in places.tolist()]
-
-
-def _scratch(target: str) -> str:
-    return f"{target}.{uuid.uuid4().hex}.tmp"
 
 
 def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: Options, room: int) -> Ids:
@@ -102,7 +85,7 @@ def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: 
             shards.paths.to_pylist(),
             packing,
             targets,
-            [_scratch(target) for target in targets],
+            [scratch_path(target) for target in targets],
             unpacked_bytes=options.limits.unpacked_bytes,
             ratio=options.limits.ratio,
             room_bytes=room,
@@ -164,10 +147,9 @@ def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options:
 def _unpack(job: _Job, options: Options, room: _Room) -> int:
     """Unpacks one file by way of a scratch file; its size."""
     most = min(max(options.limits.ratio * job.size, 1 << 20), options.limits.unpacked_bytes)
-    scratch = _scratch(job.target)
     read = total = 0
-    try:
-        with open(job.path, "rb") as source, open(scratch, "xb") as out:
+    with scratch_file(job.target) as scratch:
+        with open(job.path, "rb") as source, open(scratch, "wb") as out:
             pieces = _pieces(source, job.packing)
             while (piece := _next(pieces, job, total)) is not None:
                 total += len(piece)
@@ -180,10 +162,6 @@ def _unpack(job: _Job, options: Options, room: _Room) -> int:
                 read = source.tell()
                 out.write(piece)
         os.replace(scratch, job.target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
-        raise
     return total
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import shutil
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +15,11 @@ import pyarrow as pa
 
 from penstock.errors import DataError, SourceError
 from penstock.folders import cache_folder
-from penstock.format.cache_room import hold
+from penstock.format.cache_room import hold, make_room
 from penstock.format.index_cache import shard_key
 from penstock.format.protocol import Options, ReadRanges, forget, read_range
-from penstock.format.unpack import RESERVE_BYTES
 from penstock.limits import Limits
+from penstock.scratch import check_room, room_errors, scratch_file
 from penstock.shards import Shards
 from penstock.spec import Bytes
 
@@ -30,6 +28,7 @@ _TOGETHER = 4
 _STEP_BYTES = 1 << 20
 #: Below this, a shard may be unpacked whatever its ratio.
 _SMALL_BYTES = 1 << 20
+_WHAT = "an unpacked shard"
 
 #: Gives the unpacked bytes, piece by piece, of a packed shard.
 Unpack = Callable[[Bytes, Limits], Iterator[bytes]]
@@ -82,7 +81,7 @@ def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
 def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRanges, options: Options) -> Shards | None:
     """The files to read, those of packed shards in the cache; None if no shard is packed.
 
-    Raises DataError naming the shard that is damaged or exceeds the limits, OSError (ENOSPC) where there is no room.
+    Raises DataError naming the shard that is damaged or exceeds the limits, StorageError where there is no room.
     """
     if not packing:
         return None
@@ -102,7 +101,9 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
         paths[shard] = os.path.join(folder, keys[shard])
         return _unpack_once(shards, shard, packing[shard], paths[shard], read, options)
 
-    release = hold(folder, keys.values())
+    with room_errors(where, folder, total, _WHAT):
+        release = hold(folder, keys.values())
+        make_room(folder, sum(packed.unpacked_bytes or 0 for packed in packing.values()))
     try:
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
             for shard, size in zip(packing, threads.map(work, packing), strict=True):
@@ -132,14 +133,10 @@ def _unpack_once(shards: Shards, shard: int, packing: Packing, target: str, read
     else:
         if packing.unpacked_bytes in (None, size):
             return size
-    scratch = f"{target}.{uuid.uuid4().hex}.tmp"
-    try:
+    folder, needed = os.path.dirname(target), packing.unpacked_bytes or int(shards.sizes[shard])
+    with room_errors(shards.path(shard), folder, needed, _WHAT), scratch_file(target) as scratch:
         size = _unpack_to(scratch, shards, shard, packing, read, options)
         os.replace(scratch, target)
-    except BaseException:
-        if os.path.exists(scratch):
-            os.unlink(scratch)
-        raise
     return size
 
 
@@ -160,7 +157,7 @@ def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read:
                 raise DataError(f"{where}: {why}")
             if stated is not None and size > stated:
                 break
-            _check_room(scratch, len(piece))
+            check_room(where, os.path.dirname(scratch), len(piece), _WHAT)
             file.write(piece)
             for state in hashes.values():
                 state.update(piece)
@@ -214,14 +211,3 @@ def _check_hashes(
             raise DataError(
                 f"{where}: its {name} is {state.hexdigest()}, its index says {wanted[name]}; copy or write it again"
             )
-
-
-def _check_room(path: str, size: int) -> None:
-    free = shutil.disk_usage(os.path.dirname(path)).free - RESERVE_BYTES
-    if size > free:
-        raise OSError(
-            errno.ENOSPC,
-            f"no room to unpack a shard, {max(0, free):,} bytes may be used; free some, point XDG_CACHE_HOME to a larger "
-            "disk, or write the shards unpacked",
-            path,
-        )

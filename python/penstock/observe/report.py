@@ -49,6 +49,8 @@ def _store(stats: Mapping[str, Any]) -> list[str]:
             f"  cache: {told['cache_hits']:,} hits, {told['cache_misses']:,} misses ({told['cache_hit_rate']:.1%}), "
             f"{told['cache_bytes'] / 1e6:,.1f} MB not fetched"
         )
+    if told["cache_damaged"]:
+        lines.append(f"  cache: {told['cache_damaged']:,} pieces had changed on the disk and were fetched again")
     return lines
 
 

@@ -33,6 +33,7 @@ def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict
         "cache_hits": traffic.cache_hits,
         "cache_misses": traffic.cache_misses,
         "cache_bytes": traffic.cache_bytes,
+        "cache_damaged": traffic.cache_damaged,
         "cache_hit_rate": traffic.cache_hits / max(1, looked_up),
     }
 

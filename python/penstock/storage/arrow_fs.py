@@ -44,21 +44,28 @@ class ArrowStore:
             np.array([one.size for one in found], dtype=np.int64),
             versions,
             self.root + (folder + "/" if folder else ""),
-            etags=pa.array(versions.astype(str).tolist(), pa.large_string()),
+            etags=pa.array([_version(one) for one in found], pa.large_string()),
         )
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One read of `length` bytes from `start`; DataError if the file is gone or has another size or time."""
-        name = path.removeprefix(self.root)
+        name, failed, data = path.removeprefix(self.root), None, None
+        try:
+            with self._filesystem.open_input_file(name) as file:
+                data = memoryview(file.read_at(length, start))
+        except (OSError, pa.ArrowException) as error:
+            failed = error
         try:
             now = self._filesystem.get_file_info(name)
-            if now.type != fs.FileType.File or (now.size, str(now.mtime_ns or 0)) != (size, etag):
-                found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
-                raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
-            with self._filesystem.open_input_file(name) as file:
-                return memoryview(file.read_at(length, start))
         except (OSError, pa.ArrowException) as error:
-            raise file_error(path, error) from None
+            raise file_error(path, failed or error) from None
+        # Asked afterwards, so that it holds for what was read.
+        if now.type != fs.FileType.File or (now.size, _version(now)) != (size, etag):
+            found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
+            raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
+        if failed is not None:
+            raise file_error(path, failed) from None
+        return data
 
     def _files(self, wanted: Wanted) -> tuple[Any, ...]:
         one = self._filesystem.get_file_info(wanted.folder) if wanted.folder else None
@@ -67,3 +74,7 @@ class ArrowStore:
         selected = fs.FileSelector(wanted.folder, recursive=True, allow_not_found=True)
         found = self._filesystem.get_file_info(selected)
         return tuple(one for one in found if one.type == fs.FileType.File and wanted.has(one.path, one.size))
+
+
+def _version(one: Any) -> str:
+    return str(one.mtime_ns or "")

@@ -5,15 +5,18 @@ What is kept is exactly what was read: pieces, cut so that they never overlap, m
 batch size or another loader finds what is there.
 
 A killed process, a full disk or a flipped bit costs a request, never a wrong byte: bytes are written before the journal names
-them, named as dropped before they go (`cache_index`), and a piece's checksum is compared when a process first uses it (`cache_pieces`).
+them, named as dropped before they go (`cache_index`), and compared with their checksums whenever they are read (`cache_pieces`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,15 +24,17 @@ import numpy as np
 
 from penstock.spec import Bytes, Ids
 from penstock.storage.cache_choice import FREED_SHARE, Choice, Expected, Forecast, choose
+from penstock.storage.cache_extents import stored_bytes
 from penstock.storage.cache_files import Bases, Files, Ranges
 from penstock.storage.cache_index import Found, Index
 from penstock.storage.cache_locks import Claims
-from penstock.storage.cache_packs import Packs
+from penstock.storage.cache_packs import PAGE_BYTES, LostPackError, Packs
 from penstock.storage.cache_pieces import Pieces
+from penstock.storage.forked import renew_in_children
 from penstock.storage.ranges import distinct
 
-#: Left free on the disk.
-RESERVE_BYTES = 1 << 30
+#: Left free on the disk, and at most this share of it.
+RESERVE_BYTES, _RESERVE_SHARE = 1 << 30, 0.1
 #: Of the limit, what a pack takes; at most and at least so much.
 _PACK_SHARE, _MOST_PACK_BYTES, _LEAST_PACK_BYTES = 16, 256 << 20, 1 << 16
 #: The longest piece: what has to be read to check a part of it.
@@ -58,84 +63,125 @@ class Contents:
     used_at: int
 
 
+@dataclass(frozen=True)
+class _Limit:
+    """The most that a cache holds, in bytes; less where `room()` says that others who share it leave less."""
+
+    bytes: int
+    room: Callable[[], int] | None = None
+
+
+#: All caches of this process.
+_all: weakref.WeakSet[RangeCache] = weakref.WeakSet()
+renew_in_children(_all)
+
+
 class RangeCache:
-    """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most."""
+    """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most.
+
+    evicted, stored_bytes, damaged: pieces that went, bytes that were kept, and pieces that were not any more what had been written.
+    """
 
     def __init__(
         self, folder: str, limit_bytes: int, packs: Packs | None = None, pieces: Callable[[Index], Pieces] = Pieces
     ) -> None:
-        self.folder, self._limit_bytes = folder, limit_bytes
-        self._room: Callable[[], int] | None = None
-        self._asked_at, self._left_bytes = -_ROOM_S, 0
+        self.folder, self._limit = folder, _Limit(limit_bytes)
+        self._left = (-_ROOM_S, 0)  # when it was asked what others leave, and the answer
         self.files = Files()
-        self.evicted = self.stored_bytes = 0
+        self.evicted = self.stored_bytes = self.damaged = 0
         self._index = Index(folder, self.files, packs or Packs(folder))
         self._pieces = pieces(self._index)
         self._forecasts: list[Forecast] = []
-        self._uncounted = self._read_bytes = 0
+        self._read_bytes = 0
         self._until: float | None = None
         self._paused_until = 0.0
-        self._process, self._writing = os.getpid(), threading.Lock()
+        self._is_tidy = self._has_warned = False
+        self._writing, self._counting = threading.RLock(), threading.Lock()
+        _all.add(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: it has locks of its own, and a pack of its own."""
+        self._writing, self._counting = threading.RLock(), threading.Lock()
+        self.files.forked()
+        self._index.packs.forked()
+        self._index.begin_anew()
 
     @property
     def limit_bytes(self) -> int:
         """The most that it holds, in bytes, as things are."""
-        if self._room is None:
-            return self._limit_bytes
-        if time.monotonic() - self._asked_at > _ROOM_S:
-            self._asked_at, self._left_bytes = time.monotonic(), self._room()
-        return min(self._limit_bytes, self._left_bytes)
+        limit = self._limit
+        if limit.room is None:
+            return limit.bytes
+        asked_at, left_bytes = self._left
+        if time.monotonic() - asked_at > _ROOM_S:
+            left_bytes = limit.room()
+            self._left = time.monotonic(), left_bytes
+        return min(limit.bytes, left_bytes)
 
     def set_limit(self, limit_bytes: int, room: Callable[[], int] | None = None) -> None:
         """Another limit from now on. room: how many bytes others leave that share it; asked now and then."""
-        self._limit_bytes, self._room, self._asked_at = limit_bytes, room, -_ROOM_S
+        self._limit, self._left = _Limit(limit_bytes, room), (-_ROOM_S, 0)
         self.trim()
 
     def forget(self, files: Ranges) -> None:
         """Drops the pieces that lie in ranges."""
-        self._after_fork()
         found = self._index.look_up(files.take(np.flatnonzero(files.length)))
         self._index.drop(distinct(found.number), found.generation)
 
     def read(self, wanted: Ranges, out: Bytes) -> Ranges:
         """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
-        self._after_fork()
         wanted = wanted.take(np.flatnonzero(wanted.length))
-        self._read_bytes += int(wanted.length.sum())
+        self._count(read=int(wanted.length.sum()))
         for _ in range(_ATTEMPTS):
             found = self._index.look_up(wanted)
             if not len(found.number):
                 return found.missing
             try:
-                is_whole = self._pieces.read(found, out)
+                damaged = self._pieces.read(found, out)
             except OSError:  # somebody removed a pack
                 self._forget_lost(found)
                 continue
-            if is_whole and self._index.still(found.number, found.generation):
+            if len(damaged):
+                self._drop_damaged(damaged, found.generation)
+            elif self._index.still(found.number, found.generation):
                 return found.missing
         return wanted
 
     def read_whole(self, bases: Bases, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> bool:
-        """Fills the places of ranges if all are there, each in one piece that was checked: as in every epoch but the first.
+        """Fills the places of ranges if all are there, each in one piece: as in every epoch but the first.
 
         If not, whatever is there is read by `read`.
         """
-        self._after_fork()
         whole = self._index.find_whole(bases.known, shard, offset, length)
         if whole is None:
             return False
         try:
-            self._index.packs.read(whole.pack, whole.position, length, out, at)
+            damaged = self._index.packs.read(whole.rows, whole.begin, length, out, at)
         except OSError:  # somebody removed a pack
+            return False
+        if len(damaged):
+            self._drop_damaged(whole.number[damaged], whole.generation)
             return False
         if not self._index.still(whole.number, whole.generation):
             return False
-        self._read_bytes += int(length.sum())
+        self._count(read=int(length.sum()))
         return True
+
+    def _drop_damaged(self, number: Ids, generation: int) -> None:
+        """Drops pieces that are not what was written, unless they were dropped meanwhile, and their bytes given away."""
+        number = distinct(number)
+        if self._index.still(number, generation):
+            self._count(damaged=self._index.drop(number, generation))
+
+    def _count(self, *, read: int = 0, stored: int = 0, evicted: int = 0, damaged: int = 0) -> None:
+        with self._counting:
+            self._read_bytes += read
+            self.stored_bytes += stored
+            self.evicted += evicted
+            self.damaged += damaged
 
     def lacks(self, wanted: Ranges) -> Ranges:
         """What is not there."""
-        self._after_fork()
         return self._index.look_up(wanted.take(np.flatnonzero(wanted.length))).missing
 
     def claims(self) -> Claims:
@@ -176,20 +222,27 @@ class RangeCache:
         return before - self._index.packs.held_bytes()
 
     def trim(self) -> None:
-        """Makes the limit hold, which may have become lower."""
-        if self._held(0) > self.limit_bytes:
-            none = np.empty(0, dtype=np.int64)
-            self._evict(Ranges(none, none, none, none, none), np.empty(0), self._held(0) - self.limit_bytes)
+        """Makes the limit hold, which may have become lower; removes what killed processes have left."""
+        with self._writing:
+            if not self._is_tidy:
+                self._is_tidy = True
+                self._index.tidy()
+            excess = self._held(0) - self.limit_bytes
+            if excess > 0:
+                none = np.empty(0, dtype=np.int64)
+                self._evict(Ranges(none, none, none, none, none), np.empty(0), excess)
 
     # Keeping
 
     def expect(self, forecast: Forecast) -> Callable[[], None]:
         """Asks a forecast from now on; until the returned function is called."""
-        self._forecasts = [*self._forecasts, forecast]
-        self._until = None
+        with self._counting:
+            self._forecasts = [*self._forecasts, forecast]
+            self._until = None
 
         def forget() -> None:
-            self._forecasts = [one for one in self._forecasts if one is not forecast]
+            with self._counting:
+                self._forecasts = [one for one in self._forecasts if one is not forecast]
 
         return forget
 
@@ -197,68 +250,80 @@ class RangeCache:
         """Those ranges that would be kept now, without dropping anything."""
         if int(ranges.length.sum()) > self.limit_bytes - self._held(0) or time.monotonic() < self._paused_until:
             return ranges.take(np.empty(0, dtype=np.int64))
-        if self._until is None:
+        until = self._until
+        if until is None:
             return ranges
-        return ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
+        return ranges.take(np.flatnonzero(self._expected(ranges.begin) < until - time.monotonic()))
 
     def keep(self, ranges: Ranges, out: Bytes) -> int:
         """Keeps what lies at the ranges' places in `out`, as far as it is worth it; the bytes kept."""
-        self._after_fork()
         if time.monotonic() < self._paused_until:
             return 0
         with self._writing:
             try:
                 self.trim()
                 return self._store(self._worthy(ranges.pieces(_PIECE_BYTES)), out)
-            except OSError:  # the disk is full, or the folder was removed: the data is there all the same
-                self._index.packs.close()
-                self._paused_until = time.monotonic() + _PAUSE_S
+            except LostPackError:
                 return 0
+            except OSError as error:  # the disk is full, or the folder was removed: the data is there all the same
+                self._index.packs.close()
+                self._pause(error)
+                return 0
+
+    def _pause(self, error: OSError) -> None:
+        """Keeps nothing for a while, and says so once."""
+        self._paused_until = time.monotonic() + _PAUSE_S
+        if not self._has_warned and error.errno != errno.EAGAIN:
+            self._has_warned = True
+            warnings.warn(
+                f"{self.folder}: the cache of remote data keeps nothing more for now: {error.strerror or error}. What is not there is "
+                f"read from the store each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)",
+                stacklevel=2,
+            )
 
     def _store(self, ranges: Ranges, out: Bytes) -> int:
         done = stored = 0
-        packs = self._index.packs
+        limit = self.limit_bytes
+        pack_bytes = min(_MOST_PACK_BYTES, max(_LEAST_PACK_BYTES, limit // _PACK_SHARE // PAGE_BYTES * PAGE_BYTES))
+        sizes = stored_bytes(ranges.length)
         while done < len(ranges):
-            if packs.room() < ranges.length[done]:
-                wanted = min(_MOST_PACK_BYTES, max(_LEAST_PACK_BYTES, self.limit_bytes // _PACK_SHARE // 4096 * 4096))
-                self._index.open_pack(wanted)
-            fitting = int(np.searchsorted(np.cumsum(ranges.length[done:]), packs.room(), side="right"))
-            if not fitting:
-                return stored  # packs are smaller than this piece
-            some = ranges.take(np.arange(done, done + fitting))
-            places = zip(some.at.tolist(), some.length.tolist(), strict=True)
-            pack, position = packs.write([out[at : at + length] for at, length in places])
+            pack, position = self._index.reserve(sizes[done:], pack_bytes, limit)
+            if not len(position):
+                break  # packs are smaller than this piece, or others have taken the room
+            some = ranges.take(np.arange(done, done + len(position)))
+            self._pieces.write(pack, int(position[0]), out, some.at, some.length)
             if self._index.add(some, pack, position, self._pieces.sums(out, some.at, some.length)):
                 stored += int(some.length.sum())
-            done += fitting
-        self._uncounted += stored
-        self.stored_bytes += stored
+            done += len(position)
+        self._count(stored=stored)
         return stored
 
-    def _free_bytes(self) -> int:
-        return shutil.disk_usage(self.folder).free
+    def _usable_bytes(self) -> int:
+        """What may be taken of the disk."""
+        found = shutil.disk_usage(self.folder)
+        return found.free - min(RESERVE_BYTES, int(_RESERVE_SHARE * found.total))
 
     def _worthy(self, ranges: Ranges) -> Ranges:
         """Those ranges that shall be kept; room for them is made."""
-        if self._free_bytes() < int(ranges.length.sum()) + RESERVE_BYTES:
-            return ranges.take(np.empty(0, dtype=np.int64))
+        usable = self._usable_bytes()
+        if usable < int(ranges.length.sum()):
+            raise OSError(
+                errno.ENOSPC, f"the disk is full but for what is left free ({max(0, usable):,} bytes may be used)"
+            )
         is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else what is worth a place has changed
-        if self._until is not None and is_settled:
-            ranges = ranges.take(np.flatnonzero(self._expected(ranges.begin) < self._until - time.monotonic()))
-        size = int(ranges.length.sum())
-        room = self.limit_bytes - self._held(size)
-        if not size or (size <= room and (self._until is None or is_settled)):
+        until = self._until
+        if until is not None and is_settled:
+            ranges = ranges.take(np.flatnonzero(self._expected(ranges.begin) < until - time.monotonic()))
+        size = int(stored_bytes(ranges.length).sum())
+        room = self.limit_bytes - self._held(size) - 4 * PAGE_BYTES  # the journal, and pages at both ends
+        if not size or (size <= room and (until is None or is_settled)):
             return ranges
-        self._read_bytes = 0
+        self._count(read=-self._read_bytes)
         return ranges.take(self._evict(ranges, self._expected(ranges.begin), size - room).kept)
 
     def _held(self, coming: int) -> int:
-        """Bytes on the disk, counted anew now and then, since pieces share pages."""
-        index = self._index
-        late = self._uncounted > 0.5 * FREED_SHARE * self.limit_bytes
-        if index.held_bytes < 0 or late or index.held_bytes + coming > self.limit_bytes:
-            index.held_bytes, self._uncounted = index.packs.held_bytes(), 0
-        return index.held_bytes
+        """What the folder takes of the disk."""
+        return self._index.held_bytes(self.limit_bytes, coming)
 
     def _evict(self, ranges: Ranges, expected: Expected, excess: int) -> Choice:
         number, generation, rows = self._index.live()
@@ -268,8 +333,7 @@ class RangeCache:
         choice = choose(held, rows["end"] - rows["begin"], expected, ranges.length, excess=excess, spare=spare)
         self._until = time.monotonic() + choice.until_s
         if len(choice.dropped):
-            self.evicted += self._index.drop(number[choice.dropped], generation)
-            self._index.held_bytes = -1
+            self._count(evicted=self._index.drop(number[choice.dropped], generation))
             if self._held(0) > self.limit_bytes:  # holes freed too little
                 self._drop_packs(held, rows["pack"])
         return choice
@@ -281,8 +345,7 @@ class RangeCache:
         self._index.packs.close()
         for one in turn[np.sort(first)].tolist():
             number, generation, rows = self._index.live()
-            self.evicted += self._index.drop(number[rows["pack"] == one], generation)
-            self._index.held_bytes = -1
+            self._count(evicted=self._index.drop(number[rows["pack"] == one], generation))
             if self._held(0) <= self.limit_bytes:
                 return
 
@@ -293,10 +356,3 @@ class RangeCache:
             found = np.fmin(found, forecast(begin))
         unused = _UNEXPECTED_S if pack is None else (time.time() - self._index.packs.used_at())[pack]
         return np.where(np.isnan(found), unused, found)
-
-    def _after_fork(self) -> None:
-        """A child has its own locks, and a pack of its own."""
-        if self._process != os.getpid():
-            self._process, self._writing = os.getpid(), threading.Lock()
-            self._index.packs.close()
-            self._index.begin_anew()

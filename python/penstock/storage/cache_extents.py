@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from penstock import kernels
-from penstock.spec import Ids
+from penstock.spec import Bytes, Ids
 
-#: begin, end: places (see `cache_files`). pack, position: where the bytes lie. checked: whether this process saw that they are whole.
+#: begin, end: places (see `cache_files`). pack, position: where the bytes lie. in_blocks: whether checksums of its blocks follow them.
 #: `rust/src/kept.rs` knows where these lie.
 EXTENT = np.dtype(
     [
@@ -18,7 +18,7 @@ EXTENT = np.dtype(
         ("pack", "<i8"),
         ("position", "<i8"),
         ("checksum", "<u4"),
-        ("checked", "?"),
+        ("in_blocks", "?"),
         ("alive", "?"),
     ],
     align=True,
@@ -27,6 +27,23 @@ EXTENT = np.dtype(
 #: New pieces are sorted in among so many at least, before they join the others.
 _FEW = 1024
 _SHARE = 8
+
+
+#: A longer piece is followed by the checksums of its blocks of so many bytes, so that a part of it can be checked alone.
+BLOCK_BYTES = 8 << 10
+SUM_BYTES = 4
+
+
+def stored_bytes(length: Ids, in_blocks: Any = True) -> Ids:
+    """What pieces take of a pack, with the checksums of their blocks: stored_bytes([100, 8193]) == [100, 8201]."""
+    has_sums = (length > BLOCK_BYTES) & in_blocks
+    return length + np.where(has_sums, -(-length // BLOCK_BYTES) * SUM_BYTES, 0)
+
+
+def ends_in_pack(rows: Any) -> Ids:
+    """Where in their packs pieces end."""
+    ends: Ids = rows["position"] + stored_bytes(rows["end"] - rows["begin"], rows["in_blocks"])
+    return ends
 
 
 class Extents:
@@ -48,10 +65,10 @@ class Extents:
         turn = np.lexsort((self.rows["begin"][number], which))
         return which[turn], number[turn]
 
-    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> tuple[Ids, Ids, Ids] | None:
-        """The pieces that hold ranges, one each, their packs, and where in these the ranges lie.
+    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> tuple[Ids, Bytes, Ids] | None:
+        """The pieces that hold ranges, one each, their rows as bytes, and the places where the ranges begin.
 
-        None unless every range lies in one piece that was checked. base: where each shard's stretch begins.
+        None unless every range lies in one piece. base: where each shard's stretch begins.
         """
         parts = [(part.end, part.number) for part in self._parts]
         return kernels.find_whole(self.rows.view(np.uint8), parts, base, shard, offset, length)

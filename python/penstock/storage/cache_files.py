@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.shards import Shards, version_number
+from penstock.shards import Shards
 from penstock.spec import Ids
 from penstock.storage.ranges import distinct
 
 #: In the place of a base: not looked up yet; not to be kept, since nothing tells one version of the file from another.
 _UNKNOWN, NEVER = -1, -2
-_NO_VERSION = version_number("")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +67,13 @@ class Files:
 
     def __init__(self) -> None:
         self._number: dict[int, int] = {}
-        self._high: list[int] = []
-        self._low: list[int] = []
-        self._size: list[int] = []
-        self._base: list[int] = []
-        self._end = 0
+        #: high, low, size, base; appended to before the number is known, so that the child of a fork never finds half a file.
+        self._files: list[tuple[int, int, int, int]] = []
         self._columns: tuple[Ids, Ids, Ids, Ids] | None = None
+        self._lock = threading.Lock()
+
+    def forked(self) -> None:
+        """In the child of a fork: another thread may have held the lock."""
         self._lock = threading.Lock()
 
     def base(self, high: int, low: int, size: int) -> int:
@@ -81,14 +81,12 @@ class Files:
         with self._lock:
             number = self._number.get(high)
             if number is None:
-                number = self._number[high] = len(self._base)
-                self._high.append(high)
-                self._low.append(low)
-                self._size.append(size)
-                self._base.append(self._end)
-                self._end += size + 1
+                _, _, last_size, last_base = self._files[-1] if self._files else (0, 0, -1, 0)
                 self._columns = None
-            return self._base[number] if (self._low[number], self._size[number]) == (low, size) else NEVER
+                self._files.append((high, low, size, last_base + last_size + 1))
+                number = self._number[high] = len(self._files) - 1
+            _, known_low, known_size, base = self._files[number]
+            return base if (known_low, known_size) == (low, size) else NEVER
 
     def bases(self, high: Ids, low: Ids, size: Ids) -> Ids:
         """The same for many files, each of which may come often."""
@@ -101,16 +99,17 @@ class Files:
         """For each place, all of known files, the file in whose stretch it lies: high, low (uint64), size, base (int64)."""
         with self._lock:
             if self._columns is None:
+                high, low, size, base = zip(*self._files, strict=True) if self._files else ((),) * 4
                 self._columns = (
-                    np.array(self._high, dtype=np.uint64),
-                    np.array(self._low, dtype=np.uint64),
-                    np.array(self._size, dtype=np.int64),
-                    np.array(self._base, dtype=np.int64),
+                    np.array(high, dtype=np.uint64),
+                    np.array(low, dtype=np.uint64),
+                    np.array(size, dtype=np.int64),
+                    np.array(base, dtype=np.int64),
                 )
             columns = self._columns
         number = np.searchsorted(columns[3], begin, side="right") - 1
-        high, low, size, base = (column[number] for column in columns)
-        return high, low, size, base
+        highs, lows, sizes, bases = columns
+        return highs[number], lows[number], sizes[number], bases[number]
 
 
 class Bases:
@@ -120,7 +119,7 @@ class Bases:
     """
 
     def __init__(self, files: Files, shards: Shards, identity: str) -> None:
-        self._files, self._shards, self._identity = files, shards, identity
+        self.files, self._shards, self._identity = files, shards, identity
         self.known = np.full(len(shards), _UNKNOWN, dtype=np.int64)
 
     def of(self, shard: Ids) -> Ids:
@@ -132,10 +131,11 @@ class Bases:
 
     def _look_up(self, shards: Shards) -> list[int]:
         etags = [""] * len(shards) if shards.etags is None else shards.etags.to_pylist()
-        columns = shards.paths.to_pylist(), etags, shards.versions.tolist(), shards.sizes.tolist()
-        return [self._base_of(*one) for one in zip(*columns, strict=True)]
+        return [self._base_of(shards, shard, etag) for shard, etag in enumerate(etags)]
 
-    def _base_of(self, path: str, etag: str, version: int, size: int) -> int:
-        if not etag and version in (0, _NO_VERSION):
+    def _base_of(self, shards: Shards, shard: int, etag: str) -> int:
+        if not etag and (int(shards.versions[shard]) == 0 or not shards.has_version(shard)):
             return NEVER
-        return self._files.base(*file_key(self._identity + path, etag or str(version), size), size)
+        size = int(shards.sizes[shard])
+        key = file_key(self._identity + shards.path(shard), etag or str(shards.versions[shard]), size)
+        return self.files.base(*key, size)

@@ -7,6 +7,7 @@ pieces were still there (`still`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from itertools import pairwise
@@ -14,18 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.spec import Ids
-from penstock.storage.cache_extents import EXTENT, Extents, gaps
+from penstock.spec import Bytes, Ids
+from penstock.storage.cache_extents import EXTENT, Extents, ends_in_pack, gaps
 from penstock.storage.cache_files import Files, Ranges
 from penstock.storage.cache_journal import DROPPED, KEPT, RECORD, Journal, Records
 from penstock.storage.cache_locks import locked
-from penstock.storage.cache_packs import Packs
+from penstock.storage.cache_packs import PAGE_BYTES, Packs
 from penstock.storage.ranges import distinct
 
-#: The journal is written anew when it has so many records more than there are pieces.
-_OLD_RECORDS = 1 << 16
-#: The file in a cache's folder that says what lies there.
-JOURNAL = "journal"
+#: The journal is written anew when it has so many records more than there are pieces; fewer where packs are small.
+_OLD_RECORDS, _FEW_RECORDS = 1 << 16, 256
+#: The file in a cache's folder that says what lies there, and that which its writers lock.
+JOURNAL, LOCK = "journal", "lock"
+#: What the cache takes of the disk is counted at every write from this share of the limit on, and below limits up to this size always;
+#: else after this share of the limit was kept, since pieces share pages.
+_NEAR, _SMALL_BYTES, _LATE = 0.75, 1 << 30, 0.01
 
 
 class Found:
@@ -41,11 +45,11 @@ class Found:
 
 
 class Whole(NamedTuple):
-    """Ranges that are there, each in one checked piece: pieces in the table at `generation`, their packs, and where the ranges begin there."""
+    """Ranges that are there, each in one piece: these in the table at `generation`, their rows as bytes, and the places where ranges begin."""
 
     number: Ids
-    pack: Ids
-    position: Ids
+    rows: Bytes
+    begin: Ids
     generation: int
 
 
@@ -54,7 +58,6 @@ class Index:
 
     def __init__(self, folder: str, files: Files, packs: Packs) -> None:
         self._folder, self._files, self.packs = folder, files, packs
-        self.held_bytes = -1  # not counted yet
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -63,6 +66,7 @@ class Index:
         self._journal = Journal(os.path.join(self._folder, JOURNAL))
         self._extents = Extents()
         self._records = 0
+        self._counted_bytes, self._uncounted_bytes = -1, 0  # not counted yet
 
     def look_up(self, wanted: Ranges) -> Found:
         """What is there of ranges."""
@@ -89,12 +93,6 @@ class Index:
                 self._sync()
             return self._extents.generation == generation and bool(self._extents.rows["alive"][number].all())
 
-    def checked(self, number: Ids, generation: int) -> None:
-        """Says that pieces are whole."""
-        with self._lock:
-            if self._extents.generation == generation:
-                self._extents.rows["checked"][number] = True
-
     def live(self) -> tuple[Ids, int, Any]:
         """All pieces: their numbers, the generation, and what the table says of them."""
         with self._lock:
@@ -109,11 +107,12 @@ class Index:
         records["kind"], records["checksum"], records["size"], records["length"] = KEPT, checksum, size, ranges.length
         records["file_high"], records["file_low"], records["offset"] = high, low, ranges.begin - base
         records["pack"], records["position"] = self.packs.names(np.array([pack])), position
+        records["in_blocks"] = 1
         with self._locked() as ours:
-            if not ours or not self.packs.is_current:
+            if not ours or not self.packs.is_writing(pack):
                 return False
             self._sync()
-            self._append(records, checked=True)
+            self._append(records)
         return True
 
     def drop(self, number: Ids, generation: int) -> int:
@@ -126,30 +125,86 @@ class Index:
                 return 0
             number = number[self._extents.rows["alive"][number]]
             gone = self._extents.rows[number]
-            if ours and len(number):
-                with contextlib.suppress(OSError):
-                    self._append(self._records_of(number, DROPPED), checked=False)
+            is_said = ours and len(number) > 0 and self._say_dropped(number)
             self._extents.drop(number)
-            if ours:
+            if is_said:  # else others read there still
                 self._free(gone)
             return len(number)
 
-    def open_pack(self, pack_bytes: int) -> None:
-        """Opens a pack to write to; the journal is begun if there is none."""
+    def _say_dropped(self, number: Ids) -> bool:
+        try:
+            self._append(self._records_of(number, DROPPED))
+        except OSError:
+            return False
+        return True
+
+    def reserve(self, sizes: Ids, pack_bytes: int, limit_bytes: int) -> tuple[int, Ids]:
+        """Takes room in a pack for the first of pieces, as many as fit there and into the limit: the pack and where they begin.
+
+        A new pack has `pack_bytes`, if there is none yet.
+        """
         with self._locked() as ours:
             if not ours:
-                raise OSError(11, "the cache is locked", self._folder)
+                raise self._why_not_locked()
             self._sync()
-            if not self._journal.pack_bytes:
-                self._journal.create(pack_bytes)
-                self._sync()
-            live = self._extents.rows[self._extents.live()]
-            packs, which = np.unique(live["pack"], return_inverse=True)
-            end = np.zeros(len(packs), dtype=np.int64)
-            np.maximum.at(end, which, live["position"] + live["end"] - live["begin"])
-            self.packs.close()
-            self.packs.sweep(packs)
-            self.packs.open(list(zip(packs.tolist(), end.tolist(), strict=True)))
+            if self.packs.room() < int(sizes[0]):
+                self._open_pack(pack_bytes)
+            held = self.held_bytes(limit_bytes, int(sizes.sum())) + 2 * PAGE_BYTES
+            taken = np.cumsum(sizes)
+            of_limit = np.searchsorted(taken + 2 * RECORD.itemsize * np.arange(1, len(sizes) + 1), limit_bytes - held)
+            of_pack = np.searchsorted(taken, self.packs.room(), side="right")
+            return self.packs.reserve(sizes[: min(int(of_limit), int(of_pack))])
+
+    def _open_pack(self, pack_bytes: int) -> None:
+        """Opens a pack to write to; the journal is begun if there is none."""
+        if not self._journal.pack_bytes:
+            self._journal.create(pack_bytes)
+            self._sync()
+        ends = self._ends()
+        self.packs.close()
+        self.packs.sweep(np.array(list(ends), dtype=np.int64))
+        self.packs.open(list(ends.items()))
+
+    def _ends(self) -> dict[int, int]:
+        """Where in each pack its pieces end."""
+        live = self._extents.rows[self._extents.live()]
+        packs, which = np.unique(live["pack"], return_inverse=True)
+        end = np.zeros(len(packs), dtype=np.int64)
+        np.maximum.at(end, which, ends_in_pack(live))
+        return dict(zip(packs.tolist(), end.tolist(), strict=True))
+
+    def _why_not_locked(self) -> OSError:
+        try:
+            os.close(os.open(os.path.join(self._folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            return error
+        return OSError(errno.EAGAIN, "the cache is locked", self._folder)
+
+    def held_bytes(self, limit_bytes: int = 0, coming: int = 0) -> int:
+        """What the folder takes of the disk; far below a large limit as it was counted last, with what was kept since."""
+        with self._lock:
+            held = self._counted_bytes + self._uncounted_bytes
+            is_far = held + coming < _NEAR * limit_bytes and limit_bytes > _SMALL_BYTES
+            if self._counted_bytes >= 0 and is_far and self._uncounted_bytes < _LATE * limit_bytes:
+                return held
+            anew = (
+                len(self._extents.live()) * RECORD.itemsize
+            )  # a journal that is written anew lies there twice for a moment
+            self._counted_bytes = self.packs.held_bytes() + self._journal.held_bytes() + anew
+            self._uncounted_bytes = 0
+            return self._counted_bytes
+
+    def tidy(self) -> None:
+        """Removes what killed processes have left: a journal half written, packs without pieces, bytes behind the last piece of others."""
+        with self._locked() as ours:
+            if not ours:
+                return
+            self._journal.remove_scratch()
+            self._sync()
+            ends = self._ends()
+            self.packs.sweep(np.array(list(ends), dtype=np.int64))
+            for pack, end in ends.items():
+                self.packs.cut(pack, end)
 
     def clear(self) -> None:
         """Drops everything, and removes all packs."""
@@ -165,7 +220,7 @@ class Index:
     @contextlib.contextmanager
     def _locked(self) -> Any:
         """The lock of all processes, then that of this one's threads; whether the first could be had."""
-        with locked(os.path.join(self._folder, "lock")) as ours, self._lock:
+        with locked(os.path.join(self._folder, LOCK)) as ours, self._lock:
             yield ours
 
     def _sync(self) -> None:
@@ -176,17 +231,19 @@ class Index:
         if other:
             self._extents.clear()
             self.packs.resize(self._journal.pack_bytes)
-            self._records, self.held_bytes = 0, -1
-        self._apply(records, checked=False)
+            self._records, self._counted_bytes = 0, -1
+        self._apply(records)
 
-    def _append(self, records: Records, *, checked: bool) -> None:
+    def _append(self, records: Records) -> None:
         """Adds records, which are then known here as well; all earlier ones are."""
         self._journal.append(records)
-        self._apply(self._journal.news()[1], checked=checked)
-        if self._records > 2 * len(self._extents.live()) + _OLD_RECORDS:
-            self._journal.create(self._journal.pack_bytes, self._records_of(self._extents.live(), KEPT))
+        self._apply(self._journal.news()[1])
+        old = min(_OLD_RECORDS, max(_FEW_RECORDS, self._journal.pack_bytes // 8 // RECORD.itemsize))
+        if self._records > 2 * len(self._extents.live()) + old:
+            with contextlib.suppress(OSError):  # the old one does as well
+                self._journal.create(self._journal.pack_bytes, self._records_of(self._extents.live(), KEPT))
 
-    def _apply(self, records: Records, *, checked: bool) -> None:
+    def _apply(self, records: Records) -> None:
         self._records += len(records)
         edges = np.flatnonzero(np.diff(records["kind"].astype(np.int64), prepend=0, append=0)).tolist()
         for first, last in pairwise(edges):
@@ -199,11 +256,11 @@ class Index:
                 some["position"],
                 some["checksum"],
             )
-            rows["end"], rows["checked"] = rows["begin"] + some["length"], checked
+            rows["end"], rows["in_blocks"] = rows["begin"] + some["length"], some["in_blocks"] == 1
             rows["pack"] = self.packs.numbers(some["pack"])
             if records["kind"][first] == KEPT:
                 self._extents.add(rows)
-                self.held_bytes += int(some["length"].sum()) if self.held_bytes >= 0 else 0
+                self._uncounted_bytes += int(some["length"].sum())
             else:
                 self._apply_drops(rows)
 
@@ -220,12 +277,13 @@ class Index:
         records["kind"], records["checksum"], records["size"] = kind, rows["checksum"], size
         records["file_high"], records["file_low"], records["offset"] = high, low, rows["begin"] - base
         records["pack"], records["position"] = self.packs.names(rows["pack"]), rows["position"]
-        records["length"] = rows["end"] - rows["begin"]
+        records["length"], records["in_blocks"] = rows["end"] - rows["begin"], rows["in_blocks"]
         return records
 
     def _free(self, gone: Any) -> None:
         """Gives the bytes of pieces that were dropped back to the disk."""
         live = self._extents.rows[self._extents.live()]
+        self._counted_bytes = -1
         for pack in distinct(gone["pack"]).tolist():
             self.packs.punch(pack, _holes(gone[gone["pack"] == pack], live[live["pack"] == pack]))
         self.packs.sweep(distinct(live["pack"]))
@@ -233,9 +291,7 @@ class Index:
 
 def _holes(gone: Any, live: Any) -> list[tuple[int, int]]:
     """The bytes of a pack that became free, up to the neighbours that are left."""
-    begins = np.sort(live["position"])
-    ends = np.sort(live["position"] + live["end"] - live["begin"])
+    begins, ends = np.sort(live["position"]), np.sort(ends_in_pack(live))
     low = np.concatenate([[0], ends])[np.searchsorted(ends, gone["position"], side="right")]
-    last = int((gone["position"] + gone["end"] - gone["begin"]).max())
-    high = np.append(begins, last)[np.searchsorted(begins, gone["position"], side="left")]
+    high = np.append(begins, int(ends_in_pack(gone).max()))[np.searchsorted(begins, gone["position"], side="left")]
     return sorted(set(zip(low.tolist(), high.tolist(), strict=True)))

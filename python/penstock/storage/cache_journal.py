@@ -24,7 +24,7 @@ Records: TypeAlias = npt.NDArray[np.void]
 KEPT, DROPPED = 1, 2
 
 #: file_high, file_low, size: the remote file (see `cache_files`). offset, length: its bytes. pack, position: where they lie. checksum: their
-#: CRC-32C. proof: CRC-32C of the record before it.
+#: CRC-32C. proof: CRC-32C of the record before it. in_blocks: 1 if the checksums of the piece's blocks follow it (see `cache_extents`).
 RECORD = np.dtype(
     [
         ("kind", "<u4"),
@@ -37,7 +37,7 @@ RECORD = np.dtype(
         ("position", "<u4"),
         ("length", "<u4"),
         ("proof", "<u4"),
-        ("unused", "<u4"),
+        ("in_blocks", "<u4"),
     ]
 )
 _PROVEN_BYTES = RECORD.fields["proof"][1]  # type: ignore[index]  # a structured type has fields
@@ -93,9 +93,29 @@ class Journal:
         """Begins a new journal in the place of the old one; holds the cache's lock."""
         header = _HEADER.pack(_MAGIC, pack_bytes).ljust(RECORD.itemsize, b"\0")
         scratch = f"{self._path}.{os.getpid()}.tmp"
-        with open(scratch, "wb", opener=_private) as file:
-            file.write(header + (b"" if records is None else proven(records).tobytes()))
-        os.replace(scratch, self._path)
+        try:
+            with open(scratch, "wb", opener=_private) as file:
+                file.write(header + (b"" if records is None else proven(records).tobytes()))
+            os.replace(scratch, self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+            raise
+
+    def remove_scratch(self) -> None:
+        """Removes journals that killed processes were writing; holds the cache's lock, so that nobody is."""
+        folder, name = os.path.split(self._path)
+        with contextlib.suppress(OSError):
+            for found in os.listdir(folder):
+                if found.startswith(f"{name}.") and found.endswith(".tmp"):
+                    os.unlink(os.path.join(folder, found))
+
+    def held_bytes(self) -> int:
+        """What it takes of the disk."""
+        try:
+            return os.stat(self._path).st_blocks * 512
+        except OSError:
+            return 0
 
     def append(self, records: Records) -> None:
         """Adds records; holds the cache's lock. OSError if they do not fit: then none of them counts."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.scratch import unlock
 from penstock.spec import Ids
 from penstock.stopping import StoppedError, is_stopped
 
@@ -38,7 +39,7 @@ def locked(path: str) -> Iterator[bool]:
     try:
         yield _wait(handle)
     finally:
-        os.close(handle)
+        unlock(handle)
 
 
 def _wait(handle: int) -> bool:
@@ -85,9 +86,11 @@ class Claims:
 
     def release(self) -> None:
         """Lets go of everything."""
-        if self._handle >= 0:
-            os.close(self._handle)
-        self._handle = -1
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            with contextlib.suppress(OSError):  # a child forked meanwhile has the file open, too
+                fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+            os.close(handle)
 
     def _try(self, first: int, length: int) -> bool:
         if self._handle < 0:

@@ -2,24 +2,31 @@
 
 A pack is written by one process at a time, from its beginning on, and holds a lock meanwhile. Pieces are never moved; what is dropped
 becomes a hole in the file. Where the file system makes no holes, whole packs go.
+
+For several threads at once: one lock guards names and the table of paths made of them, another the pack that is written.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import re
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock import kernels
+from penstock.scratch import unlock
 from penstock.spec import Bytes, Ids
+from penstock.storage.cache_extents import EXTENT
 from penstock.storage.ranges import distinct
 
 _NAME = re.compile(r"([0-9a-f]{15})\.pack")
@@ -34,6 +41,10 @@ _IO_THREADS = 8
 _NOTED_S = 60.0
 
 
+class LostPackError(OSError):
+    """The pack that was being written is so no more: another thread has let go of it, or removed it."""
+
+
 class Packs:
     """The packs of a folder, each known by a number in this process."""
 
@@ -44,15 +55,25 @@ class Packs:
         self._table: tuple[Ids, Bytes, Ids] | None = None
         self._noted: dict[int, float] = {}
         self._file, self._current, self._position = -1, -1, 0
+        self._naming, self._writing = threading.Lock(), threading.RLock()
 
     def __del__(self) -> None:
         self.close()
+
+    def forked(self) -> None:
+        """In the child of a fork: leaves the pack that is written to the parent, whose lock it is. What is known of packs goes as well."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._naming, self._writing = threading.Lock(), threading.RLock()
+        self._file, self._current, self._position = -1, -1, 0
+        self._number, self._names, self._table, self._noted = {}, [], None, {}
 
     def resize(self, pack_bytes: int) -> None:
         """Says how large all packs of the folder are."""
         if pack_bytes != self._pack_bytes:
             self.close()
-            self._pack_bytes, self._table = pack_bytes, None
+            with self._naming:
+                self._pack_bytes, self._table = pack_bytes, None
 
     def numbers(self, names: Ids) -> Ids:
         """The numbers of packs by the names that the journal has for them."""
@@ -61,21 +82,31 @@ class Packs:
 
     def names(self, numbers: Ids) -> Ids:
         """The other way round."""
-        return np.array(self._names, dtype=np.int64)[numbers]
+        with self._naming:
+            return np.array(self._names, dtype=np.int64)[numbers]
 
     def path(self, number: int) -> str:
         """Where a pack lies."""
         return os.path.join(self._folder, f"{self._names[number]:015x}.pack")
 
-    def read(self, pack: Ids, position: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Fills out[at[i] : at[i] + length[i]]; OSError if a pack is not there any more."""
-        if self._table is None:
-            names = [self.path(number).encode() for number in range(len(self._names))]
-            ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
-            sizes = np.full(len(names), self._pack_bytes, dtype=np.int64)
-            self._table = ends, np.frombuffer(b"".join(names), dtype=np.uint8), sizes
-        kernels.read_ranges(*self._table, pack, position, length, out, at, _IO_THREADS)
-        self._note(pack)
+    def read(self, rows: Bytes, begin: Ids, length: Ids, out: Bytes, at: Ids) -> Ids:
+        """Fills out[at[i] : at[i] + length[i]] from place begin[i] on of the piece in row i of a table of `EXTENT`s.
+
+        Every byte is compared with a checksum; the numbers of those that are damaged. OSError if a pack is not there any more.
+        """
+        damaged = kernels.read_pieces(*self._paths(), rows, begin, length, out, at, _IO_THREADS)
+        self._note(distinct(rows.view(EXTENT)["pack"]))
+        return damaged
+
+    def _paths(self) -> tuple[Ids, Bytes, Ids]:
+        """Paths and sizes of all packs that have a number by now."""
+        with self._naming:
+            if self._table is None:
+                names = [self.path(number).encode() for number in range(len(self._names))]
+                ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
+                sizes = np.full(len(names), self._pack_bytes, dtype=np.int64)
+                self._table = ends, np.frombuffer(b"".join(names), dtype=np.uint8), sizes
+            return self._table
 
     def used_at(self) -> Ids:
         """When each pack was written or read last, in seconds since 1970 to about a minute; 0 for those that are gone."""
@@ -93,36 +124,50 @@ class Packs:
 
     def room(self) -> int:
         """Bytes that the current pack can still take."""
-        return self._pack_bytes - self._position if self.is_current else 0
+        with self._writing:
+            return self._pack_bytes - self._position if self.is_current else 0
 
     def open(self, free: Sequence[tuple[int, int]]) -> None:
         """Goes on with one of the packs that nobody writes, (number, end of its pieces), or begins a new one."""
-        self.close()
-        for number, end in free:
-            if end < self._pack_bytes // 2 and self._is_there(number) and self._take(self.path(number), os.O_RDWR):
-                self._current, self._position = number, end
-                return
-        name = secrets.randbits(60)
-        if not self._take(os.path.join(self._folder, f"{name:015x}.pack"), os.O_RDWR | os.O_CREAT | os.O_EXCL):
-            raise OSError(28, "no pack could be made", self._folder)
+        with self._writing:
+            self.close()
+            for number, end in free:
+                if end < self._pack_bytes // 2 and self._is_there(number) and self._take(self.path(number), os.O_RDWR):
+                    self._current, self._position = number, end
+                    return
+            self._begin(secrets.randbits(60))
+
+    def _begin(self, name: int) -> None:
+        path = os.path.join(self._folder, f"{name:015x}.pack")
+        if not self._take(path, os.O_RDWR | os.O_CREAT | os.O_EXCL):
+            raise OSError(errno.ENOLCK, "no pack could be made, since files cannot be locked here", self._folder)
         try:
             os.ftruncate(self._file, self._pack_bytes)
         except OSError:
-            os.unlink(os.path.join(self._folder, f"{name:015x}.pack"))
+            os.unlink(path)
             self.close()
             raise
         self._current, self._position = self._number_of(name), 0
 
-    def write(self, buffers: Sequence[Bytes]) -> tuple[int, Ids]:
-        """Writes pieces that fit; the pack's number and where each begins. OSError if the disk is full."""
-        sizes = np.array([len(buffer) for buffer in buffers], dtype=np.int64)
-        position = self._position + np.cumsum(sizes) - sizes
-        for first in range(0, len(buffers), _TOGETHER):
-            some = [buffer.data for buffer in buffers[first : first + _TOGETHER]]
-            if os.pwritev(self._file, some, int(position[first])) != sum(map(len, some)):
-                raise OSError(28, "no room on the disk", self._folder)
-        self._position += int(sizes.sum())
-        return self._current, position
+    def reserve(self, sizes: Ids) -> tuple[int, Ids]:
+        """Takes room of the disk for pieces: the pack's number, and where each begins. OSError if the disk is full."""
+        with self._writing:
+            total, position = int(sizes.sum()), self._position + np.cumsum(sizes) - sizes
+            _allocate(self._file, self._position, total)
+            self._position += total
+            return self._current, position
+
+    def write(self, pack: int, first: int, buffers: Sequence[Any]) -> None:
+        """Writes pieces one behind the other to where there is room for them. OSError if the disk is full all the same."""
+        with self._writing:
+            if pack != self._current:
+                raise LostPackError(errno.ESTALE, "the pack was given up", self._folder)
+            for begin in range(0, len(buffers), _TOGETHER):
+                some = buffers[begin : begin + _TOGETHER]
+                size = sum(map(len, some))
+                if os.pwritev(self._file, some, first) != size:
+                    raise OSError(errno.ENOSPC, "no room on the disk", self._folder)
+                first += size
 
     def punch(self, number: int, holes: Sequence[tuple[int, int]]) -> None:
         """Gives bytes [first, last) of a pack back to the disk, where the file system can."""
@@ -137,7 +182,7 @@ class Packs:
 
     def sweep(self, used: Ids) -> None:
         """Removes packs without pieces that nobody writes."""
-        keep = {self._names[number] for number in used.tolist()} | {self._names[n] for n in (self._current,) if n >= 0}
+        keep = {*self.names(used).tolist(), *(self.names(np.array([n]))[0] for n in (self._current,) if n >= 0)}
         for found in self._listed():
             if int(found[:15], 16) not in keep:
                 with contextlib.suppress(OSError), open(os.path.join(self._folder, found), "r+b") as file:
@@ -153,10 +198,18 @@ class Packs:
 
     def close(self) -> None:
         """Lets others go on with the current pack."""
-        if self._file >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._file)
-        self._file, self._current, self._position = -1, -1, 0
+        with self._writing:
+            file, self._file = self._file, -1
+            self._current, self._position = -1, 0
+            if file >= 0:
+                with contextlib.suppress(OSError):
+                    unlock(file)
+
+    def cut(self, number: int, end: int) -> None:
+        """Gives back what a killed process wrote to a pack behind its last piece; not of a pack that somebody writes."""
+        with contextlib.suppress(OSError), open(self.path(number), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _punch(file.fileno(), -(-end // PAGE_BYTES) * PAGE_BYTES, self._pack_bytes)
 
     def _take(self, path: str, flags: int) -> bool:
         try:
@@ -174,10 +227,16 @@ class Packs:
     @property
     def is_current(self) -> bool:
         """Whether there is a current pack, and nobody removed it."""
-        try:
-            return self._file >= 0 and os.path.samestat(os.stat(self.path(self._current)), os.fstat(self._file))
-        except OSError:
-            return False
+        with self._writing:
+            try:
+                return self._file >= 0 and os.path.samestat(os.stat(self.path(self._current)), os.fstat(self._file))
+            except OSError:
+                return False
+
+    def is_writing(self, number: int) -> bool:
+        """Whether a pack is the current one, and nobody removed it."""
+        with self._writing:
+            return number == self._current and self.is_current
 
     def _is_there(self, number: int) -> bool:
         try:
@@ -186,11 +245,12 @@ class Packs:
             return False
 
     def _number_of(self, name: int) -> int:
-        if name not in self._number:
-            self._number[name] = len(self._names)
-            self._names.append(name)
-            self._table = None
-        return self._number[name]
+        with self._naming:
+            if name not in self._number:
+                self._names.append(name)
+                self._number[name] = len(self._names) - 1
+                self._table = None
+            return self._number[name]
 
     def _listed(self) -> list[str]:
         try:
@@ -200,7 +260,7 @@ class Packs:
 
     def _note(self, pack: Ids) -> None:
         now = time.monotonic()
-        for number in set(pack.tolist()):
+        for number in pack.tolist():
             if now - self._noted.get(number, -_NOTED_S) >= _NOTED_S:
                 self._noted[number] = now
                 with contextlib.suppress(OSError):
@@ -214,6 +274,15 @@ def _looked_up(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return int(found.st_mtime), found.st_blocks * 512
+
+
+def _allocate(file: int, first: int, length: int) -> None:
+    """Takes room of the disk at once, so that others who count it see it; where that cannot be, it is taken when it is written to."""
+    try:
+        os.posix_fallocate(file, first, length)
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
 
 
 def _punch(file: int, first: int, length: int) -> None:

@@ -1,4 +1,4 @@
-"""The bytes of a cache's pieces, compared with their checksums when a process first uses them."""
+"""The bytes of a cache's pieces, compared with their checksums whenever they are read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock import kernels
 from penstock.spec import Bytes, Ids
+from penstock.storage.cache_extents import BLOCK_BYTES
 from penstock.storage.cache_index import Found, Index
 
 #: Pieces that are verified between two reports.
@@ -17,7 +18,7 @@ _THREADS = 4
 
 
 class Pieces:
-    """Reads the pieces of an index; a damaged one is dropped from it."""
+    """Reads and writes the pieces of an index; a damaged one is dropped from it."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -26,25 +27,25 @@ class Pieces:
         """The checksums of parts of `out`."""
         return kernels.crc32c_sums(out, at, length, _THREADS)
 
-    def read(self, found: Found, out: Bytes) -> bool:
-        """Reads pieces, and compares the checksums of those that are used for the first time; a damaged one goes, and the answer is False."""
-        rows, pieces, packs = found.rows, found.pieces, self._index.packs
-        position = rows["position"] + pieces.begin - rows["begin"]
-        packs.read(np.ascontiguousarray(rows["pack"]), position, pieces.length, out, pieces.at)
-        fresh = np.flatnonzero(~rows["checked"])
-        if not len(fresh):
-            return True
-        is_whole = pieces.length == rows["end"] - rows["begin"]
-        there, others = fresh[is_whole[fresh]], fresh[~is_whole[fresh]]
-        good = np.zeros(len(rows), dtype=bool)
-        sums = self.sums(out, pieces.at[there], pieces.length[there])
-        good[there] = sums == rows["checksum"][there]
-        good[others] = self._are_whole(rows[others])
-        self._index.checked(found.number[fresh[good[fresh]]], found.generation)
-        bad = found.number[fresh[~good[fresh]]]
-        if len(bad) and self._index.still(bad, found.generation):
-            self._index.drop(bad, found.generation)
-        return not len(bad)
+    def write(self, pack: int, first: int, out: Bytes, at: Ids, length: Ids) -> None:
+        """Writes parts of `out` to a pack, one behind the other, each followed by the checksums of its blocks if it has several."""
+        sums = self._sums_of_blocks(out, at, length)
+        parts = (out[begin : begin + size] for begin, size in zip(at.tolist(), length.tolist(), strict=True))
+        buffers = [part.data for pair in zip(parts, sums, strict=True) for part in pair if len(part)]
+        self._index.packs.write(pack, first, buffers)
+
+    def _sums_of_blocks(self, out: Bytes, at: Ids, length: Ids) -> list[Bytes]:
+        count = np.where(length > BLOCK_BYTES, -(-length // BLOCK_BYTES), 0)
+        which = np.repeat(np.arange(len(length)), count)
+        first = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) * BLOCK_BYTES
+        sums = self.sums(out, at[which] + first, np.minimum(length[which] - first, BLOCK_BYTES)).astype("<u4")
+        return [part.view(np.uint8) for part in np.split(sums, np.cumsum(count)[:-1])]
+
+    def read(self, found: Found, out: Bytes) -> Ids:
+        """Reads pieces, and compares checksums; the numbers of those that are damaged."""
+        pieces = found.pieces
+        rows = np.ascontiguousarray(found.rows).view(np.uint8)
+        return found.number[self._index.packs.read(rows, pieces.begin, pieces.length, out, pieces.at)]
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[int, int]:
         """Reads everything and drops what is damaged: pieces that were read, and pieces that were dropped."""
@@ -53,29 +54,19 @@ class Pieces:
         total, done, damaged = int((rows["end"] - rows["begin"]).sum()), 0, 0
         for first in range(0, len(turn), _TOGETHER):
             some = turn[first : first + _TOGETHER]
-            try:
-                good = self._are_whole(rows[some])
-            except OSError:  # of the pieces of a lost pack none can be read
-                good = np.array([self._is_readable_and_whole(rows[one : one + 1]) for one in some.tolist()])
+            good = np.array([self._is_whole(rows[one : one + 1]) for one in some.tolist()])
             damaged += self._index.drop(number[some[~good]], generation)
             done += int((rows["end"] - rows["begin"])[some].sum())
             if progress is not None:
                 progress(done, total)
         return len(number), damaged
 
-    def _is_readable_and_whole(self, row: Any) -> bool:
+    def _is_whole(self, row: Any) -> bool:
+        """Whether a piece can be read, and its checksums are right."""
+        length, zero = row["end"] - row["begin"], np.zeros(1, dtype=np.int64)
+        scratch = np.empty(int(length[0]), dtype=np.uint8)
+        begin = np.ascontiguousarray(row["begin"])
         try:
-            return bool(self._are_whole(row)[0])
+            return not len(self._index.packs.read(row.view(np.uint8), begin, length, scratch, zero))
         except OSError:
             return False
-
-    def _are_whole(self, rows: Any) -> Any:
-        """Whether the checksums of pieces are right."""
-        good, zero = np.zeros(len(rows), dtype=bool), np.zeros(1, dtype=np.int64)
-        for number in range(len(rows)):
-            row = rows[number : number + 1]
-            scratch = np.empty(int(row["end"][0] - row["begin"][0]), dtype=np.uint8)
-            length = np.array([len(scratch)], dtype=np.int64)
-            self._index.packs.read(row["pack"], row["position"], length, scratch, zero)
-            good[number] = kernels.crc32c_sums(scratch, zero, length, 1)[0] == row["checksum"][0]
-        return good

@@ -20,16 +20,19 @@ class SimulatedCache(RangeCache):
     def __init__(self, folder: str, limit_bytes: int) -> None:
         super().__init__(folder, limit_bytes, SimulatedPacks(folder), SimulatedPieces)
 
-    def _free_bytes(self) -> int:
+    def _usable_bytes(self) -> int:
         return 1 << 62
 
 
 class SimulatedPieces(Pieces):
     """Pieces without bytes."""
 
-    def read(self, found: Found, out: Bytes) -> bool:
-        """All are whole."""
-        return True
+    def read(self, found: Found, out: Bytes) -> Ids:
+        """None is damaged."""
+        return np.empty(0, dtype=np.int64)
+
+    def write(self, pack: int, first: int, out: Bytes, at: Ids, length: Ids) -> None:
+        """Nothing."""
 
     def sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
         """Zeros."""
@@ -60,13 +63,15 @@ class SimulatedPacks(Packs):
         half_empty = [one for one in free if one[1] < self._pack_bytes // 2]
         self._current, self._position = half_empty[0] if half_empty else (self._number_of(len(self._names)), 0)
 
-    def write(self, buffers: Sequence[Bytes]) -> tuple[int, Ids]:
+    def reserve(self, sizes: Ids) -> tuple[int, Ids]:
         """Where pieces would lie."""
-        sizes = np.array([len(buffer) for buffer in buffers], dtype=np.int64)
         position = self._position + np.cumsum(sizes) - sizes
         self._position += int(sizes.sum())
         self._held[self._current] = self._held.get(self._current, 0) + int(sizes.sum())
         return self._current, position
+
+    def cut(self, number: int, end: int) -> None:
+        """Nobody else writes."""
 
     def punch(self, number: int, holes: Sequence[tuple[int, int]]) -> None:
         """Gives whole pages back."""

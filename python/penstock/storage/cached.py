@@ -18,6 +18,7 @@ from penstock.storage.cache_choice import Expected
 from penstock.storage.cache_files import Bases, Ranges
 from penstock.storage.cache_folder import default_cache
 from penstock.storage.cache_locks import Claims
+from penstock.storage.forked import renew_in_children
 from penstock.storage.ranges import distinct
 from penstock.traffic import Traffic
 
@@ -42,6 +43,7 @@ class CacheTraffic:
 
     hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes: of the former; fetched_bytes: what was asked
     of the remote storage, also ahead. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
+    damaged: pieces whose bytes had changed on the disk, and that were fetched again; likewise.
     """
 
     hits: int = 0
@@ -50,6 +52,7 @@ class CacheTraffic:
     fetched_bytes: int = 0
     stored_bytes: int = 0
     evicted: int = 0
+    damaged: int = 0
 
 
 class Uncached(Protocol):
@@ -60,6 +63,11 @@ class Uncached(Protocol):
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """See `format.protocol.ReadRanges`."""
+
+
+#: All storages of this process.
+_all: weakref.WeakSet[CachedStorage] = weakref.WeakSet()
+renew_in_children(_all)
 
 
 class CachedStorage:
@@ -77,6 +85,11 @@ class CachedStorage:
         self._traffic = CacheTraffic()
         self._lock = threading.Lock()
         self._reading = 0
+        _all.add(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: another thread may have held the lock, and none reads."""
+        self._lock, self._reading = threading.Lock(), 0
 
     @property
     def root(self) -> str:
@@ -86,10 +99,16 @@ class CachedStorage:
     @property
     def traffic(self) -> Traffic | None:
         """Requests and bytes so far, and what the cache spared; None if that is not known of the storage behind it."""
-        asked, spared = getattr(self.remote, "traffic", None), self._traffic
+        asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
         if not isinstance(asked, Traffic):
             return None
-        return replace(asked, cache_hits=spared.hits, cache_misses=spared.misses, cache_bytes=spared.hit_bytes)
+        return replace(
+            asked,
+            cache_hits=spared.hits,
+            cache_misses=spared.misses,
+            cache_bytes=spared.hit_bytes,
+            cache_damaged=spared.damaged,
+        )
 
     @property
     def cache(self) -> RangeCache | None:
@@ -111,7 +130,7 @@ class CachedStorage:
         cache = self._cache
         if cache is None:
             return self._traffic
-        return replace(self._traffic, stored_bytes=cache.stored_bytes, evicted=cache.evicted)
+        return replace(self._traffic, stored_bytes=cache.stored_bytes, evicted=cache.evicted, damaged=cache.damaged)
 
     @property
     def is_caching(self) -> bool:
@@ -218,7 +237,7 @@ class CachedStorage:
     def _bases_of(self, cache: RangeCache, shards: Shards) -> Bases:
         with self._lock:
             found = self._bases.get(shards)
-            if found is None:
+            if found is None or found.files is not cache.files:  # another thread may have begun with the cache before
                 found = self._bases[shards] = Bases(cache.files, shards, self._identity)
             return found
 

@@ -1,4 +1,6 @@
-"""The child of a fork must leave a client alone (obstore, hdfs-native) that its parent has used.
+"""What the child of a fork must not go on with: clients whose threads its parent has, and locks that one of those may have held.
+
+It must leave a client alone (obstore, hdfs-native) that its parent has used.
 
 The client's threads are not there, so that a request would hang. Worse, both processes share what tells the client of sockets that are
 ready: what the child asks for would reach its parent as an address of memory that is not there, and end it.
@@ -7,6 +9,8 @@ ready: what the child asks for would reach its parent as an address of memory th
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Protocol
 
 from penstock.errors import ProcessError
 
@@ -29,3 +33,20 @@ def is_lost(client: str) -> bool:
 
 
 os.register_at_fork(after_in_child=lambda: _lost.update(_used))
+
+
+class Renewed(Protocol):
+    """Something with locks."""
+
+    def forked(self) -> None:
+        """In the child of a fork, before anything else runs there: makes locks anew."""
+
+
+def renew_in_children(those: Iterable[Renewed]) -> None:
+    """Has all that are there at a fork make their locks anew in the child."""
+
+    def renew() -> None:
+        for one in list(those):
+            one.forked()
+
+    os.register_at_fork(after_in_child=renew)

@@ -16,6 +16,7 @@ from penstock.shards import Shards, version_number
 from penstock.spec import Ids
 from penstock.storage.glob import Wanted
 from penstock.storage.retry import Retry, TransientError
+from penstock.storage.version import version_of
 
 _T = TypeVar("_T")
 
@@ -33,7 +34,7 @@ _AT_ONCE, _MOST_FOLDERS = 16, 4096
 OpenPages = Callable[[str, str | None], Iterator[Sequence[Any]]]
 #: The folders directly in a folder, and the objects that are.
 LookInto = Callable[[str], tuple[Sequence[str], Sequence[Any]]]
-#: Columns of a page: paths, sizes, versions, ETags.
+#: Columns of a page: paths, sizes, versions as numbers and as texts (see `version`).
 Columns = tuple[pa.LargeStringArray, Ids, Ids, pa.LargeStringArray]
 
 
@@ -136,7 +137,7 @@ def _columns(page: Sequence[Any], root: str) -> Columns:
         pa.array([root + one["path"] for one in page], pa.large_string()),
         np.array([one["size"] for one in page], dtype=np.int64),
         np.array(versions, dtype=np.int64),
-        pa.array(tags, pa.large_string()),
+        pa.array([version_of(one) for one in page], pa.large_string()),
     )
 
 

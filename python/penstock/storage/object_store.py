@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from penstock.storage.retry import WrongAnswerError
 from penstock.storage.shown import hide, without_secrets
 from penstock.storage.store_errors import store_error
 from penstock.storage.trust import NOBODY, Trust
+from penstock.storage.version import conditions, is_version, moment, shown
 
 #: Objects that one page of a listing names.
 _PAGE = 1000
@@ -77,7 +79,7 @@ class _Plain:
             answer = self._http.get(self._root + name, url, "", 0, 1)
         except FileNotFoundError:
             return None
-        return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": answer.last_modified}
+        return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": moment(answer.last_modified)}
 
 
 class ObjectStore:
@@ -90,6 +92,7 @@ class ObjectStore:
     def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> None:
         self._store, self._root, self._settings, self._trust = store, root, settings or {}, trust
         self._is_http = root.startswith("http")
+        self._has_warned = False
         #: How the native client may ask for objects; None where it may not.
         self.direct = Direct.of(store, root, trust)
         self._plain: _Plain | None = None
@@ -176,9 +179,7 @@ class ObjectStore:
         if self._plain is not None and (url := self._plain.url(name)) is not None:
             return self._plainly(path, url, etag, size, start, length)
         use_client("obstore", path)
-        options: Any = {"range": (start, start + length)}
-        if etag:
-            options["if_match"] = etag
+        options: Any = {"range": (start, start + length), **conditions(etag)}
         try:
             answer = obstore.get(self._store, name, options=options)
             meta, data = answer.meta, memoryview(answer.bytes())
@@ -194,8 +195,7 @@ class ObjectStore:
             raise WrongAnswerError(f"{path}: {odd}")
         if meta["size"] != size:
             raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
-        if etag and _bare(meta["e_tag"]) != _bare(etag):  # not every server minds If-Match
-            raise _another(path, etag)
+        self._check_version(path, meta, etag)
         return data
 
     def _plainly(self, path: str, url: str, etag: str, size: int, start: int, length: int) -> Any:
@@ -203,9 +203,25 @@ class ObjectStore:
         answer = self._plain.get(path, url, etag, start, length)
         if answer.size != size:
             raise DataError(f"{path}: {answer.size:,} bytes now, {size:,} when it was listed; {_AGAIN}")
-        if etag and _bare(answer.etag) != _bare(etag):
-            raise _another(path, etag)
+        self._check_version(path, {"e_tag": answer.etag, "last_modified": moment(answer.last_modified)}, etag)
         return answer.data
+
+    def _check_version(self, path: str, meta: Any, version: str) -> None:
+        """Not every server minds conditions."""
+        is_same = is_version(meta, version)
+        if is_same is None:
+            self._warn_of_dates(path)
+        elif not is_same:
+            raise _another(path, version)
+
+    def _warn_of_dates(self, path: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"{path}: the server told when the file was last changed, but its answers do not: whether a file is replaced by "
+                f"another of the same size while it is read is seen only if the server minds If-Unmodified-Since; have it send ETags",
+                stacklevel=2,
+            )
 
     def _head(self, name: str) -> Any:
         use_client("obstore", self._root + name)
@@ -260,9 +276,4 @@ def _never_odd(_: str, __: Mapping[str, str]) -> str:
 
 
 def _another(path: str, etag: str) -> DataError:
-    return DataError(f"{path}: another object than when it was listed (its ETag is no longer {etag}); {_AGAIN}")
-
-
-def _bare(etag: str | None) -> str:
-    """An ETag without what listings leave out."""
-    return (etag or "").removeprefix("W/").strip('"')
+    return DataError(f"{path}: another object than when it was listed ({shown(etag)}); {_AGAIN}")

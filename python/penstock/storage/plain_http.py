@@ -20,6 +20,7 @@ from penstock.errors import DataError, StorageError
 from penstock.storage.retry import TransientError, WrongAnswerError
 from penstock.storage.shown import without_secrets
 from penstock.storage.store_errors import endless_redirects, refused_redirect
+from penstock.storage.version import headers_for
 
 #: Redirects that one request follows.
 MOST_REDIRECTS = 5
@@ -53,9 +54,7 @@ class PlainHttp:
 
         Raises FileNotFoundError, DataError for another version, StorageError, TransientError for what may pass.
         """
-        headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
-        if etag:
-            headers["If-Match"] = etag
+        headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity", **headers_for(etag)}
         asked = urllib.request.Request(url, headers=headers)  # noqa: S310  # Direct gives URLs of HTTP only
         opener = urllib.request.build_opener(_Hops(path, self._follow))
         end = time.monotonic() + self._timeout_s

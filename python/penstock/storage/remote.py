@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+import pyarrow.compute as pc
 
 from penstock.errors import StorageError
 from penstock.shards import Shards
@@ -64,7 +67,7 @@ class RemoteStorage:
     """Reads ranges of a store's files by planned, paced, retried and hedged requests."""
 
     def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
-        self._store, self._list_retry = store, list_retry
+        self._store, self._list_retry, self._has_warned = store, list_retry, False
         self._fetcher = Fetcher(Pace(), read_retry, getattr(store, "direct", None))
         self._deadline_s = read_retry.deadline_s
 
@@ -76,10 +79,25 @@ class RemoteStorage:
     def list(self, where: str) -> Shards:
         """The files that a path, folder or glob names, with or without the root; SourceError if there are none."""
         where, stop = where.removeprefix(self.root), threading.Event()
-        return _told(
+        found = _told(
             lambda: _left_to_a_thread(
                 lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore), stop
             )
+        )
+        self._warn_of_versions(found)
+        return found
+
+    def _warn_of_versions(self, shards: Shards) -> None:
+        """Says once where a store tells nothing by which one version of a file is told from another."""
+        without = -1 if self._has_warned or shards.etags is None else pc.index(shards.etags, "").as_py()
+        if without < 0:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{shards.path(without)}: the store says neither an ETag nor when the file was last changed. If it is replaced by "
+            "another of the same size while it is read, old and new bytes are mixed unnoticed, and nothing of it is kept in "
+            "the cache; have the server send ETag or Last-Modified",
+            stacklevel=2,
         )
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:

@@ -3,24 +3,20 @@
 use std::path::Path;
 
 use numpy::{PyArray1, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError};
 use pyo3::prelude::*;
 
-use super::{Bytes, Ids, Out, misuse};
+use super::{Bytes, Ids, Out, io_pool, misuse};
 use crate::files::{self, Entry, FileError, Range};
-use crate::pool;
 
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, modification times in ns.
 type Listing<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
-fn to_python(error: FileError) -> PyErr {
+/// A file that is gone, or cannot be read.
+pub fn to_python(error: FileError) -> PyErr {
     let arguments = (error.path, error.found);
     if error.missing { PyFileNotFoundError::new_err(arguments) } else { PyOSError::new_err(arguments) }
-}
-
-fn io_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
-    pool::io(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// All files below `root`, sorted by path; OSError(path, found) for the first that cannot be looked at.
@@ -79,43 +75,62 @@ fn read_ranges(
     if [offset.len(), length.len(), at.len()] != [count; 3] {
         return Err(misuse("shard, offset, length and at must be equally long"));
     }
-    let table = Table { offsets: path_offsets.as_slice()?, bytes: path_bytes.as_slice()?, sizes: sizes.as_slice()? };
-    let (shard, offset, length, at) = (shard.as_slice()?, offset.as_slice()?, length.as_slice()?, at.as_slice()?);
-    let mut rest = out.as_slice_mut()?;
-    let mut taken = 0;
+    let table = Table::new(&path_offsets, &path_bytes, &sizes)?;
+    let (shard, offset) = (shard.as_slice()?, offset.as_slice()?);
     let mut ranges = Vec::with_capacity(count);
-    let mut turn: Vec<usize> = (0..count).collect();
-    turn.sort_by_key(|&i| at[i]); // as a rule they ascend
-    for i in turn {
-        let outside = || misuse(format!("range {i} does not fit the buffer or the files"));
-        let place = usize::try_from(at[i]).ok().and_then(|at| at.checked_sub(taken)).ok_or_else(outside)?;
-        let bytes = usize::try_from(length[i]).map_err(|_| outside())?;
-        let (_, after) = rest.split_at_mut_checked(place).ok_or_else(outside)?;
-        let (mine, after) = after.split_at_mut_checked(bytes).ok_or_else(outside)?;
-        (rest, taken) = (after, taken + place + bytes);
-        let (path, size) = table.file(shard[i]).ok_or_else(outside)?;
-        let offset = u64::try_from(offset[i]).map_err(|_| outside())?;
+    for (i, mine) in outputs(out.as_slice_mut()?, at.as_slice()?, length.as_slice()?)? {
+        let (path, size) = table.file(shard[i]).ok_or_else(|| outside(i))?;
+        let offset = u64::try_from(offset[i]).map_err(|_| outside(i))?;
         ranges.push(Range { path, number: shard[i], size, offset, out: mine });
     }
-    let ranges_per_task = count.div_ceil(threads.max(1) * 4);
     let read = match count {
         0 | 1 => py.detach(|| files::read_in_turn(&mut ranges)), // this thread waits anyway
         _ => {
             let pool = io_pool(threads)?;
-            py.detach(|| pool.install(|| files::read(&mut ranges, ranges_per_task)))
+            py.detach(|| pool.install(|| files::read(&mut ranges, count.div_ceil(threads.max(1) * 4))))
         }
     };
     read.map_err(to_python)
 }
 
-struct Table<'a> {
+fn outside(range: usize) -> PyErr {
+    misuse(format!("range {range} does not fit the buffer or the files"))
+}
+
+/// The parts of a buffer, each with its number: `length[i]` bytes from `at[i]`; in the order of their places.
+pub fn outputs<'a>(mut rest: &'a mut [u8], at: &[i64], length: &[i64]) -> PyResult<Vec<(usize, &'a mut [u8])>> {
+    if at.len() != length.len() {
+        return Err(misuse("length and at must be equally long"));
+    }
+    let mut turn: Vec<usize> = (0..at.len()).collect();
+    turn.sort_by_key(|&i| at[i]); // as a rule they ascend
+    let (mut taken, mut parts) = (0, Vec::with_capacity(at.len()));
+    for i in turn {
+        let place = usize::try_from(at[i]).ok().and_then(|at| at.checked_sub(taken)).ok_or_else(|| outside(i))?;
+        let bytes = usize::try_from(length[i]).map_err(|_| outside(i))?;
+        let (_, after) = rest.split_at_mut_checked(place).ok_or_else(|| outside(i))?;
+        let (mine, after) = after.split_at_mut_checked(bytes).ok_or_else(|| outside(i))?;
+        (rest, taken) = (after, taken + place + bytes);
+        parts.push((i, mine));
+    }
+    Ok(parts)
+}
+
+/// Files by their numbers.
+pub struct Table<'a> {
     offsets: &'a [i64],
     bytes: &'a [u8],
     sizes: &'a [i64],
 }
 
 impl<'a> Table<'a> {
-    fn file(&self, shard: i64) -> Option<(&'a str, u64)> {
+    /// Paths as the two buffers of an Arrow `large_string` array, and sizes.
+    pub fn new(offsets: &'a Ids<'_>, bytes: &'a Bytes<'_>, sizes: &'a Ids<'_>) -> PyResult<Self> {
+        Ok(Self { offsets: offsets.as_slice()?, bytes: bytes.as_slice()?, sizes: sizes.as_slice()? })
+    }
+
+    /// A file's path and size.
+    pub fn file(&self, shard: i64) -> Option<(&'a str, u64)> {
         let shard = usize::try_from(shard).ok()?;
         let start = usize::try_from(*self.offsets.get(shard)?).ok()?;
         let end = usize::try_from(*self.offsets.get(shard + 1)?).ok()?;

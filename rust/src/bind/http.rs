@@ -84,7 +84,7 @@ impl Drop for HttpLanding {
 
 /// (landing, request, from, length): bytes [from, from + length) of the job's answer are that request's.
 type PyPart<'py> = (PyRef<'py, HttpLanding>, usize, u64, u64);
-/// (ticket, url, etag, size of the object, start, parts).
+/// (ticket, url, version, size of the object, start, parts).
 type PyJob<'py> = (u64, String, String, u64, u64, Vec<PyPart<'py>>);
 /// (ticket, how it ended, status, what was found, seconds, busy).
 type PyDone = (u64, &'static str, u16, String, f64, bool);
@@ -145,7 +145,7 @@ fn duration(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| misuse(error.to_string()))
 }
 
-fn job((ticket, url, etag, size, start, parts): PyJob<'_>) -> PyResult<Job> {
+fn job((ticket, url, version, size, start, parts): PyJob<'_>) -> PyResult<Job> {
     let mut length = 0;
     let mut whole = Vec::with_capacity(parts.len());
     for (landing, request, from, bytes) in parts {
@@ -158,7 +158,7 @@ fn job((ticket, url, etag, size, start, parts): PyJob<'_>) -> PyResult<Job> {
     if length == 0 || start.checked_add(length).is_none_or(|end| end > size) {
         return Err(misuse("a job must lie in its object"));
     }
-    Ok(Job { ticket, url, etag, size, start, length, parts: whole })
+    Ok(Job { ticket, url, version, size, start, length, parts: whole })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

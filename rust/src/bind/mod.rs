@@ -45,6 +45,11 @@ pub fn kernel_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>
     crate::pool::shared(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
+/// The pool that waits for files, with `threads` threads.
+pub fn io_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
+    crate::pool::io(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
 /// The bytes of several arrays.
 pub fn slices<'a>(buffers: &'a [Bytes<'_>]) -> PyResult<Vec<&'a [u8]>> {
     Ok(buffers.iter().map(|buffer| buffer.as_slice()).collect::<Result<_, _>>()?)

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -125,10 +126,7 @@ pub fn unpack_files(
     let room = AtomicI64::new(i64::try_from(bounds.room_bytes).unwrap_or(i64::MAX));
     for_each_file(jobs.len(), threads, |file| {
         let job = &jobs[file];
-        let result = unpack(job, bounds, &room, progress).and_then(|size| {
-            std::fs::rename(&job.scratch, &job.target)?;
-            Ok(size as i64)
-        });
+        let result = unpack(job, bounds, &room, progress);
         if result.is_err() {
             // Best effort: the error that matters is the one being returned.
             let _ = std::fs::remove_file(&job.scratch);
@@ -137,7 +135,18 @@ pub fn unpack_files(
     })
 }
 
-fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> Result<u64, Trouble> {
+/// A new file, locked, so that nobody takes it for what a killed process has left (`scratch.py`).
+fn locked_file(path: &Path) -> std::io::Result<File> {
+    loop {
+        let file = File::create_new(path)?;
+        let _ = file.lock(); // not every file system has locks
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        } // removed before it was locked
+    }
+}
+
+fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> Result<i64, Trouble> {
     let source = File::open(&job.path)?;
     let packed_bytes = source.metadata()?.len();
     let most = bounds.ratio.saturating_mul(packed_bytes).max(1 << 20).min(bounds.unpacked_bytes);
@@ -147,7 +156,7 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
         Packing::Zlib => Box::new(ZlibDecoder::new(counted)),
         _ => return Err(Trouble::data("", "a packing that is not unpacked here", "this is a mistake of the reader")),
     };
-    let mut target = File::create_new(&job.scratch)?;
+    let mut target = locked_file(&job.scratch)?;
     let mut buffer = vec![0; STEP_BYTES];
     let mut total = 0_u64;
     loop {
@@ -173,7 +182,8 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
         target.write_all(&buffer[..got])?;
     }
     target.flush()?;
-    Ok(total)
+    std::fs::rename(&job.scratch, &job.target)?; // before the lock goes
+    Ok(total as i64)
 }
 
 fn damaged(total: u64, error: &std::io::Error) -> Trouble {

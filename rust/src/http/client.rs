@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 use super::chunks::Chunks;
 use super::connect::{Addresses, Origin};
 use super::connection::{Connection, tls_config};
-use super::head::{Coding, Head, bare, request};
+use super::head::{Coding, Head, request};
 use super::{Job, Outcome};
 
 /// An answer's head is no longer.
@@ -193,7 +193,7 @@ fn target(job: &Job) -> Option<Target> {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     let has_port = authority.host().len() < authority.as_str().len();
     let port = if has_port { authority.port_u16()? } else { [80, 443][usize::from(is_tls)] };
-    let text = request(url.path_and_query()?.as_str(), authority.as_str(), &job.range(), &job.etag)?;
+    let text = request(url.path_and_query()?.as_str(), authority.as_str(), &job.range(), &job.version)?;
     Some(Target { origin: Origin { is_tls, host, port }, text })
 }
 
@@ -222,9 +222,7 @@ fn read_head(connection: &mut Connection, begin: &mut [u8], deadline: Instant) -
 
 /// Whether the answer says that it brings exactly the range of the object that is meant.
 fn is_exact(head: &Head, job: &Job) -> bool {
-    head.status == PARTIAL_CONTENT
-        && head.range == Some((job.range(), job.size))
-        && (job.etag.is_empty() || bare(&head.etag) == bare(&job.etag))
+    head.status == PARTIAL_CONTENT && head.range == Some((job.range(), job.size)) && head.is_of(&job.version)
 }
 
 /// Reads the rest of a short body, of which `received` bytes came; whether that is all of it.

@@ -1,6 +1,5 @@
 //! The text of a request, and the head of its answer.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use httparse::{EMPTY_HEADER, Header, Response, Status};
@@ -27,6 +26,8 @@ pub struct Head {
     pub location: String,
     /// Whether the server says that it packed the object, or sends a web page.
     pub is_odd: bool,
+    /// When the object was last changed, as the server writes it.
+    pub modified: String,
     /// Whether another request may follow.
     pub keeps: bool,
 }
@@ -54,12 +55,14 @@ impl Head {
         let Status::Complete(size) = answer.parse(bytes)? else { return Ok(None) };
         let status = answer.code.unwrap_or(0);
         let mut head = Self { size, status, keeps: answer.version == Some(1), ..Self::default() };
-        let (mut length, mut brought, mut etag, mut coding, mut location) = (None, None, None, None, None);
+        let (mut length, mut brought, mut etag, mut modified) = (None, None, None, None);
+        let (mut coding, mut location) = (None, None);
         for Header { name, value } in answer.headers {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => once(&mut length, value)?,
                 "content-range" => once(&mut brought, value)?,
                 "etag" => once(&mut etag, value)?,
+                "last-modified" => once(&mut modified, value)?,
                 "transfer-encoding" => once(&mut coding, value)?,
                 "location" => once(&mut location, value)?,
                 "content-encoding" => head.is_odd |= !value.trim_ascii().eq_ignore_ascii_case(b"identity"),
@@ -82,6 +85,7 @@ impl Head {
         head.range = brought.and_then(range);
         location.unwrap_or_default().clone_into(&mut head.location);
         etag.unwrap_or_default().clone_into(&mut head.etag);
+        modified.unwrap_or_default().clone_into(&mut head.modified);
         Ok(Some(head))
     }
 }
@@ -115,10 +119,39 @@ pub fn bare(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"')
 }
 
+/// What a listing says of an object's version (`storage/version.py`): its `ETag`, and behind a line's end its date where there is no
+/// strong `ETag`.
+pub fn versions(version: &str) -> (&str, &str) {
+    version.split_once('\n').unwrap_or((version, ""))
+}
+
+impl Head {
+    /// Whether this is the version that a listing has.
+    pub fn is_of(&self, version: &str) -> bool {
+        let (etag, date) = versions(version);
+        (etag.is_empty() || bare(&self.etag) == bare(etag)) && (date.is_empty() || self.modified == date)
+    }
+}
+
+/// The condition under which a request holds; "" for none. A weak `ETag` never matches (RFC 9110, 13.1.1).
+fn condition(version: &str) -> String {
+    let (etag, date) = versions(version);
+    if !etag.is_empty() && !etag.starts_with("W/") {
+        format!("if-match: {etag}\r\n")
+    } else if date.is_empty() {
+        String::new()
+    } else {
+        format!("if-unmodified-since: {date}\r\n")
+    }
+}
+
 /// The text of a request for bytes of an object; None if a part of it would not stay in its line.
 #[must_use]
-pub fn request(path: &str, host: &str, range: &Range<u64>, etag: &str) -> Option<String> {
-    if [path, host, etag].iter().any(|text| text.bytes().any(|byte| byte.is_ascii_control())) || path.contains(' ') {
+pub fn request(path: &str, host: &str, range: &Range<u64>, version: &str) -> Option<String> {
+    let (etag, date) = versions(version);
+    if [path, host, etag, date].iter().any(|text| text.bytes().any(|byte| byte.is_ascii_control()))
+        || path.contains(' ')
+    {
         return None;
     }
     let mut text = format!(
@@ -128,9 +161,7 @@ pub fn request(path: &str, host: &str, range: &Range<u64>, etag: &str) -> Option
         range.end - 1,
         env!("CARGO_PKG_VERSION"),
     );
-    if !etag.is_empty() {
-        let _ = write!(text, "if-match: {etag}\r\n");
-    }
+    text.push_str(&condition(version));
     text.push_str("\r\n");
     Some(text)
 }

@@ -44,8 +44,8 @@ pub struct Job {
     pub ticket: u64,
     /// Where the object is; signed if need be.
     pub url: String,
-    /// The object's `ETag`; empty if it has none.
-    pub etag: String,
+    /// What tells this version of the object from others (see `head::versions`); empty if nothing does.
+    pub version: String,
     /// Bytes of the whole object.
     pub size: u64,
     /// The first byte.

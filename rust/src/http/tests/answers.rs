@@ -29,7 +29,7 @@ fn ask(url: &str) -> (Outcome, Vec<u8>) {
     let job = Job {
         ticket: 7,
         url: url.into(),
-        etag: "\"a\"".into(),
+        version: "\"a\"".into(),
         size: OBJECT.len() as u64,
         start: 10,
         length: 6,
@@ -182,7 +182,7 @@ fn several_requests_share_an_answer() {
     let third = landing(&mut other, &[&[place(0, 0, 4)]]).unwrap();
     let parts = vec![part(&both, 0, 0, 3), part(&both, 1, 3, 3), part(&third, 0, 6, 4)];
     assert!(both.close(1), "nobody wants the second any more");
-    let job = Job { ticket: 1, url, etag: String::new(), size: 36, start: 10, length: 10, parts };
+    let job = Job { ticket: 1, url, version: String::new(), size: 36, start: 10, length: 10, parts };
     let client = Client::new(PATIENCE, PATIENCE, false);
     assert_eq!(client.get(&job, &mut [0; 4]), Outcome::Landed);
     assert_eq!((&out[..], &other[..]), (&b"bc....ab"[..], &b"ghij"[..]));

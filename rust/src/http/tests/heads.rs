@@ -62,11 +62,42 @@ fn a_request_stays_in_its_lines() {
     let text = request("/a%20b?c", "host:80", &(10..16), "\"a\"").unwrap();
     assert!(text.starts_with("GET /a%20b?c HTTP/1.1\r\nhost: host:80\r\nrange: bytes=10-15\r\n"));
     assert!(text.contains("\r\naccept-encoding: identity\r\n") && text.ends_with("\r\nif-match: \"a\"\r\n\r\n"));
-    for (path, host, etag) in
-        [("/ ", "host", ""), ("/\r\nx: y", "host", ""), ("/", "ho\nst", ""), ("/", "host", "\r\n")]
-    {
+    for (path, host, etag) in [
+        ("/ ", "host", ""),
+        ("/\r\nx: y", "host", ""),
+        ("/", "ho\nst", ""),
+        ("/", "host", "\r\n"),
+        ("/", "host", "\nx\ny"),
+    ] {
         assert_eq!(request(path, host, &(0..1), etag), None);
     }
+}
+
+#[test]
+fn a_version_is_asked_for_by_what_can_match() {
+    let date = "Sun, 22 Nov 2026 15:00:00 GMT";
+    for (version, condition) in [
+        ("\"a\"".to_owned(), "if-match: \"a\"\r\n".to_owned()),
+        (format!("\n{date}"), format!("if-unmodified-since: {date}\r\n")),
+        (format!("W/\"a\"\n{date}"), format!("if-unmodified-since: {date}\r\n")),
+        ("W/\"a\"".to_owned(), String::new()),
+        (String::new(), String::new()),
+    ] {
+        let text = request("/", "host", &(0..1), &version).unwrap();
+        assert!(
+            text.ends_with(&format!("\r\nuser-agent: penstock/{}\r\n{condition}\r\n", env!("CARGO_PKG_VERSION"))),
+            "{text}"
+        );
+    }
+    let found = |lines: &str| parsed("1.1", lines.as_bytes()).unwrap();
+    let answer = found(&format!("etag: W/\"a\"\r\nlast-modified: {date}\r\n"));
+    for version in [format!("\n{date}"), format!("W/\"a\"\n{date}"), "\"a\"".into(), String::new()] {
+        assert!(answer.is_of(&version), "{version}");
+    }
+    for version in ["\nSun, 22 Nov 2026 15:00:01 GMT".into(), format!("W/\"b\"\n{date}"), "\"b\"".into()] {
+        assert!(!answer.is_of(&version), "{version}");
+    }
+    assert!(!found("").is_of(&format!("\n{date}")));
 }
 
 /// Lines as a head has them, often almost right.

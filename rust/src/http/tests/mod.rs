@@ -39,7 +39,7 @@ fn part(landing: &Arc<Landing>, request: usize, from: u64, length: u64) -> Part 
 /// A request for the first bytes of an object of `size` bytes, as many as the parts have.
 fn job(url: &str, size: usize, parts: Vec<Part>) -> Job {
     let length = parts.iter().map(|part| part.length).sum();
-    Job { ticket: 1, url: url.into(), etag: String::new(), size: size as u64, start: 0, length, parts }
+    Job { ticket: 1, url: url.into(), version: String::new(), size: size as u64, start: 0, length, parts }
 }
 
 fn get(client: &Client, job: &Job) -> Outcome {

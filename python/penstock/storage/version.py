@@ -1,0 +1,68 @@
+"""What tells one version of an object from another, as one text that is listed, asked for and compared.
+
+It is the ETag; behind a line's end, which no header holds, comes the date of the last change where there is no ETag or only a weak one (W/"…"),
+which a request cannot ask for (RFC 9110, 13.1.1). "" where a store says neither. `rust/src/http/head.rs` reads the same.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
+
+#: What obstore gives where an answer has no date.
+NO_DATE = datetime.fromtimestamp(0, UTC)
+
+
+def version_of(meta: Any) -> str:
+    """The version of an object out of what obstore says of it."""
+    etag = meta["e_tag"] or ""
+    if (etag and not etag.startswith("W/")) or meta["last_modified"] == NO_DATE:
+        return str(etag)
+    return f"{etag}\n{format_datetime(meta['last_modified'].astimezone(UTC), usegmt=True)}"
+
+
+def headers_for(version: str) -> dict[str, str]:
+    """The header under which a request holds for this version only, as far as the server minds it."""
+    etag, _, date = version.partition("\n")
+    if date:
+        return {"If-Unmodified-Since": date}
+    return {"If-Match": etag} if etag and not etag.startswith("W/") else {}
+
+
+def conditions(version: str) -> dict[str, Any]:
+    """The same as options of obstore."""
+    names = {"If-Unmodified-Since": "if_unmodified_since", "If-Match": "if_match"}
+    return {names[name]: moment(text) if "Since" in name else text for name, text in headers_for(version).items()}
+
+
+def moment(date: str) -> datetime:
+    """A date of HTTP as obstore gives it."""
+    try:
+        found = parsedate_to_datetime(date)
+    except ValueError:
+        return NO_DATE
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def is_version(meta: Any, version: str) -> bool | None:
+    """Whether an answer is of a version; None if it does not say, though its listing did."""
+    etag, _, date = version.partition("\n")
+    if etag and _bare(meta["e_tag"]) != _bare(etag):
+        return False
+    if not date:
+        return True
+    found = meta["last_modified"]
+    return None if found == NO_DATE else found.replace(microsecond=0) == moment(date)
+
+
+def shown(version: str) -> str:
+    """shown('"a1"') == 'its ETag is no longer "a1"'."""
+    etag, _, date = version.partition("\n")
+    known = [f"its ETag is no longer {etag}" if etag else "", f"it was last changed on {date} then" if date else ""]
+    return ", or ".join(filter(None, known))
+
+
+def _bare(etag: str | None) -> str:
+    """An ETag without what listings leave out."""
+    return (etag or "").removeprefix("W/").strip('"')
