@@ -15,7 +15,7 @@ _LEAST_BYTES = 64 << 20
 
 def default_memory(ranks: int) -> int:
     """Bytes that a loader may hold: an eighth of what is free now, shared by so many ranks of this machine; at least 64 MiB."""
-    return max(_LEAST_BYTES, free_memory() // (_SHARE * ranks))
+    return max(_LEAST_BYTES, free_memory() // (_SHARE * max(1, ranks)))
 
 
 def free_memory(root: Path = Path("/")) -> int:
