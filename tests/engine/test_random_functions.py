@@ -183,7 +183,7 @@ def test_functions_that_do_not_draw_run_side_by_side() -> None:
             meet.wait()
         return batch
 
-    assert len(list(ps.Loader(ps.from_arrays({"x": np.arange(120)}).map(work).batch(4), cpus=2, prefetch=4))) == 30
+    assert len(list(ps.Loader(ps.from_arrays({"x": np.arange(120)}).map(work).batch(4), cpus=2))) == 30
 
 
 def test_a_loop_may_stop_while_a_function_waits_for_it() -> None:

@@ -19,6 +19,7 @@ from cases import MemoryStorage
 from format.damage import load_all
 from format.shards import mds
 from format.tfrecords import listed
+from penstock.dataset import of_source
 from penstock.format import open_source
 from penstock.format.protocol import Options
 from penstock.limits import Limits
@@ -97,7 +98,7 @@ def test_files_that_are_not_local(where: str) -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN.parent / where).iterdir()}
     storage = MemoryStorage(files)
     source = open_source("s3://bucket", storage.list("s3://bucket"), storage.read, Options())
-    found = load_all(ps.Dataset(source, storage.read, ()))
+    found = load_all(of_source(source, "s3://bucket", None, storage.read))
     local = load_all(ps.read(str(GOLDEN.parent / where)))
     assert {name: listed(column) for name, column in found.items()} == {
         name: listed(column) for name, column in local.items()
@@ -108,7 +109,8 @@ def test_packed_shards_that_are_not_local() -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN / "packed-gz").iterdir()}
     storage = MemoryStorage(files)
     read = WithCopies(storage)
-    found = load_all(ps.Dataset(open_source("s3://bucket", storage.list("s3://bucket"), read, Options()), read, ()))
+    source = open_source("s3://bucket", storage.list("s3://bucket"), read, Options())
+    found = load_all(of_source(source, "s3://bucket", None, read))
     local = load_all(ps.read(str(GOLDEN / "packed-gz")))
     assert {name: listed(column) for name, column in found.items()} == {
         name: listed(column) for name, column in local.items()

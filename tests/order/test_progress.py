@@ -138,7 +138,7 @@ def test_a_pass_begins_when_its_first_batch_is_taken(make: Callable[..., ps.Load
         loader.set_epoch(4)
         assert next(passing)["id"].tolist() == loader.sample_ids(4, 0).tolist()
         loader.set_epoch(4)
-        with pytest.raises(ps.ProcessError, match="this pass has ended"):
+        with pytest.raises(ps.ProcessError, match=r"since set_epoch\(4\) was called"):
             next(passing)
 
 
