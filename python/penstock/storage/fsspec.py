@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ class FsspecStore:
     """The files of an fsspec file system."""
 
     def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
+        self._filesystem, self._turn = filesystem, _turn_of(filesystem)
 
     @property
     def root(self) -> str:
@@ -60,7 +63,8 @@ class FsspecStore:
         """One read of `length` bytes from `start`; DataError if the file is gone or another than was listed."""
         name, failed, data = path.removeprefix(self.root), None, None
         try:
-            data = self._filesystem.cat_file(name, start=start, end=start + length)
+            with self._turn:
+                data = self._filesystem.cat_file(name, start=start, end=start + length)
         except FileNotFoundError:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
         except Exception as error:
@@ -99,3 +103,9 @@ class FsspecStore:
         unknown = [name for name, one in found.items() if one.get("size") is None and wanted.has(name, 1)]
         looked_up = in_threads(self._filesystem.info, unknown, most=_LOOKUPS, name="penstock-list")
         return found | dict(zip(unknown, looked_up, strict=True))
+
+
+def _turn_of(filesystem: Any) -> AbstractContextManager[Any]:
+    """One turn a read for fsspec's caching file systems: what they note of their downloads is not made for several threads."""
+    cached = sys.modules.get("fsspec.implementations.cached")
+    return threading.Lock() if cached and issubclass(type(filesystem), cached.CachingFileSystem) else nullcontext()
