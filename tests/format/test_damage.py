@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from format import damage, damage_arrays
-from penstock.errors import PenstockError, RowError
+from penstock.errors import PenstockError
 from penstock.format.checksum_build import build_checksums
 from penstock.format.checksums import CheckedRanges
 
@@ -42,7 +42,7 @@ def outcome(small: damage.Small, victim: damage.Victim) -> damage.Rows | None:
     try:
         found = damage.read_rows(small, victim.path)
     except PenstockError as error:
-        text = error.found if isinstance(error, RowError) else str(error)
+        text = str(error)
     else:
         return found
     assert len(text) > 20, f"an error that says little: {text!r}"

@@ -66,7 +66,7 @@ class MediaFolder:
 
 def _refuse_empty(records: Spans) -> None:
     if (empty := np.flatnonzero(records.length == 0)).size:
-        raise RowError(int(empty[0]), "the file is empty (0 bytes)", "remove it, or write it again")
+        raise RowError(int(empty[0]), "the file is empty", "remove it, or write it again")
 
 
 def folder_format(kind: Kind) -> Format:
