@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -120,4 +121,9 @@ def field_of(column: Column) -> Field:
         return Field("bytes")
     if isinstance(column, pa.Array):
         return field_of_type(column.type)
-    return Field(column.dtype.name, column.shape[1:])
+    return Field(_name_of(column.dtype), column.shape[1:])
+
+
+@cache
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # NumPy puts it together anew each time, in Python

@@ -75,7 +75,8 @@ class Budget:
         self._shares: set[Share] = set()
         self._reserved_bytes = self._waiting = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # re-entrant: a loader that is collected meanwhile closes its run in this thread
+        self._changed = threading.Condition(self._lock)
 
     def follow(self, works: Iterator[Work]) -> Iterator[Work]:
         """The same work, of a run that begins now; what is drawn is admitted in this order."""
@@ -90,7 +91,7 @@ class Budget:
 
     def figures(self) -> dict[str, int]:
         """What is held now with memory that waits to be used again, the most that items and blocks held at once, and the budget."""
-        with self._changed:
+        with self._lock:
             held = self._note_most()
         held += sum(ring.free_bytes for ring in self.rings)
         return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
@@ -103,11 +104,13 @@ class Budget:
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._end_turn(work)
 
     def _end_turn(self, work: Work) -> None:
-        if work in self._due:
+        if self._due and self._due[0] is work:
+            self._due.popleft()
+        elif work in self._due:
             self._due.remove(work)
         self._wake()
 
@@ -116,7 +119,7 @@ class Budget:
 
         ends_turn: what was drawn after it may be admitted now.
         """
-        with self._changed:
+        with self._lock:
             while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
                 if self._closed or is_stopped():
                     raise StoppedError
@@ -135,7 +138,7 @@ class Budget:
         return int(asked_bytes * growth)
 
     def _is_next(self, work: Work) -> bool:
-        return not self._due or self._due[0] == work
+        return not self._due or self._due[0] is work or self._due[0] == work
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
@@ -151,7 +154,7 @@ class Budget:
 
     def keep(self, thing: Any, size_bytes: int) -> None:
         """Counts a block, or the memory of records, until it is gone; it must be nothing that the consumer gets."""
-        with self._changed:
+        with self._lock:
             # As in `slots`: Python code at the end of a thing would swallow a Ctrl-C that reaches it.
             self._kept.add(_Kept(thing, self._gone.append, size_bytes))
             self._kept_bytes += size_bytes
@@ -161,13 +164,13 @@ class Budget:
         """After a stage an item holds so much."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         if size_bytes > share.reserved_bytes or self._waiting:
-            with self._changed:
+            with self._lock:
                 self._reserve(share, max(share.reserved_bytes, size_bytes))
 
     def finish(self, share: Share, size_bytes: int) -> None:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
-        with self._changed:
+        with self._lock:
             if share.asked_bytes:
                 seen = share.most_bytes / share.asked_bytes
                 self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
@@ -176,7 +179,7 @@ class Budget:
 
     def release(self, share: Share) -> None:
         """The consumer has the item."""
-        with self._changed:
+        with self._lock:
             if share in self._shares:
                 self._shares.remove(share)
                 self._reserved_bytes -= share.reserved_bytes
@@ -194,7 +197,7 @@ class Budget:
 
     def close(self) -> None:
         """Whoever waits gets StoppedError."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._wake()
 
@@ -210,7 +213,7 @@ class Budget:
 
     def _note_most(self) -> int:
         self._take_back()
-        held = self._kept_bytes + sum(share.held_bytes for share in self._shares)
+        held = self._kept_bytes + sum([share.held_bytes for share in self._shares])
         self.most_bytes = max(self.most_bytes, held)
         return held
 

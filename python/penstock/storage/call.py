@@ -123,7 +123,7 @@ class Call:
     def late(self, late_after_s: Callable[[int], float | None]) -> Iterable[Request]:
         """Requests that take unusually long, to be made a second time; each once."""
         limits: dict[int, float | None] = {}
-        for number, (began_at, size) in list(self._begun.items()):
+        for number, (began_at, size) in self._begun.copy().items():  # one step, as a list of the items is not
             if size.bit_length() not in limits:
                 limits[size.bit_length()] = late_after_s(size)
             limit_s = limits[size.bit_length()]

@@ -63,6 +63,18 @@ pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()
     Err(misuse("which, offset and length must be equally long"))
 }
 
+/// So many rows take less time than threads that wait for the interpreter do.
+const FEW_ROWS: usize = 1024;
+
+/// Runs arithmetic on `rows` rows, detached from the interpreter unless they are few. What may wait for a file must detach always.
+pub fn detach_for<T: pyo3::marker::Ungil>(
+    py: Python<'_>,
+    rows: usize,
+    work: impl FnOnce() -> T + pyo3::marker::Ungil,
+) -> T {
+    if rows <= FEW_ROWS { work() } else { py.detach(work) }
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

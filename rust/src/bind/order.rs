@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
+use super::{Bytes, Ids, Out, detach_for, kernel_pool, misuse, slices};
 use crate::steps::Column;
 use crate::{keys, order, permute};
 
@@ -57,7 +57,7 @@ impl EpochOrder {
     ) -> PyResult<()> {
         let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
         self.whole_steps(share, out.len())?;
-        py.detach(|| self.0.step_ids(share, step, out, Some(&pool)));
+        detach_for(py, out.len(), || self.0.step_ids(share, step, out, Some(&pool)));
         Ok(())
     }
 
