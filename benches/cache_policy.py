@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from pyarrow import fs
 
-from penstock.engine.upcoming import Upcoming
-from penstock.format.manifest import Manifest
+from penstock.core.spec import Ids
+from penstock.engine.read.upcoming import Upcoming
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
-from penstock.spec import Ids
-from penstock.storage.arrow_fs import ArrowStore
-from penstock.storage.cache import RangeCache
-from penstock.storage.cached import CachedStorage
-from penstock.storage.remote import RemoteStorage
+from penstock.source.manifest import Manifest
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.storage import CachedStorage
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.stores.arrow import ArrowStore
 
 BLOCKS, FILES, BATCH = 1024, 8, 32
 #: With the checksums that follow it, a block takes whole pages: the policy is measured, not what shared pages lose.

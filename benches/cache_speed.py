@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from pyarrow import fs
 
-from penstock.shards import Shards
-from penstock.storage.arrow_fs import ArrowStore
-from penstock.storage.cache import RangeCache
-from penstock.storage.cached import CachedStorage
+from penstock.core.shards import Shards
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.storage import CachedStorage
+from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.local import LocalStorage
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.stores.arrow import ArrowStore
 
 TOGETHER, ROUNDS = 256, 5
 #: Name: files, bytes of each, bytes of a block.

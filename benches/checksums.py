@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from penstock import kernels
 from penstock.cli.console import print_json
-from penstock.format.checksum_build import build_checksums
-from penstock.format.checksums import CheckedRanges
+from penstock.core import kernels
+from penstock.source.checks.build import build_checksums
+from penstock.source.checks.ranges import CheckedRanges
 
 _SHARDS, _TIMES = 4, 3
 _NOISE = np.random.default_rng(0).bytes(8 << 20)

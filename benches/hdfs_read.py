@@ -23,8 +23,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import penstock as ps
-from penstock.storage.hdfs import HdfsStore
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.stores.hdfs import HdfsStore
 from servers.hdfs import Hdfs, hdfs_cluster, why_not
 
 STEP_BYTES = 8 << 20

@@ -28,7 +28,7 @@ import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image
 
-from penstock import kernels
+from penstock.core import kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 Pixels = NDArray[np.uint8]

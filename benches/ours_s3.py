@@ -73,7 +73,7 @@ def main() -> None:
 
 def fix(requests: int) -> None:
     """So many requests in flight, no more and no fewer."""
-    from penstock.storage import pace
+    from penstock.storage.fetch import pace
 
     pace.Pace.__init__.__defaults__ = (requests, requests, requests)
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from penstock.format import FORMATS
-from penstock.format.protocol import Format
+from penstock.source.protocol import Format
 
 PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
 BEGIN, END = "<!-- table of formats: python scripts/formats_table.py --write -->\n", "<!-- end of the table -->\n"

@@ -1,13 +1,21 @@
 """Penstock feeds deep-learning training: exact, resumable, elastic, at the hardware's limit."""
 
+from penstock.core.errors import (
+    DataError,
+    PenstockError,
+    PlanError,
+    ProcessError,
+    SourceError,
+    StateError,
+    StorageError,
+)
+from penstock.core.kernels import native_version as __version__
+from penstock.core.limits import Limits
+from penstock.core.options import Column
 from penstock.dataset import Dataset, from_arrays, read
-from penstock.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, StateError, StorageError
 from penstock.format import register_format
-from penstock.format.protocol import Column
-from penstock.kernels import native_version as __version__
-from penstock.limits import Limits
 from penstock.loader import Loader
-from penstock.sources import from_dataset, from_iterable, read_sql, read_stream
+from penstock.open import from_dataset, from_iterable, read_sql, read_stream
 from penstock.transform import image
 
 __all__ = [

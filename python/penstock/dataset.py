@@ -11,32 +11,34 @@ from typing import Any, Literal, Never
 
 import numpy as np
 
+from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.cache_dirs import size_of
+from penstock.core.cancel import in_threads
+from penstock.core.errors import PlanError, SourceError
+from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids, Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import check_shard, check_shuffle, order_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
-from penstock.errors import PlanError, SourceError
-from penstock.folders import size_of
 from penstock.format import open_source
-from penstock.format.arrays import from_arrays as open_arrays
-from penstock.format.checksums import CheckedRanges, Checks, warn_of_unknown
-from penstock.format.protocol import AnySource, Column, Format, Options, Progress, ReadRanges
-from penstock.limits import DEFAULT_LIMITS, Limits
+from penstock.inputs.memory import from_arrays as open_arrays
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.plan.check import check_positional, check_verb, find
 from penstock.plan.explain import explain_nodes, explain_spec
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shard, Shuffle, Transform
 from penstock.plan.optimize import optimize
-from penstock.shards import Shards
-from penstock.spec import Bytes, Ids, Spec
-from penstock.stopping import in_threads
+from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
+from penstock.source.protocol import AnySource, Format
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
-from penstock.storage.cache_folder import chosen_cache
-from penstock.storage.cached import CachedStorage
-from penstock.storage.copies import WithCopies
+from penstock.storage.cache.folder import chosen_cache
+from penstock.storage.cache.storage import CachedStorage
 from penstock.storage.local import LocalStorage
-from penstock.storage.shown import check_url
+from penstock.storage.local_copies import WithCopies
+from penstock.storage.redact import check_url
 from penstock.storage.trust import Trust
 
 #: Requests for single files at once: stores answer many.
@@ -321,7 +323,7 @@ def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
 def _locate(
     storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
 ) -> tuple[Shards, ReadRanges]:
-    """See `format.protocol.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
+    """See `core.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
     if not names:
         raise SourceError("read: an empty list of files; write some names into it")
     root = getattr(storage, "root", "")

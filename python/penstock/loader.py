@@ -9,18 +9,20 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, Never, Self, Unpack, overload
 
+from penstock.core.cache_dirs import size_of
+from penstock.core.errors import DataError, PlanError, ProcessError, StateError
+from penstock.core.spec import Ids
+from penstock.core.traffic import Traffic
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
-from penstock.engine.ahead import Ahead
+from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
 from penstock.engine.tune import Depth
-from penstock.errors import DataError, PlanError, ProcessError, StateError
-from penstock.folders import size_of
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
@@ -32,9 +34,7 @@ from penstock.plan.check import check_positional, find
 from penstock.plan.nodes import Batch, is_whole
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.share import Share, share_of
-from penstock.spec import Ids
 from penstock.storage import traffic_of
-from penstock.traffic import Traffic
 
 
 class Loader(Generic[BatchT]):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.core.cpus import usable_cpus
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
-from penstock.engine.ahead import Ahead
 from penstock.engine.free_memory import default_memory
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
-from penstock.engine.workers import usable_cpus
+from penstock.engine.read.ahead import Ahead
 from penstock.plan.check import find
 from penstock.plan.nodes import Shard
-from penstock.storage.cached import CachedStorage
+from penstock.storage.cache.storage import CachedStorage
 
 
 @dataclass(frozen=True, kw_only=True)

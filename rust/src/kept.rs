@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::crc32c;
 use crate::files::{FileError, open_unchanged};
 
-/// Bytes of a row of the table, and where in it the fields lie: `EXTENT` of `storage/cache_extents.py`.
+/// Bytes of a row of the table, and where in it the fields lie: `EXTENT` of `storage/cache/extents.py`.
 pub const ROW_BYTES: usize = 40;
 const BEGIN: usize = 0;
 const END: usize = 8;
@@ -23,7 +23,7 @@ const IN_BLOCKS: usize = 36;
 const ALIVE: usize = 37;
 
 /// A piece in blocks is followed by the checksums of these, so that a part of it can be checked alone.
-/// `BLOCK_BYTES` of `storage/cache_pieces.py`.
+/// `BLOCK_BYTES` of `storage/cache/pieces.py`.
 pub const BLOCK_BYTES: u64 = 8 << 10;
 const SUM_BYTES: usize = 4;
 /// So many blocks are read at once, and compared while they are in the nearer caches.

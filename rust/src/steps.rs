@@ -20,13 +20,13 @@ pub struct Column<'a> {
     pub row_bytes: usize,
 }
 
-/// Where a lane's rows lie in an output of several steps: `hand` rows in each step of `width`; fewer than a whole hand of a lane that
+/// Where a lane's rows lie in an output of several steps: `rows` rows in each step of `width`; fewer than all of a lane that
 /// ranks share.
 #[derive(Clone, Copy, Debug)]
-struct Hands {
+struct Place {
     first: usize,
     width: usize,
-    hand: usize,
+    rows: usize,
 }
 
 impl EpochOrder {
@@ -35,11 +35,11 @@ impl EpochOrder {
     /// # Panics
     /// If a column has fewer rows than the epoch samples, or an output has no room for the rows of `steps` steps.
     pub fn gather_steps(&self, share: Share, step: u64, steps: usize, columns: &[Column<'_>], outs: &mut [&mut [u8]]) {
-        let (width, hand) = (width(share), self.parts(share).map(|part| part.rows).max().unwrap_or(1));
-        // Hands are scattered over a small block that stays in a near cache, and the block is copied in one piece.
+        let (width, rows_per_lane) = (width(share), self.parts(share).map(|part| part.rows).max().unwrap_or(1));
+        // Rows are scattered over a small block that stays in a near cache, and the block is copied in one piece.
         let row_bytes: usize = columns.iter().map(|column| column.row_bytes).sum();
         let ahead = if row_bytes <= SHORT_BYTES { SHORT_AHEAD } else { LONG_AHEAD };
-        let most = (ahead / hand).clamp(1, steps.max(1));
+        let most = (ahead / rows_per_lane).clamp(1, steps.max(1));
         let mut near: Vec<Vec<u8>> = columns.iter().map(|column| vec![0; most * width * column.row_bytes]).collect();
         for first in (0..steps).step_by(most) {
             let count = most.min(steps - first);
@@ -53,16 +53,16 @@ impl EpochOrder {
 
     fn gather_near(&self, share: Share, step: u64, steps: usize, columns: &[Column<'_>], outs: &mut [Vec<u8>]) {
         let (mut coming, mut asked) = (Vec::new(), Vec::new());
-        let mut place = Hands { first: 0, width: width(share), hand: 0 };
+        let mut place = Place { first: 0, width: width(share), rows: 0 };
         for part in self.parts(share) {
             coming.resize(steps * part.rows, 0);
             self.part_ids(part, step, &mut coming);
-            if place.hand == 0 {
+            if place.rows == 0 {
                 columns.iter().for_each(|column| column.ask(&coming));
             } else {
                 columns.iter().zip(&mut *outs).for_each(|(column, out)| column.take(&asked, &coming, place, out));
             }
-            place = Hands { first: place.first + place.hand, hand: part.rows, ..place };
+            place = Place { first: place.first + place.rows, rows: part.rows, ..place };
             std::mem::swap(&mut coming, &mut asked);
         }
         columns.iter().zip(outs).for_each(|(column, out)| column.take(&asked, &[], place, out));
@@ -77,7 +77,7 @@ impl Column<'_> {
     }
 
     /// Copies a lane's rows to where they belong, and asks for those of the next lane meanwhile.
-    fn take(&self, rows: &[u64], next: &[u64], place: Hands, out: &mut [u8]) {
+    fn take(&self, rows: &[u64], next: &[u64], place: Place, out: &mut [u8]) {
         match self.row_bytes {
             1 => self.take_fixed::<1>(rows, next, place, out),
             2 => self.take_fixed::<2>(rows, next, place, out),
@@ -85,10 +85,10 @@ impl Column<'_> {
             8 => self.take_fixed::<8>(rows, next, place, out),
             bytes => {
                 let steps = out[place.first * bytes..].chunks_mut(place.width * bytes);
-                let mut next = next.chunks(place.hand);
-                for (hands, out) in rows.chunks_exact(place.hand).zip(steps) {
+                let mut next = next.chunks(place.rows);
+                for (of_step, out) in rows.chunks_exact(place.rows).zip(steps) {
                     self.ask(next.next().unwrap_or_default());
-                    for (&row, out) in hands.iter().zip(out.chunks_exact_mut(bytes)) {
+                    for (&row, out) in of_step.iter().zip(out.chunks_exact_mut(bytes)) {
                         out.copy_from_slice(&self.source[row as usize * bytes..][..bytes]);
                     }
                 }
@@ -98,8 +98,8 @@ impl Column<'_> {
     }
 
     #[inline(always)]
-    fn take_fixed<const BYTES: usize>(&self, rows: &[u64], next: &[u64], place: Hands, out: &mut [u8]) {
-        match 1 << place.hand.trailing_zeros().min(4) {
+    fn take_fixed<const BYTES: usize>(&self, rows: &[u64], next: &[u64], place: Place, out: &mut [u8]) {
+        match 1 << place.rows.trailing_zeros().min(4) {
             1 => self.take_parts::<BYTES, 1>(rows, next, place, out),
             2 => self.take_parts::<BYTES, 2>(rows, next, place, out),
             4 => self.take_parts::<BYTES, 4>(rows, next, place, out),
@@ -108,20 +108,20 @@ impl Column<'_> {
         }
     }
 
-    /// Takes hands in parts of `PART` rows, which divides a hand.
+    /// Takes a step's rows in parts of `PART`, which divides their number.
     #[inline(always)]
     fn take_parts<const BYTES: usize, const PART: usize>(
         &self,
         rows: &[u64],
         next: &[u64],
-        place: Hands,
+        place: Place,
         out: &mut [u8],
     ) {
         let (source, out) = (self.source.as_chunks::<BYTES>().0, out.as_chunks_mut::<BYTES>().0);
         let (next, rest) = next.as_chunks::<PART>();
         let mut next = next.iter();
-        for (hands, out) in rows.chunks_exact(place.hand).zip(out[place.first..].chunks_mut(place.width)) {
-            for (rows, out) in hands.as_chunks::<PART>().0.iter().zip(out.as_chunks_mut::<PART>().0) {
+        for (of_step, out) in rows.chunks_exact(place.rows).zip(out[place.first..].chunks_mut(place.width)) {
+            for (rows, out) in of_step.as_chunks::<PART>().0.iter().zip(out.as_chunks_mut::<PART>().0) {
                 if let Some(next) = next.next() {
                     next.iter().for_each(|&row| prefetch_scattered(&source[row as usize]));
                 }
@@ -138,15 +138,18 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_ids() {
-        for (samples, lanes, hand, block_rows) in
+        for (samples, lanes, rows_per_lane, block_rows) in
             [(5_000, 8, 4, 1), (5_000, 8, 4, 50), (3_000, 1, 700, 1), (999, 3, 1, 1)]
         {
-            let rows = lanes * hand;
+            let rows = lanes * rows_per_lane;
             for (order, mine) in [
-                (EpochOrder::shuffled(samples, lanes, hand, block_rows, 2, 7), (lanes / 2 * hand, rows)),
-                (EpochOrder::natural(samples, lanes, hand, block_rows), (0, rows)),
-                (EpochOrder::shuffled(samples, lanes, hand, block_rows, 2, 7), (rows / 3, rows / 3 * 2)),
-                (EpochOrder::natural(samples, lanes, hand, block_rows), (rows - 1, rows)),
+                (
+                    EpochOrder::shuffled(samples, lanes, rows_per_lane, block_rows, 2, 7),
+                    (lanes / 2 * rows_per_lane, rows),
+                ),
+                (EpochOrder::natural(samples, lanes, rows_per_lane, block_rows), (0, rows)),
+                (EpochOrder::shuffled(samples, lanes, rows_per_lane, block_rows, 2, 7), (rows / 3, rows / 3 * 2)),
+                (EpochOrder::natural(samples, lanes, rows_per_lane, block_rows), (rows - 1, rows)),
             ] {
                 let steps = samples / rows;
                 let count = (steps * (mine.1 - mine.0)) as usize;

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runner import GOLDEN_PICTURES, invoke
+from support.cli_runner import GOLDEN_PICTURES, invoke
 
 KEYS = {
     "samples_per_s",

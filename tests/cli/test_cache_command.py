@@ -9,7 +9,7 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from cli_runner import invoke
+from support.cli_runner import invoke
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_runner import invoke
 from penstock.cli.console import size_text
+from support.cli_runner import invoke
 
 COMMANDS = ["inspect", "explain", "index", "bench", "demo"]
 PATH_COMMANDS = ["inspect", "explain", "index", "bench"]

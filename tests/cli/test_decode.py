@@ -18,9 +18,9 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from cli_runner import GOLDEN_PICTURES, invoke
 from conftest import jpeg
 from penstock.engine.decode_check import find_bad
+from support.cli_runner import GOLDEN_PICTURES, invoke
 
 BAD = {
     "cats/000.jpg": b"",

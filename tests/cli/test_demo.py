@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from cli_runner import invoke
 from penstock.cli.demo import _NEEDED, run_demo
 from penstock.cli.demo_data import Recipe, _cells, build, default_folder, photographs
 from penstock.cli.demo_proof import Ledger, prove_labels, prove_learning, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, sparkline
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
+from support.cli_runner import invoke
 
 missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
 needs_demo = pytest.mark.skipif(bool(missing), reason=f"the demo needs {', '.join(missing)}")

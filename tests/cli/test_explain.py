@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli_runner import invoke
+from support.cli_runner import invoke
 
 
 def test_pictures_get_the_usual_augmentation(photos: Path) -> None:

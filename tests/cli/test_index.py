@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from cli_runner import invoke
+from support.cli_runner import invoke
 
 
 def test_json_identifies_the_data(photos: Path) -> None:

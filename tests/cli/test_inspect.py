@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from cli_runner import GOLDEN_PICTURES, invoke
 from penstock.cli.inspect import _show_value, describe_dataset
 from penstock.cli.opening import open_dataset, spread_rows
 from penstock.cli.sheet import contact_sheet, png
+from support.cli_runner import GOLDEN_PICTURES, invoke
 
 
 def test_json_says_what_a_folder_holds(photos: Path) -> None:

@@ -15,7 +15,7 @@ from penstock.engine import lower
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 delivery = pytest.importorskip("penstock.deliver.torch")
-from deliver.fake_cuda import FakeCuda, FakeStream  # noqa: E402  # needs PyTorch
+from support.fake_cuda import FakeCuda, FakeStream  # noqa: E402  # needs PyTorch
 
 COLUMNS = 100
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from penstock.core.cancel import StoppedError
 from penstock.engine.budget import Budget
 from penstock.engine.slots import Slots, room_of
 from penstock.order.cursor import Work
-from penstock.stopping import StoppedError
 
 WORKS = [Work(0, step, 1) for step in range(8)]
 

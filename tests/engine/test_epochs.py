@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 from penstock.order.cursor import Position, Work, works
-from penstock.storage.remote import RemoteStorage
-from storage.caching import Noting
+from penstock.storage.fetch.remote import RemoteStorage
+from support.caching import Noting
 
 
 def ids(loader: ps.Loader, passes: int) -> list[list[int]]:

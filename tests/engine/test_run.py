@@ -20,14 +20,14 @@ import numpy as np
 import psutil
 import pytest
 
-import cases
-import contracts
 import penstock as ps
 from penstock.engine import run as run_module
 from penstock.engine.run import Run
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.cursor import Work
+from support import cases
+from support import promises as contracts
 
 #: Threads that wait for a store that hangs, left by tests of other files that ran in this process.
 _of_others: set[threading.Thread] = set()
@@ -492,7 +492,9 @@ def test_a_function_that_never_returns_is_left_with_a_warning(monkeypatch: pytes
     entered, release = threading.Event(), threading.Event()
 
     def stuck(batch: dict[str, Any]) -> dict[str, Any]:
-        if batch["id"][0] >= 16:  # the first calls are watched, while the loop waits: see penstock.global_generators
+        if (
+            batch["id"][0] >= 16
+        ):  # the first calls are watched, while the loop waits: see penstock.core.global_generators
             entered.set()
             release.wait(20)
         return batch

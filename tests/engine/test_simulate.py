@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from cli_runner import invoke
-from faults.proxy import Faults, proxy
 from penstock.engine import lower as lowering
 from servers.s3 import CREDENTIALS, s3_server
+from support.cli_runner import invoke
+from support.faulty_proxy import Faults, proxy
 
 
 @pytest.fixture(scope="module")

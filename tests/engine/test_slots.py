@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.spec import Field
 from penstock.engine import slots as slots_module
 from penstock.engine.slots import Slots
-from penstock.spec import Field
 
 SIZE = 100_000
 

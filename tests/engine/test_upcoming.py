@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.engine.upcoming import Upcoming
-from penstock.format.manifest import Manifest
+from penstock.core.shards import Shards
+from penstock.engine.read.upcoming import Upcoming
 from penstock.order.cursor import Work
 from penstock.order.epoch import Last, Order
-from penstock.shards import Shards
+from penstock.source.manifest import Manifest
 
 SAMPLES = 203
 
@@ -61,7 +61,7 @@ def test_single_samples(ranks: tuple[int, int], world: int, last: Last) -> None:
 
 
 def test_blocks_of_a_shared_lane_are_needed_by_those_that_have_rows_in_their_window() -> None:
-    """A hand of 30 rows, of which this rank takes the last third, and windows of 8 rows."""
+    """30 rows a lane, of which this rank takes the last third, and windows of 8 rows."""
     order = Order(samples=960, batch_size=30, lanes=1, seed=5, block_rows=4, window_blocks=2)
     rows = order.epoch(0).block_rows
     upcoming = Upcoming(order, manifest(single=False), (20, 30))

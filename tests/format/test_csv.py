@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from format.damage import load_all
-from format.tfrecords import listed
-from penstock.errors import DataError, PenstockError, PlanError, RowError, SourceError
+from penstock.core.errors import DataError, PenstockError, PlanError, RowError, SourceError
+from support.damage import load_all
+from support.tfrecords import listed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "lines"
 

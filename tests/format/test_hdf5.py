@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from format.files import cuts, errors, outcomes, rows_of, through
-from penstock.format.regular import PlacedColumns
+from penstock.source.arrays.strided import PlacedColumns
+from support.files import cuts, errors, outcomes, rows_of, through
 
 ROWS = 43
 RNG = np.random.default_rng(6)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.spec import Field
+from penstock.core.spec import Field
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "huggingface"
 

@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from format.damage import load_all
-from format.tfrecords import listed
 from penstock.batch.stack import materialize
-from penstock.limits import Limits
+from penstock.core.limits import Limits
+from support.damage import load_all
+from support.tfrecords import listed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "litdata"
 PACKED = ("packed-batch", "packed-chunk", "packed-sample")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from format.files import cuts, errors, flips, outcomes, rows_of, through
+from support.files import cuts, errors, flips, outcomes, rows_of, through
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lmdb"
 

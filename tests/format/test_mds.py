@@ -15,15 +15,15 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from cases import MemoryStorage
-from format.damage import load_all
-from format.shards import mds
-from format.tfrecords import listed
+from penstock.core.limits import Limits
+from penstock.core.options import Options
 from penstock.dataset import of_source
 from penstock.format import open_source
-from penstock.format.protocol import Options
-from penstock.limits import Limits
-from penstock.storage.copies import WithCopies
+from penstock.storage.local_copies import WithCopies
+from support.cases import MemoryStorage
+from support.damage import load_all
+from support.shards import mds
+from support.tfrecords import listed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mds"
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from format import shards, tars
-from format.files import through
-from format.tfrecords import example, floats, integers, write
+from support import shards, tars
+from support.files import through
+from support.tfrecords import example, floats, integers, write
 
 
 def tfrecord(path: Path, kind: str) -> None:

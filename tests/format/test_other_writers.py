@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from cases import MemoryStorage
-from format.tables import rows_of
+from support.cases import MemoryStorage
+from support.tables import rows_of
 
 ROWS = 40
 NEW_YEAR = dt.datetime(2024, 1, 1)  # noqa: DTZ001

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from cases import FULL, MemoryStorage
-from format import tables
-from penstock.format import decoded, parquet
+from penstock.derived import decoded
+from penstock.format.parquet import source as parquet
+from support import tables
+from support.cases import FULL, MemoryStorage
 
 
 def write(folder: Path, samples: int = 60, **options: Any) -> Path:
@@ -155,7 +156,7 @@ def test_checksums_of_pages(tmp_path: Path) -> None:
 
 def test_tables_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"x": np.zeros(1 << 20)}), tmp_path / "0.parquet")
-    monkeypatch.setattr("penstock.format.table._UNSUSPICIOUS_BYTES", 1 << 20)
+    monkeypatch.setattr("penstock.source.tables.table._UNSUSPICIOUS_BYTES", 1 << 20)
     with pytest.raises(ps.DataError, match=r"row group 0: [\d,]+ bytes would become 8,388,608 in memory"):
         ps.read(tmp_path)
     assert len(ps.read(tmp_path, limits=ps.Limits(ratio=10_000))) == 1 << 20

@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from cases import MemoryStorage
-from format import damage, tables
-from penstock.format import parquet_parts
-from penstock.format.parquet_files import Files
-from penstock.format.parquet_pages import PagedFile, PagedFiles
-from penstock.format.parquet_parts import Pages, edges_of
-from penstock.format.parquet_small import SmallFile
-from penstock.kernels import ParquetFooter
-from penstock.shards import Shards
+from penstock.core.kernels import ParquetFooter
+from penstock.core.shards import Shards
+from penstock.format.parquet import parts as parquet_parts
+from penstock.format.parquet.files import Files
+from penstock.format.parquet.pages import PagedFile, PagedFiles
+from penstock.format.parquet.parts import Pages, edges_of
+from penstock.format.parquet.small import SmallFile
+from support import damage, tables
+from support.cases import MemoryStorage
 
 WHERE = "memory://0.parquet"
 

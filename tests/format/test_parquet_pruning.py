@@ -18,13 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from cases import MemoryStorage
-from format import tables
-from penstock.format import parquet, parquet_footer, parquet_pruning
-from penstock.format.parquet_files import Files
-from penstock.format.parquet_footer import ColumnChunk, RowGroup, read_footer, row_groups
-from penstock.format.parquet_footer import Path as Names
-from penstock.format.parquet_pruning import pruning_of
+from penstock.format.parquet import footer as parquet_footer
+from penstock.format.parquet import pruning as parquet_pruning
+from penstock.format.parquet import source as parquet
+from penstock.format.parquet.files import Files
+from penstock.format.parquet.footer import ColumnChunk, RowGroup, read_footer, row_groups
+from penstock.format.parquet.footer import Path as Names
+from penstock.format.parquet.pruning import pruning_of
+from support import tables
+from support.cases import MemoryStorage
 
 DAY = datetime(2024, 1, 1)  # noqa: DTZ001
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from format.damage import load_all
-from format.shards import MAGIC, part
-from format.tfrecords import listed
+from support.damage import load_all
+from support.shards import MAGIC, part
+from support.tfrecords import listed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "recordio"
 

@@ -10,11 +10,11 @@ import pytest
 
 import penstock as ps
 from format.test_tfrecord import golden, same
-from format.tfrecords import GOLDEN, block, entry, example, floats, integers, listed, open_files, parse, texts, write
-from penstock.errors import DataError, PenstockError, PlanError, RowError
-from penstock.format.protocol import Column
-from penstock.limits import Limits
-from penstock.spec import Field
+from penstock.core.errors import DataError, PenstockError, PlanError, RowError
+from penstock.core.limits import Limits
+from penstock.core.options import Column
+from penstock.core.spec import Field
+from support.tfrecords import GOLDEN, block, entry, example, floats, integers, listed, open_files, parse, texts, write
 
 FILE = GOLDEN / "sequences.tfrecord"
 

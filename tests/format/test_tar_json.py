@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contracts
 import penstock as ps
-from format import damage
-from format.tars import GOLDEN, write
-from format.tfrecords import listed
-from penstock.errors import DataError, PlanError, RowError
-from penstock.format.tar_json import split_feature
-from penstock.limits import Limits
-from penstock.spec import Field
+from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.limits import Limits
+from penstock.core.spec import Field
+from penstock.format.tar.json_members import split_feature
+from support import damage
+from support import promises as contracts
+from support.tars import GOLDEN, write
+from support.tfrecords import listed
 
 CAPTIONS = GOLDEN / "captions.tar"
 

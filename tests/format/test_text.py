@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from format.damage import load_all
-from penstock.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from support.damage import load_all
 
 
 def lines_of(path: Path, **options) -> list[str]:

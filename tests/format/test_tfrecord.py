@@ -11,7 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from format.tfrecords import (
+from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.limits import Limits
+from penstock.core.options import Column
+from penstock.core.spec import Field, Spans
+from support.tfrecords import (
     GOLDEN,
     block,
     entry,
@@ -25,10 +29,6 @@ from format.tfrecords import (
     varint,
     write,
 )
-from penstock.errors import DataError, PlanError, RowError, SourceError
-from penstock.format.protocol import Column
-from penstock.limits import Limits
-from penstock.spec import Field, Spans
 
 
 def golden(name: str) -> dict[str, list]:

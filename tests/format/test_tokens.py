@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from cases import MemoryStorage
-from format.files import columns_of, cuts, errors, flips, outcomes, rows_of, through
-from penstock.shards import Shards
+from penstock.core.shards import Shards
+from support.cases import MemoryStorage
+from support.files import columns_of, cuts, errors, flips, outcomes, rows_of, through
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "megatron"
 RNG = np.random.default_rng(3)

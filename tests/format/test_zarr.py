@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 import penstock as ps
-from format.files import errors, flips, outcomes, rows_of, through
+from support.files import errors, flips, outcomes, rows_of, through
 
 ROWS = 43
 COMPRESSORS = {2: numcodecs.GZip(level=1), 3: zarr.codecs.GzipCodec(level=1)}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.core.traffic import Traffic
 from penstock.observe.report import report_text
 from penstock.observe.store import judge_store, store_figures
-from penstock.traffic import Traffic
 
 
 def figures(*, requests: int, each: int, duration_s: float, elapsed_s: float, limit: int, file_bytes: float) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import kernels
+from penstock.core import kernels
 from penstock.order.epoch import Last, Order
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_order.json").read_text())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock import kernels
+from penstock.core import kernels
 from penstock.order.blocks import BLOCK_BYTES, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
@@ -125,14 +125,14 @@ def test_lanes_blocks_and_windows(order: Order, epoch: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(orders(), st.integers(0, 3))
-def test_steps_take_hands_from_lanes(order: Order, epoch: int) -> None:
+def test_steps_take_as_many_rows_from_every_lane(order: Order, epoch: int) -> None:
     """The model of DESIGN: step k has rows [k·B/L, (k + 1)·B/L) of every lane, lane after lane; missing rows start again."""
     made = order.epoch(epoch)
     lanes = [made.lane_ids(lane, 0, made.lane_rows(lane)).tolist() for lane in range(order.lanes)]
     for step in range(order.steps_per_epoch):
         wanted, valid = [], []
         for lane in lanes:
-            rows = range(step * order.hand, (step + 1) * order.hand)
+            rows = range(step * order.rows_per_lane, (step + 1) * order.rows_per_lane)
             real = [row < len(lane) for row in rows]
             if order.last is Last.SHORT:
                 wanted += [lane[row] for row, is_real in zip(rows, real, strict=True) if is_real]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contracts
 import penstock as ps
+from support import promises as contracts
 
 COUNTS = (61, 40)
 BATCH = 16

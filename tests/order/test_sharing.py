@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import cases
-import contracts
 import penstock as ps
-from format import tfrecords
 from penstock.order.cursor import Work
 from penstock.order.epoch import Order
 from penstock.order.lanes import default_lanes, divisors
 from penstock.order.sharing import explain_ranks, explain_sharing, extra_blocks, lanes_for
+from support import cases, tfrecords
+from support import promises as contracts
 
 SAMPLES = 2_500
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contracts
 import penstock as ps
+from support import promises as contracts
 
 
 def data(samples: int = 1_000) -> ps.Dataset:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import StorageError
+from penstock.core.errors import StorageError
 from penstock.storage import open_storage
-from penstock.storage.aws_profile import profile_settings
+from penstock.storage.stores.aws_profile import profile_settings
 from servers.s3 import CREDENTIALS, s3_server
 
 SECRET = "a-secret-of-a-file"

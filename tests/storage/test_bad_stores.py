@@ -15,17 +15,17 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from faults.proxy import Faults, proxy
-from penstock.errors import DataError, PlanError, SourceError, StorageError
-from penstock.shards import Shards
+from penstock.core.errors import DataError, PlanError, SourceError, StorageError
+from penstock.core.shards import Shards
 from penstock.storage import open_storage, open_storages
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import Retry
-from penstock.storage.shown import check_url
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.fetch.retry import Retry
+from penstock.storage.redact import check_url
+from penstock.storage.stores.object import ObjectStore
 from servers.http import http_server
 from servers.names import ODD_NAMES
 from servers.s3 import CREDENTIALS, Server, s3_server
+from support.faulty_proxy import Faults, proxy
 
 TOKEN = "a-token-that-must-not-be-shown"
 SECRETS = (CREDENTIALS["AWS_SECRET_ACCESS_KEY"], TOKEN)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from format import tars
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
 from penstock.storage.braces import expand_braces
+from support import tars
 
 PATTERNS = [
     "plain",

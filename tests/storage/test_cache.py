@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching import NextUses, Remote, disk_bytes
 
-from penstock.storage.cache import RangeCache
-from penstock.storage.cache_journal import RECORD, Journal
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.journal import RECORD, Journal
+from support.caching import NextUses, Remote, disk_bytes
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_lower_limit_makes_the_cache_smaller(remote: Remote) -> None:
 
 
 def test_where_no_holes_can_be_made_whole_packs_go(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.storage.cache_packs._punch", lambda *_: None)
+    monkeypatch.setattr("penstock.storage.cache.packs._punch", lambda *_: None)
     remote.read_some(remote.storage(limit=600_000), 1, rounds=20)
     storage = remote.storage(limit=300_000)
     assert storage.cache is not None
@@ -141,7 +141,7 @@ def test_a_full_disk_is_no_error(remote: Remote, monkeypatch: pytest.MonkeyPatch
     storage = remote.storage()
     remote.read_some(storage, 0)
     full = shutil.disk_usage(remote.folder)._replace(free=1 << 20)
-    monkeypatch.setattr("penstock.storage.cache.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("penstock.storage.cache.cache.shutil.disk_usage", lambda _: full)
     stored = storage.cache_traffic.stored_bytes
     with pytest.warns(
         UserWarning, match=r"keeps nothing more for now: the disk is full .*make room on that disk"
@@ -204,7 +204,7 @@ def test_whatever_the_system_refuses_is_no_error(
 SMALL_DISK = """
 import sys, warnings
 from pathlib import Path
-from caching import Remote, disk_bytes
+from support.caching import Remote, disk_bytes
 remote = Remote(Path(sys.argv[1]))
 remote.folder = Path(sys.argv[2])
 with warnings.catch_warnings(record=True) as told:
@@ -326,7 +326,7 @@ def test_another_cache_in_the_midst_of_reading(remote: Remote, tmp_path: Path) -
 
 def test_a_forked_child_writes_elsewhere(remote: Remote) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from caching import Remote; r = Remote(Path(sys.argv[1])); s = r.storage();"
+        "import os, sys; from pathlib import Path; from support.caching import Remote; r = Remote(Path(sys.argv[1])); s = r.storage();"
         "r.read_some(s, 1); child = os.fork(); r.read_some(s, 2 + (child == 0)); child and os.wait()"
     )
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
@@ -348,7 +348,7 @@ def test_packs_are_gone_on_with(remote: Remote) -> None:
 
 
 def test_the_journal_is_written_anew(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.storage.cache_index._OLD_RECORDS", 50)
+    monkeypatch.setattr("penstock.storage.cache.index._OLD_RECORDS", 50)
     storage, other = remote.storage(limit=300_000), remote.storage(limit=300_000)
     for seed in range(10):
         remote.read_some(storage, seed)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.storage.cache_extents import EXTENT, Extents, gaps
+from penstock.storage.cache.extents import EXTENT, Extents, gaps
 
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
 

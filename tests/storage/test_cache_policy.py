@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from penstock.storage.cache_choice import choose
+from penstock.storage.cache.policy import choose
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from caching import Remote, disk_bytes
 
-from penstock.storage.cache_folder import open_cache
+from penstock.storage.cache.folder import open_cache
+from support.caching import Remote, disk_bytes
 
 HERE = str(Path(__file__).parent)
 
 
 def start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
-    """Runs code in a new interpreter, which finds `caching` and what this one finds."""
+    """Runs code in a new interpreter, which finds `support.caching` and what this one finds."""
     path = os.pathsep.join([HERE, *sys.path])
-    head = "import sys; from pathlib import Path; from caching import NextUses, Remote; remote = Remote(Path(sys.argv[1]));\n"
+    head = "import sys; from pathlib import Path; from support.caching import NextUses, Remote; remote = Remote(Path(sys.argv[1]));\n"
     return subprocess.Popen(
         [sys.executable, "-c", head + code, *map(str, arguments)], env=os.environ | {"PYTHONPATH": path}
     )
@@ -131,7 +131,7 @@ def test_readers_are_exact_while_others_evict(tmp_path: Path) -> None:
 
 STUCK = """
 import os, time
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.fetch.remote import RemoteStorage
 storage = remote.storage()
 def never(*_):
     (remote.data.parent / "began").touch()
@@ -246,7 +246,7 @@ import os, signal, sys, time
 storage = remote.storage()
 shards = storage.list(str(remote.data))
 import numpy as np
-from penstock.storage import cache_locks as locks
+from penstock.storage.cache import locks
 claims = storage.cache.claims()
 assert len(claims.take(np.array([5]), np.array([10])))
 with locks.locked(str(remote.folder / "lock")) as ours:

@@ -14,8 +14,8 @@ import pytest
 from obstore.store import S3Store
 
 import penstock as ps
-from penstock.errors import StorageError
-from penstock.storage import credentials
+from penstock.core.errors import StorageError
+from penstock.storage.stores import credentials
 from servers.s3 import CREDENTIALS, Server, s3_server
 from servers.scripted import scripted
 

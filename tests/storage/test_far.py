@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from faults.proxy import Faults, proxy
 from servers.s3 import Server, served
+from support.faulty_proxy import Faults, proxy
 
 ROWS = 4_000
 

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import DataError
-from penstock.shards import Shards
-from penstock.stopping import StoppedError, work_for
-from penstock.storage.call import Call
-from penstock.storage.fetch import Fetcher
-from penstock.storage.pace import FEWEST, Pace
-from penstock.storage.ranges import LONGEST_BYTES, SHARED_BYTES, plan, shared_bytes
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import Retry, TransientError
-from penstock.storage.waiting import Request, Waiting
+from penstock.core.cancel import StoppedError, work_for
+from penstock.core.errors import DataError
+from penstock.core.shards import Shards
+from penstock.storage.fetch.pace import FEWEST, Pace
+from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES, plan, shared_bytes
+from penstock.storage.fetch.queue import Request, Waiting
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.fetch.retry import Retry, TransientError
+from penstock.storage.fetch.scheduler import Fetcher
+from penstock.storage.fetch.transfer import Call
 
 DATA = np.random.default_rng(0).integers(0, 256, 24 << 20, dtype=np.uint8)
 
@@ -198,7 +198,7 @@ def test_requests_are_short_where_connections_are_slow() -> None:
 
 def test_a_store_is_heard_when_it_asks_for_less_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("penstock.storage.pace.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("penstock.storage.fetch.pace.time.monotonic", lambda: clock[0])
     pace = Pace(first=64, most=64)
 
     def seconds(count: int, every: int) -> int:

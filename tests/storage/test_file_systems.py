@@ -20,13 +20,13 @@ from obstore.store import LocalStore
 from pyarrow import fs
 
 import penstock as ps
-from format.files import through
-from format.shards import mds
-from penstock.errors import DataError, PlanError, SourceError, StorageError
+from penstock.core.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import adopt_storage
-from penstock.storage.arrow_fs import ArrowStore
-from penstock.storage.file_version import is_same_version, version_of
-from penstock.storage.remote import RemoteStorage
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.stores.arrow import ArrowStore
+from penstock.storage.stores.file_version import is_same_version, version_of
+from support.files import through
+from support.shards import mds
 
 OPENERS = {
     "pyarrow": lambda root: (fs.LocalFileSystem(), str(root)),

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from faults.proxy import Faults, proxy
-from penstock.errors import StorageError
+from penstock.core.errors import StorageError
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.fetch.retry import Retry, TransientError
 from penstock.storage.glob import Wanted
-from penstock.storage.listing import listed_objects
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import Retry, TransientError
+from penstock.storage.stores.listing import listed_objects
+from penstock.storage.stores.object import ObjectStore
 from servers.pages import PAGE, name_of, pages_server
 from servers.s3 import CREDENTIALS
+from support.faulty_proxy import Faults, proxy
 
 #: Listings of so many objects, and the share of requests that fail.
 LISTINGS = {100_500: 0.1, 20_500: 0.0}

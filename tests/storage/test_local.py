@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.errors import DataError, SourceError
+from penstock.core.errors import DataError, SourceError
 from penstock.storage import open_storage
 from penstock.storage.local import LocalStorage
 

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from faults.proxy import KINDS, Faults, proxy
-from penstock.errors import DataError, PlanError, SourceError, StorageError
+from penstock.core.errors import DataError, PlanError, SourceError, StorageError
 from penstock.storage import open_storage
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import Retry
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.fetch.retry import Retry
+from penstock.storage.stores.object import ObjectStore
 from servers.s3 import CREDENTIALS, Server, served
+from support.faulty_proxy import KINDS, Faults, proxy
 
 RNG = np.random.default_rng(0)
 FILES = {f"train/{number:03}.bin": RNG.bytes(60_000 + number) for number in range(24)}

@@ -12,9 +12,9 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from penstock.folders import cache_folder, room_bytes
-from penstock.format.cache_room import make_room
-from storage.caching import Remote
+from penstock.core.cache_dirs import cache_folder, room_bytes
+from penstock.derived.lease import make_room
+from support.caching import Remote
 
 BLOCK = 4096
 
@@ -56,7 +56,7 @@ def test_each_folder_has_what_the_others_leave_and_a_third_at_least(
 
 def test_blocks_and_files_stay_below_one_limit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "1200000")
-    monkeypatch.setattr("penstock.storage.cache._ROOM_S", 0.0)
+    monkeypatch.setattr("penstock.storage.cache.cache._ROOM_S", 0.0)
     (tmp_path / "remote").mkdir()
     remote = Remote(tmp_path / "remote")
     storage = remote.storage()

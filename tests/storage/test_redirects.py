@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import pytest
 
 import penstock as ps
-from penstock.errors import StorageError
+from penstock.core.errors import StorageError
 from servers.s3 import CREDENTIALS
 from servers.scripted import WHEN, Asked, Script, scripted
 

@@ -20,11 +20,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 from obstore.store import S3Store
 
 import penstock as ps
-from cli_runner import invoke
-from penstock.errors import PenstockError
-from penstock.storage import remote
-from penstock.storage.shown import without_secrets
+from penstock.core.errors import PenstockError
+from penstock.storage.fetch import remote
+from penstock.storage.redact import without_secrets
 from servers.scripted import WHEN, Asked, scripted
+from support.cli_runner import invoke
 
 #: With signs that URLs and expressions have a meaning for.
 PLANTED = {

@@ -17,10 +17,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import penstock as ps
-from format.shards import mds
-from penstock.errors import PlanError, SourceError, StorageError
+from penstock.core.errors import PlanError, SourceError, StorageError
 from penstock.storage.trust import Trust
 from servers.http import http_server
+from support.shards import mds
 
 SECRET = b"what lies on this machine"
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.errors import DataError
-from penstock.storage.cache import RangeCache
-from penstock.storage.cached import CachedStorage
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.version import NO_DATE, conditions, is_version, shown, version_of
+from penstock.core.errors import DataError
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.storage import CachedStorage
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.stores.object import ObjectStore
+from penstock.storage.stores.version import NO_DATE, conditions, is_version, shown, version_of
 from servers.http import http_server
 
 SIZE = 300_000

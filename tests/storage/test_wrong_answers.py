@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.errors import PenstockError, StorageError
-from penstock.storage.object_store import ObjectStore
-from penstock.storage.remote import RemoteStorage
-from penstock.storage.retry import MOST_WRONG, MOST_WRONG_IN_TURN, Retry
+from penstock.core.errors import PenstockError, StorageError
+from penstock.storage.fetch.remote import RemoteStorage
+from penstock.storage.fetch.retry import MOST_WRONG, MOST_WRONG_IN_TURN, Retry
+from penstock.storage.stores.object import ObjectStore
 from servers.scripted import WHEN, Asked, scripted
 
 DATA = b"".join(b"line %05d\n" % number for number in range(2000))

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from penstock.errors import PlanError, RowError
-from penstock.limits import Limits
-from penstock.spec import Field, Spans
+from penstock.core.errors import PlanError, RowError
+from penstock.core.limits import Limits
+from penstock.core.spec import Field, Spans
 from penstock.transform import image
 from penstock.transform.image import (
     IMAGENET,
@@ -31,7 +31,7 @@ from penstock.transform.image import (
     ToDtype,
     ToLayout,
 )
-from transform.pictures import as_pillow, encoded, picture, spans
+from support.images import as_pillow, encoded, picture, spans
 
 BYTES = Field("bytes")
 NHWC = ToLayout("NHWC")

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from PIL import Image, ImageFile, ImageOps
 
-from penstock import kernels
-from penstock.errors import RowError
-from penstock.spec import Field
+from penstock.core import kernels
+from penstock.core.errors import RowError
+from penstock.core.spec import Field
 from penstock.transform import image
-from transform.pictures import as_pillow, encoded, picture
+from support.images import as_pillow, encoded, picture
 
 SIZE = (37, 29)
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from penstock.errors import RowError
-from penstock.spec import Field
+from penstock.core.errors import RowError
+from penstock.core.spec import Field
 from penstock.transform import image
 from penstock.transform.image import (
     CenterCrop,
@@ -26,7 +26,7 @@ from penstock.transform.image import (
     ToDtype,
     ToLayout,
 )
-from transform.pictures import encoded, picture, spans
+from support.images import encoded, picture, spans
 
 SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock import kernels
-from transform.pictures import as_pillow, encoded, picture
+from penstock.core import kernels
+from support.images import as_pillow, encoded, picture
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jpeg"
 SIDES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33, 47, 64, 67)

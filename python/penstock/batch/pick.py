@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock import kernels
-from penstock.rows import Rows, spans_to_arrow, unpack_rows
-from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core import kernels
+from penstock.core.rows import Rows, spans_to_arrow, unpack_rows
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]

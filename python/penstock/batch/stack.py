@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PlanError
-from penstock.rows import exact_array, spans_to_arrow
-from penstock.spec import Column, Columns, Field, Spans, field_of_type
+from penstock.core.errors import PlanError
+from penstock.core.rows import exact_array, spans_to_arrow
+from penstock.core.spec import Column, Columns, Field, Spans, field_of_type
 
 
 def materialize(columns: Mapping[str, Column]) -> Columns:

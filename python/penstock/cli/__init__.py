@@ -20,8 +20,8 @@ from penstock.cli.explain import explain
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
 from penstock.cli.simulate import simulate
-from penstock.errors import PenstockError
-from penstock.kernels import native_version
+from penstock.core.errors import PenstockError
+from penstock.core.kernels import native_version
 
 _INTERRUPTED = 130
 

@@ -15,8 +15,8 @@ import typer
 
 from penstock.cli.console import Report, out, print_json, progress, size_text, table
 from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, suited_ops, usual_plan
-from penstock.engine.workers import usable_cpus
-from penstock.kernels import native_version
+from penstock.core.cpus import usable_cpus
+from penstock.core.kernels import native_version
 from penstock.loader import Loader
 from penstock.observe.report import report_text
 

@@ -11,11 +11,11 @@ import typer
 
 from penstock.cli.console import out, print_json, progress, size_text
 from penstock.cli.opening import Json
-from penstock.errors import SourceError
-from penstock.folders import cache_folder, room_bytes
-from penstock.storage.cache import RangeCache
-from penstock.storage.cache_folder import FOLDER, default_limit
-from penstock.storage.cache_index import JOURNAL
+from penstock.core.cache_dirs import cache_folder, room_bytes
+from penstock.core.errors import SourceError
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.folder import FOLDER, default_limit
+from penstock.storage.cache.index import JOURNAL
 
 Folder = Annotated[
     str | None, typer.Option("--path", help="The folder given to cache_local, if it is not the user's own cache.")

@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from penstock.cli.console import out, progress
 from penstock.cli.opening import open_dataset, picture_columns
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
 from penstock.engine.decode_check import BadSample, find_bad
-from penstock.engine.workers import usable_cpus
-from penstock.errors import PlanError
 
 #: Folders whose files are read, and not decoded, since Penstock has no decoder for them.
 _ONLY_READ = ("audio_folder", "video_folder")

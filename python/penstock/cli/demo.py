@@ -19,8 +19,8 @@ from penstock.cli.demo_data import Recipe, build, default_folder
 from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
 from penstock.cli.opening import Json
+from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.dataset import Dataset, read
-from penstock.errors import PenstockError, PlanError, SourceError
 from penstock.loader import Loader
 
 if TYPE_CHECKING:

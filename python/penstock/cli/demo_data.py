@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.cli.console import Report
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
 
 Pixels = npt.NDArray[np.uint8]
 

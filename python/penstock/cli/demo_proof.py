@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.loader import Loader
-from penstock.spec import Ids
 
 _WORLD_SIZES = (1, 2, 4)
 _RANK_STEPS = 3

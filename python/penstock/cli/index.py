@@ -10,12 +10,12 @@ import typer
 
 from penstock.cli.console import out, print_json, progress, size_text
 from penstock.cli.opening import Json, Paths, open_dataset, picture_column
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.engine.entry_points import Built, build_entry_points
-from penstock.engine.workers import usable_cpus
-from penstock.errors import PlanError
-from penstock.format.checksum_build import build_checksums
-from penstock.format.checksums import CheckedRanges
+from penstock.engine.jpeg_index import Built, build_entry_points
+from penstock.source.checks.build import build_checksums
+from penstock.source.checks.ranges import CheckedRanges
 
 Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also note where decoding can start inside JPEGs.")]
 Sums = Annotated[

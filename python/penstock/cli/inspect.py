@@ -11,16 +11,16 @@ import pyarrow as pa
 import typer
 from rich.markup import escape
 
-from penstock import kernels
 from penstock.cli.console import out, print_json, size_text, table
 from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset, picture_column
 from penstock.cli.page import html_page
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import find_warnings
+from penstock.core import kernels
+from penstock.core.errors import DataError, PlanError
+from penstock.core.shards import Shards
 from penstock.dataset import Dataset
-from penstock.errors import DataError, PlanError
-from penstock.shards import Shards
 
 _SAMPLES_SHOWN = 3
 _CLASSES_SHOWN = 20

@@ -11,13 +11,13 @@ import typer
 
 from penstock.batch.stack import materialize
 from penstock.cli.console import progress
+from penstock.core.errors import DataError, PlanError
+from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset, read
 from penstock.engine.single import load_readable
-from penstock.errors import DataError, PlanError
-from penstock.format import image_folder
-from penstock.format.protocol import is_forward_only
+from penstock.format.media import images as image_folder
 from penstock.loader import Loader
-from penstock.spec import Columns, Ids
+from penstock.source.protocol import is_forward_only
 from penstock.transform import image
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob; or several.")]

@@ -9,10 +9,10 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-from penstock import kernels
 from penstock.cli.opening import picture_columns, spread_pictures
+from penstock.core import kernels
+from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.errors import PlanError
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.cli.console import size_text
 from penstock.dataset import Dataset
-from penstock.format.checksums import CheckedRanges
-from penstock.format.manifest import Manifest
-from penstock.format.media_folder import MediaFolder
+from penstock.format.media.folder import MediaFolder
+from penstock.source.checks.ranges import CheckedRanges
+from penstock.source.manifest import Manifest
 
 _MANY_FILES, _TINY_BYTES, _TRIED_FILES = 10_000, 64_000, 200
 _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10

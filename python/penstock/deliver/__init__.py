@@ -7,8 +7,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from penstock.errors import PlanError
-from penstock.spec import Field
+from penstock.core.errors import PlanError
+from penstock.core.spec import Field
 
 
 class Deliver(Protocol):

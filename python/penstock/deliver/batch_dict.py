@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 
 _UNPACKING = {dis.opmap[name] for name in ("UNPACK_SEQUENCE", "UNPACK_EX") if name in dis.opmap}
 _WIDTH = 100

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PlanError
-from penstock.spec import Field
+from penstock.core.errors import PlanError
+from penstock.core.spec import Field
 
 
 class ToNumpy:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 
 #: So long ranks wait for the others to say whether their share was given rightly, and a wrong one for the others to have read it.
 _AGREE_S, _READ_S = 20.0, 5.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Never, Protocol
 
-from penstock.errors import ProcessError
+from penstock.core.errors import ProcessError
 
 
 class SetEpoch(Protocol):

@@ -10,9 +10,9 @@ from functools import cache
 from keyword import iskeyword
 from typing import Any, TypeAlias
 
+from penstock.core.errors import PlanError
 from penstock.deliver.batch_dict import BatchDict
 from penstock.deliver.trees import register_batches
-from penstock.errors import PlanError
 
 Make: TypeAlias = Callable[[dict[str, Any]], Any]
 _NAMES = ("dict", "tuple", "namedtuple")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.errors import PlanError
+from penstock.core.spec import Field
 from penstock.deliver.numpy import parts_of
-from penstock.errors import PlanError
-from penstock.spec import Field
 
 try:
     import torch

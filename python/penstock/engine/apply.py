@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock import kernels
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
-from penstock.engine.entry_points import entry_points_of
-from penstock.engine.parse import NamedRows
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError
+from penstock.core.spec import EntryPoints, Ids
+from penstock.engine.jpeg_index import entry_points_of
+from penstock.engine.read.parse import NamedRows
 from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
-from penstock.errors import DataError, PlanError
-from penstock.format.entry_points import Growing
-from penstock.format.protocol import AnySource, ReadRanges, is_forward_only
 from penstock.order.epoch import TRANSFORM_KEY
-from penstock.spec import EntryPoints, Ids
+from penstock.source.jpeg_index import Growing
+from penstock.source.protocol import AnySource, is_forward_only
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 

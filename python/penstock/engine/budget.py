@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
+from penstock.core.spec import Bytes
 from penstock.order.cursor import Work
-from penstock.spec import Bytes
-from penstock.stopping import LOOK_S, StoppedError, is_stopped
 
 #: What a function or a parser makes may be so much larger than what it is given; supposed until the first item is through.
 _UNKNOWN_GROWTH = 8.0

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock import kernels
+from penstock.core import kernels
+from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.cancel import work_for
+from penstock.core.limits import DEFAULT_LIMITS
+from penstock.core.spec import Columns, Ids, Spans
 from penstock.engine.single import load_readable
-from penstock.format.protocol import AnySource, BlockSource, Progress, ReadRanges
-from penstock.limits import DEFAULT_LIMITS
-from penstock.spec import Columns, Ids, Spans
-from penstock.stopping import work_for
+from penstock.source.protocol import AnySource, BlockSource
 
 #: Samples, and bytes of them, that a thread takes at once.
 _RUN_SAMPLES, _RUN_BYTES = 16, 8 << 20

@@ -11,25 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import PlanError
+from penstock.core.rows import spans_to_arrow
+from penstock.core.spec import EntryPoints, Field, Spans
 from penstock.deliver import Deliver
 from penstock.engine.admit import Admitted
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
 from penstock.engine.budget import Budget
 from penstock.engine.ordering import Where, order_of
-from penstock.engine.parse import GatherSteps, Parse
-from penstock.engine.read import Cursor, OpenBlocks, OpenPieces, Places, ReadAdmitted, ReadPieces, ReadRecords
-from penstock.engine.read_columns import FindRows, LoadBlocks, PickRows
+from penstock.engine.read.blocks import FindRows, LoadBlocks, PickRows
+from penstock.engine.read.parse import GatherSteps, Parse
+from penstock.engine.read.records import Cursor, OpenBlocks, OpenPieces, Places, ReadAdmitted, ReadPieces, ReadRecords
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item, Stage
-from penstock.errors import PlanError
-from penstock.format.entry_points import Growing, index_path, load
-from penstock.format.protocol import AnySource, BlockSource, Paced, PartSource, ReadRanges, StepSource
 from penstock.order.cursor import Position, Work, works
 from penstock.order.epoch import Last, Order
 from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
 from penstock.plan.optimize import optimize
-from penstock.rows import spans_to_arrow
-from penstock.spec import EntryPoints, Field, Spans
+from penstock.source.jpeg_index import Growing, index_path, load
+from penstock.source.protocol import AnySource, BlockSource, Paced, PartSource, StepSource
 from penstock.storage import traffic_of
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse
@@ -214,7 +215,7 @@ class _Maker:
     def open_windows(self, cursor: Cursor) -> None:
         """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
         order, (first, last) = self.order, cursor.share
-        lanes = -(-last // order.hand) - first // order.hand
+        lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
         blocks = lanes * order.window_blocks * 3 // 2 if order.seed is not None else 1
         self.window_bytes = blocks * order.block_rows * self.record_bytes
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
-from penstock import kernels
-from penstock.errors import PlanError
-from penstock.format.protocol import AnySource, BlockSource, is_forward_only
+from penstock.core import kernels
+from penstock.core.errors import PlanError
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.epoch import SHARD_KEY, Last, Order
 from penstock.order.lanes import default_lanes, nearest_ranks
 from penstock.plan.check import find
 from penstock.plan.nodes import Batch, Node, Shard, Shuffle
+from penstock.source.protocol import AnySource, BlockSource, is_forward_only
 
 
 @dataclass(frozen=True, kw_only=True)

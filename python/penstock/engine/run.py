@@ -1,6 +1,6 @@
 """Running the stages.
 
-The failure contract, each case a test of tests/engine/test_run.py and tests/contracts.py:
+The failure contract, each case a test of tests/engine/test_run.py and tests/support/promises.py:
 
 1. Success: items leave in order, each once; when the work ends, `next` raises StopIteration.
 2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
@@ -29,14 +29,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from penstock.core.cancel import work_for
+from penstock.core.errors import ProcessError
+from penstock.core.global_generators import hold_consumer_with
 from penstock.engine.budget import Budget, Share
 from penstock.engine.channel import Channel, Closed, Joined, Tickets
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
-from penstock.errors import ProcessError
-from penstock.global_generators import hold_consumer_with
 from penstock.observe.metrics import Meter
-from penstock.stopping import work_for
 
 _PATIENCE_S = 10.0
 _SHOWN_IDS = 8

@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.errors import PlanError
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
-from penstock.engine.read import Cursor, OpenBlocks
+from penstock.engine.read.records import Cursor, OpenBlocks
+from penstock.engine.read.upcoming import Upcoming
 from penstock.engine.stage import Item
-from penstock.engine.upcoming import Upcoming
-from penstock.errors import PlanError
-from penstock.format.protocol import AnySource, BlockSource, is_forward_only
 from penstock.order.cursor import Position, Work
 from penstock.plan.check import find
 from penstock.plan.nodes import Node, Shard
-from penstock.shards import Shards
-from penstock.spec import Bytes, Ids
-from penstock.storage.cache_simulated import SimulatedCache
-from penstock.storage.cached import CachedStorage, CacheTraffic
-from penstock.storage.ranges import plan
+from penstock.source.protocol import AnySource, BlockSource, is_forward_only
+from penstock.storage.cache.simulated import SimulatedCache
+from penstock.storage.cache.storage import CachedStorage, CacheTraffic
+from penstock.storage.fetch.plan import plan
 
 
 @dataclass(frozen=True, kw_only=True)

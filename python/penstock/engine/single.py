@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.pick import pick
-from penstock.engine.parse import Parse
-from penstock.engine.read import Places, ReadRecords
-from penstock.engine.read_columns import load_block
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError
+from penstock.core.spec import Columns, Field, Ids
+from penstock.engine.read.blocks import load_block
+from penstock.engine.read.parse import Parse
+from penstock.engine.read.records import Places, ReadRecords
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Item
-from penstock.errors import DataError
-from penstock.format.protocol import AnySource, BlockSource, ReadRanges
-from penstock.spec import Columns, Field, Ids
+from penstock.source.protocol import AnySource, BlockSource
 
 
 def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:

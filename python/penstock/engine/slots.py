@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.spec import Bytes, Field
+from penstock.core.spec import Bytes, Field
 
 #: Makes memory of a number of bytes: an object with `__array_interface__` or an array.
 NewMemory = Callable[[int], Any]

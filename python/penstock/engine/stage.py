@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.core.rows import Rows
+from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.engine.budget import Share
-from penstock.rows import Rows
-from penstock.spec import Columns, Ids, Spans, Spec
 
 
 @dataclass(frozen=True, eq=False)

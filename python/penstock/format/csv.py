@@ -20,15 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from penstock import kernels
-from penstock.errors import DataError, PlanError, RowError
-from penstock.format.lines import LineStyle, first_records, open_lines
-from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.table import TableColumn, choose_columns, columns_of
-from penstock.format.unpack import with_packed
-from penstock.shards import Shards
-from penstock.spec import Columns, Ids, Spans, Spec
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.derived.decompress import with_packed
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.lines import LineStyle, first_records, open_lines
+from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
 #: What stands for no value; "nan" is a number.

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import DataError, SourceError
-from penstock.format.brought import copies_of, told_of
-from penstock.format.checksums import check_files
-from penstock.format.manifest import Manifest
-from penstock.format.protocol import Column, Format, Options, ReadRanges
-from penstock.format.regular import Mapped, PlacedColumn, PlacedColumns, stored_column
-from penstock.format.sliced import (
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, SourceError
+from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.derived.downloads import copies_of, told_of
+from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
     SlicedArrays,
@@ -31,8 +31,10 @@ from penstock.format.sliced import (
     check_bounded,
     choose_arrays,
 )
-from penstock.shards import Shards
-from penstock.spec import Ids
+from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
+from penstock.source.checks.ranges import check_files
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 #: Objects of a file that are looked at, at most.

@@ -15,16 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.errors import DataError, PlanError, SourceError
-from penstock.format import arrow_ipc, parquet
-from penstock.format.dotted import Path, dotted, name_of
-from penstock.format.manifest import TableManifest
-from penstock.format.protocol import BlockSource, Column, Format, Options, ReadRanges
-from penstock.format.ranged_file import RangedFile, open_shard
-from penstock.format.table import arrow_errors, leaf_paths
-from penstock.rows import Rows, as_rows, join_rows
-from penstock.shards import Shards
-from penstock.spec import Columns, Ids, Spec
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, SourceError
+from penstock.core.options import Column, Options
+from penstock.core.rows import Rows, as_rows, join_rows
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Ids, Spec
+from penstock.format.arrow import source as arrow_ipc
+from penstock.format.parquet import source as parquet
+from penstock.source.dotted_names import Path, dotted, name_of
+from penstock.source.manifest import TableManifest
+from penstock.source.protocol import BlockSource, Format
+from penstock.source.tables.ranged_file import RangedFile, open_shard
+from penstock.source.tables.table import arrow_errors, leaf_paths
 
 _EXPORTED = r"(?:^|/)([^/]+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$"
 #: Features that are a struct of bytes and path on the disk, and bytes in a batch.

@@ -14,16 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import kernels
-from penstock.errors import PlanError, SourceError
-from penstock.format.brought import copies_of, told_of
-from penstock.format.checksums import check_ranges
-from penstock.format.choose import check_typed, choose_features
-from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, Format, Options, ReadRanges
-from penstock.format.watched import BRIEF_BYTES, watched
-from penstock.shards import Shards
-from penstock.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import PlanError, SourceError
+from penstock.core.options import Options
+from penstock.core.progress import BRIEF_BYTES, watched
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.derived.downloads import copies_of, told_of
+from penstock.source.checks.ranges import check_ranges
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.selection import check_typed, choose_features
 
 _FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
 _DATA = "data.mdb"

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock import kernels
-from penstock.errors import PlanError
-from penstock.format.lines import LineStyle, open_lines
-from penstock.format.manifest import Manifest
-from penstock.format.protocol import Allocate, Column, Format, Options, ReadRanges
-from penstock.format.unpack import with_packed
-from penstock.shards import Shards
-from penstock.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import PlanError
+from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.derived.decompress import with_packed
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.lines import LineStyle, open_lines
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.traffic import Traffic
+from penstock.core.traffic import Traffic
 
 #: Below so many bytes a request is mostly waiting.
 _SMALL_BYTES = 256 << 10

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock import kernels
-from penstock.errors import PlanError
+from penstock.core import kernels
+from penstock.core.errors import PlanError
+from penstock.core.spec import Ids
 from penstock.order.lanes import share_of_rank
-from penstock.spec import Ids
 
 #: Purposes of keys; a key made for one purpose says nothing about another.
 ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY = 1, 2, 3, 4
@@ -53,7 +53,7 @@ class Order:
             )
 
     @property
-    def hand(self) -> int:
+    def rows_per_lane(self) -> int:
         """Rows that a step takes from every lane."""
         return self.batch_size // self.lanes
 
@@ -103,7 +103,7 @@ class Order:
         first = np.maximum(edges[:-1], rank * rows // world_size)
         count = np.minimum(edges[1:], (rank + 1) * rows // world_size) - first
         lanes = np.flatnonzero(count > 0)
-        return lanes, step * self.hand + (first - edges[:-1])[lanes], count[lanes]
+        return lanes, step * self.rows_per_lane + (first - edges[:-1])[lanes], count[lanes]
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Sample ids of a rank's rows in steps [step, step + steps): int64, step after step, lane after lane.
@@ -125,13 +125,13 @@ class Order:
         if step < self.full_steps:
             return np.ones(last - first, dtype=bool)
         place = np.arange(first, last)
-        left = np.array([self.epoch(epoch).lane_rows(lane) for lane in range(self.lanes)]) - step * self.hand
-        return np.asarray(place % self.hand < left[place // self.hand])
+        left = np.array([self.epoch(epoch).lane_rows(lane) for lane in range(self.lanes)]) - step * self.rows_per_lane
+        return np.asarray(place % self.rows_per_lane < left[place // self.rows_per_lane])
 
 
 @lru_cache(maxsize=64)
 def _epoch_of(order: Order, epoch: int) -> kernels.EpochOrder:
-    sizes = order.samples, order.lanes, order.hand, order.block_rows
+    sizes = order.samples, order.lanes, order.rows_per_lane, order.block_rows
     if order.seed is None:
         return kernels.EpochOrder.natural(*sizes)
     return kernels.EpochOrder.shuffled(*sizes, order.window_blocks, kernels.mix([order.seed, epoch, ORDER_KEY]))

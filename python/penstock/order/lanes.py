@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 
 #: More lanes than this mix no better and cost memory, since each has a window of blocks open.
 MAX_LANES = 64

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 from penstock.plan.nodes import Batch, Map, MapRows, Node, Shard, Shuffle, Transform
 
 _Kind = TypeVar("_Kind", bound=Node)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.core.spec import Spec
 from penstock.plan.nodes import Node, describe
-from penstock.spec import Spec
 
 
 def explain_nodes(title: str, nodes: Sequence[Node]) -> str:

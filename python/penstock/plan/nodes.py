@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 
 
 @dataclass(frozen=True, kw_only=True)

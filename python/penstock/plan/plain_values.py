@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.code_key import PLAIN
+from penstock.core.code_key import PLAIN
 
 _PLAIN = frozenset(PLAIN)
 _NUMBERS = frozenset({int, float, bool, type(None)})

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import StateError
+from penstock.core.errors import StateError
 from penstock.plan.difference import Described, differences
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.nodes import Map, MapRows, Node, Read, describe, digest, of_all_ranks

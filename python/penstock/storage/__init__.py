@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.errors import PlanError, SourceError
-from penstock.shards import Shards
-from penstock.spec import Bytes, Ids
-from penstock.storage.cached import CachedStorage
+from penstock.core.errors import PlanError, SourceError
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
+from penstock.core.traffic import Traffic
+from penstock.storage.cache.storage import CachedStorage
+from penstock.storage.fetch.remote import RemoteStorage, Store
 from penstock.storage.local import LocalStorage
-from penstock.storage.remote import RemoteStorage, Store
-from penstock.storage.shown import check_url, hide
+from penstock.storage.redact import check_url, hide
 from penstock.storage.trust import NOBODY, Trust
-from penstock.traffic import Traffic
 
 #: Kinds of users' storages that lie on this machine; they are cached only if that is asked for.
 _NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "DirFileSystem")
@@ -27,18 +27,18 @@ class Storage(Protocol):
         """The files that a path, folder or glob names, in the order of their names."""
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `format.protocol.ReadRanges`."""
+        """See `core.byte_ranges.ReadRanges`."""
 
 
 def _remote(url: str, trust: Trust) -> tuple[Storage, str]:
-    from penstock.storage.object_store import ObjectStore
+    from penstock.storage.stores.object import ObjectStore
 
     store, path = ObjectStore.open(url, trust=trust)
     return CachedStorage(RemoteStorage(store), identity=store.endpoint), path
 
 
 def _hdfs(url: str, _: Trust) -> tuple[Storage, str]:
-    from penstock.storage.hdfs import HdfsStore
+    from penstock.storage.stores.hdfs import HdfsStore
 
     store, path = HdfsStore.open(url)
     return CachedStorage(RemoteStorage(store)), path
@@ -105,15 +105,15 @@ def adopt_storage(given: Any) -> Storage:
         if isinstance(settings := getattr(given, said, None), Mapping):
             hide(settings)
     if module == "obstore":
-        from penstock.storage.object_store import ObjectStore
+        from penstock.storage.stores.object import ObjectStore
 
         return _adopted(ObjectStore(given, ""), given)
     if module == "pyarrow":
-        from penstock.storage.arrow_fs import ArrowStore
+        from penstock.storage.stores.arrow import ArrowStore
 
         return _adopted(ArrowStore(given), given)
     if hasattr(given, "cat_file") and hasattr(given, "find"):
-        from penstock.storage.fsspec import FsspecStore
+        from penstock.storage.stores.fsspec import FsspecStore
 
         return _adopted(FsspecStore(given), given)
     if not isinstance(given, Storage):

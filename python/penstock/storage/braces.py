@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
 
 #: Paths that one pattern may stand for.
 MOST_PATHS = 1_000_000

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import kernels
-from penstock.errors import DataError, SourceError
-from penstock.shards import Shards
-from penstock.spec import Bytes, Ids
+from penstock.core import kernels
+from penstock.core.errors import DataError, SourceError
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
 from penstock.storage.glob import WILDCARD, regex_of_glob
 
 #: Threads that wait for files; reading from the page cache needs few, a disk's queue wants some.
@@ -40,7 +40,7 @@ class LocalStorage:
         return _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Reads ranges in native threads; see `format.protocol.ReadRanges`."""
+        """Reads ranges in native threads; see `core.byte_ranges.ReadRanges`."""
         offsets, names = shards.path_buffers
         try:
             kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)

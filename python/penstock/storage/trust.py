@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.errors import PlanError, SourceError
-from penstock.storage.shown import without_secrets
+from penstock.core.errors import PlanError, SourceError
+from penstock.storage.redact import without_secrets
 
 _PORTS = {"http": 80, "https": 443}
 #: Names of one kind of store.

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock import kernels
-from penstock.global_generators import Seed, SeededCalls
-from penstock.spec import Ids
+from penstock.core import kernels
+from penstock.core.global_generators import Seed, SeededCalls
+from penstock.core.spec import Ids
 
 
 def name_of(function: Callable[..., Any]) -> str:

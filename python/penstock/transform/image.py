@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import PlanError, RowError
-from penstock.kernels import ImageProgram, image_info
-from penstock.limits import DEFAULT_LIMITS, Limits
-from penstock.spec import Column, EntryPoints, Field, Ids, Spans
+from penstock.core.errors import PlanError, RowError
+from penstock.core.kernels import ImageProgram, image_info
+from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.transform.image_ops import (
     GEOMETRY,
     IMAGENET,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from penstock.errors import PlanError
+from penstock.core.errors import PlanError
 
 Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
 Pair: TypeAlias = tuple[int, int]

@@ -16,15 +16,22 @@ struct EpochOrder(order::EpochOrder);
 #[pymethods]
 impl EpochOrder {
     #[staticmethod]
-    fn natural(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> PyResult<Self> {
-        check(samples, lanes, hand, block_rows)?;
-        Ok(Self(order::EpochOrder::natural(samples, lanes, hand, block_rows)))
+    fn natural(samples: u64, lanes: u64, rows_per_lane: u64, block_rows: u64) -> PyResult<Self> {
+        check(samples, lanes, rows_per_lane, block_rows)?;
+        Ok(Self(order::EpochOrder::natural(samples, lanes, rows_per_lane, block_rows)))
     }
 
     #[staticmethod]
-    fn shuffled(samples: u64, lanes: u64, hand: u64, block_rows: u64, window_blocks: u64, key: u64) -> PyResult<Self> {
-        check(samples, lanes, hand, block_rows)?;
-        Ok(Self(order::EpochOrder::shuffled(samples, lanes, hand, block_rows, window_blocks, key)))
+    fn shuffled(
+        samples: u64,
+        lanes: u64,
+        rows_per_lane: u64,
+        block_rows: u64,
+        window_blocks: u64,
+        key: u64,
+    ) -> PyResult<Self> {
+        check(samples, lanes, rows_per_lane, block_rows)?;
+        Ok(Self(order::EpochOrder::shuffled(samples, lanes, rows_per_lane, block_rows, window_blocks, key)))
     }
 
     #[getter]
@@ -136,9 +143,9 @@ fn ids(py: Python<'_>, out: Vec<u64>) -> NewIds<'_> {
     PyArray1::from_vec(py, out.into_iter().map(|id| id as i64).collect())
 }
 
-fn check(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> PyResult<()> {
-    if samples == 0 || lanes == 0 || hand == 0 || block_rows == 0 || samples > permute::LARGEST {
-        return Err(misuse("samples, lanes, hand and block_rows must be positive, samples at most 2⁶²"));
+fn check(samples: u64, lanes: u64, rows_per_lane: u64, block_rows: u64) -> PyResult<()> {
+    if samples == 0 || lanes == 0 || rows_per_lane == 0 || block_rows == 0 || samples > permute::LARGEST {
+        return Err(misuse("samples, lanes, rows_per_lane and block_rows must be positive, samples at most 2⁶²"));
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ pub fn bare(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"')
 }
 
-/// What a listing says of an object's version (`storage/version.py`): its `ETag`, and behind a line's end its date where there is no
+/// What a listing says of an object's version (`storage/stores/version.py`): its `ETag`, and behind a line's end its date where there is no
 /// strong `ETag`.
 pub fn versions(version: &str) -> (&str, &str) {
     version.split_once('\n').unwrap_or((version, ""))

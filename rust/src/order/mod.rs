@@ -1,10 +1,10 @@
 //! Which sample comes when: the arithmetic of one epoch's order, in O(1) memory for any number of samples.
 //!
-//! The epoch is dealt to `lanes`. Step k takes rows [k·hand, (k + 1)·hand) of every lane, lane after lane, so a global
-//! batch has lanes × hand rows. A rank takes equally many neighbouring places of it: whole hands, where the number of ranks divides
+//! The epoch is dealt to `lanes`. Step k takes rows [k·r, (k + 1)·r) of every lane, r = `rows_per_lane`, lane after lane, so a global
+//! batch has lanes × r rows. A rank takes equally many neighbouring places of it: whole lanes, where the number of ranks divides
 //! that of the lanes; otherwise it shares lanes with its neighbours.
 //!
-//! *Natural order*: step k is samples [k·B, (k + 1)·B); lane l gets the l-th hand of it, like cards.
+//! *Natural order*: step k is samples [k·B, (k + 1)·B); lane l gets the l-th r rows of it, like cards.
 //!
 //! *Shuffled*: sample ids are cut into lanes × `blocks_per_lane` blocks of `block_rows`; the blocks are permuted and lane l
 //! owns the l-th equal share of the sequence. Inside a lane, rows are permuted within windows of `window_blocks` blocks.
@@ -36,7 +36,7 @@ const START: u64 = 4;
 pub struct EpochOrder {
     samples: u64,
     lanes: u64,
-    hand: u64,
+    rows_per_lane: u64,
     block_rows: u64,
     blocks_per_lane: u64,
     window_blocks: u64,
@@ -53,7 +53,7 @@ struct Shuffle {
 /// The places `[first, last)` of every global batch that a rank takes.
 pub type Share = (u64, u64);
 
-/// What a share takes of a lane in every step: `rows` of its hand, from the hand's row `from` on. Whole hands, but for lanes that
+/// What a share takes of a lane in every step: `rows` of its rows, from number `from` on: all of them, but for lanes that
 /// ranks share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -91,13 +91,20 @@ fn fit_blocks(samples: u64, lanes: u64, wanted: u64) -> (u64, u64) {
 impl EpochOrder {
     /// The natural order.
     #[must_use]
-    pub fn natural(samples: u64, lanes: u64, hand: u64, block_rows: u64) -> Self {
-        Self { samples, lanes, hand, block_rows, blocks_per_lane: 0, window_blocks: 1, shuffle: None }
+    pub fn natural(samples: u64, lanes: u64, rows_per_lane: u64, block_rows: u64) -> Self {
+        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane: 0, window_blocks: 1, shuffle: None }
     }
 
     /// The shuffled order of the epoch that `key` belongs to; `block_rows` is a wish, see `block_rows()`.
     #[must_use]
-    pub fn shuffled(samples: u64, lanes: u64, hand: u64, block_rows: u64, window_blocks: u64, key: u64) -> Self {
+    pub fn shuffled(
+        samples: u64,
+        lanes: u64,
+        rows_per_lane: u64,
+        block_rows: u64,
+        window_blocks: u64,
+        key: u64,
+    ) -> Self {
         let (block_rows, blocks_per_lane) = fit_blocks(samples, lanes, block_rows);
         let blocks = lanes * blocks_per_lane;
         let shuffle = Shuffle {
@@ -106,7 +113,7 @@ impl EpochOrder {
             tail: Permutation::new(samples - blocks * block_rows, mix(&[key, TAIL])),
         };
         let window_blocks = if block_rows == 1 { 1 } else { window_blocks.clamp(1, blocks_per_lane.max(1)) };
-        Self { samples, lanes, hand, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
+        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
     }
 
     /// Samples of the epoch.
@@ -133,8 +140,8 @@ impl EpochOrder {
         if self.shuffle.is_some() {
             self.blocks_per_lane * self.block_rows + deal(self.samples - self.tail_start(), lane, self.lanes).1
         } else {
-            let batch = self.lanes * self.hand;
-            self.samples / batch * self.hand + deal(self.samples % batch, lane, self.lanes).1
+            let batch = self.lanes * self.rows_per_lane;
+            self.samples / batch * self.rows_per_lane + deal(self.samples % batch, lane, self.lanes).1
         }
     }
 
@@ -169,7 +176,7 @@ impl EpochOrder {
     #[allow(clippy::cast_possible_wrap)]
     pub fn step_ids(&self, share: Share, step: u64, out: &mut [i64], pool: Option<&ThreadPool>) {
         let width = width(share);
-        let steps_per_task = (ROWS_PER_TASK / usize::try_from(self.hand).unwrap_or(ROWS_PER_TASK)).max(1);
+        let steps_per_task = (ROWS_PER_TASK / usize::try_from(self.rows_per_lane).unwrap_or(ROWS_PER_TASK)).max(1);
         let tasks = out.chunks_mut(width * steps_per_task).collect();
         find_first(pool, tasks, |task, out: &mut [i64]| {
             let (first, steps) = (step + (task * steps_per_task) as u64, out.len() / width);
@@ -187,23 +194,23 @@ impl EpochOrder {
         });
     }
 
-    /// The lanes in which a share of the global batch lies, and which rows of their hands.
+    /// The lanes in which a share of the global batch lies, and which of their rows in a step.
     pub(crate) fn parts(&self, (first, last): Share) -> impl Iterator<Item = Part> {
-        let hand = self.hand;
-        (first / hand..last.div_ceil(hand)).map(move |lane| {
-            let (begin, end) = (first.max(lane * hand), last.min((lane + 1) * hand));
-            Part { lane, from: begin - lane * hand, rows: usize::try_from(end - begin).unwrap_or(usize::MAX) }
+        let rows_per_lane = self.rows_per_lane;
+        (first / rows_per_lane..last.div_ceil(rows_per_lane)).map(move |lane| {
+            let (begin, end) = (first.max(lane * rows_per_lane), last.min((lane + 1) * rows_per_lane));
+            Part { lane, from: begin - lane * rows_per_lane, rows: usize::try_from(end - begin).unwrap_or(usize::MAX) }
         })
     }
 
     /// Writes the ids of a part in steps from `step` on, as many as `out` has room for.
     pub(crate) fn part_ids(&self, part: Part, step: u64, out: &mut [u64]) {
-        let first = step * self.hand + part.from;
-        if part.rows as u64 == self.hand {
+        let first = step * self.rows_per_lane + part.from;
+        if part.rows as u64 == self.rows_per_lane {
             return self.lane_ids(part.lane, first, out);
         }
         for (step, rows) in (0_u64..).zip(out.chunks_exact_mut(part.rows)) {
-            self.lane_ids(part.lane, first + step * self.hand, rows);
+            self.lane_ids(part.lane, first + step * self.rows_per_lane, rows);
         }
     }
 
@@ -217,10 +224,10 @@ impl EpochOrder {
         for (sample, step) in samples.iter().zip(steps) {
             let sample = (*sample as u64).min(self.samples - 1);
             *step = match &self.shuffle {
-                None => (sample / (self.lanes * self.hand)) as i64,
+                None => (sample / (self.lanes * self.rows_per_lane)) as i64,
                 Some(shuffle) => {
                     let (lane, first, end) = self.window_rows(shuffle, sample);
-                    self.first_row_of(share, lane, first, end).map_or(-1, |row| (row / self.hand) as i64)
+                    self.first_row_of(share, lane, first, end).map_or(-1, |row| (row / self.rows_per_lane) as i64)
                 }
             };
         }
@@ -228,17 +235,17 @@ impl EpochOrder {
 
     /// The first of the rows `[first, end)` of a lane that belongs to a share of the global batch.
     fn first_row_of(&self, share: Share, lane: u64, first: u64, end: u64) -> Option<u64> {
-        let hand = self.hand;
-        let from = share.0.max(lane * hand).saturating_sub(lane * hand);
-        let to = share.1.min((lane + 1) * hand).saturating_sub(lane * hand);
+        let rows_per_lane = self.rows_per_lane;
+        let from = share.0.max(lane * rows_per_lane).saturating_sub(lane * rows_per_lane);
+        let to = share.1.min((lane + 1) * rows_per_lane).saturating_sub(lane * rows_per_lane);
         if from >= to {
             return None;
         }
-        let full = self.samples / (self.lanes * hand) * hand;
-        let row = match first % hand {
+        let full = self.samples / (self.lanes * rows_per_lane) * rows_per_lane;
+        let row = match first % rows_per_lane {
             place if place < from => first - place + from,
             place if place < to => first,
-            place => first - place + hand + from,
+            place => first - place + rows_per_lane + from,
         };
         if row < end.min(full) { Some(row) } else { (end > full).then_some(first.max(full)) }
     }
@@ -273,7 +280,7 @@ impl EpochOrder {
     /// Rows of a full global batch.
     #[must_use]
     pub fn batch_rows(&self) -> u64 {
-        self.lanes * self.hand
+        self.lanes * self.rows_per_lane
     }
 
     /// Lanes of the epoch.
@@ -283,11 +290,14 @@ impl EpochOrder {
     }
 
     fn natural_id(&self, lane: u64, row: u64) -> u64 {
-        let batch = self.lanes * self.hand;
-        let (step, place) = (row / self.hand, row % self.hand);
+        let batch = self.lanes * self.rows_per_lane;
+        let (step, place) = (row / self.rows_per_lane, row % self.rows_per_lane);
         let full = self.samples / batch;
-        let within =
-            if step < full { lane * self.hand + place } else { deal(self.samples % batch, lane, self.lanes).0 + place };
+        let within = if step < full {
+            lane * self.rows_per_lane + place
+        } else {
+            deal(self.samples % batch, lane, self.lanes).0 + place
+        };
         step * batch + within
     }
 

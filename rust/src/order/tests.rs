@@ -17,13 +17,15 @@ fn epoch(order: &EpochOrder) -> Vec<u64> {
 /// Orders of so many samples, on fewer than 2^`lanes_log` lanes.
 fn orders(samples: Range<u64>, lanes_log: u32) -> impl Strategy<Value = EpochOrder> {
     let sizes = (samples, 0..lanes_log, 1_u64..6, 1_u64..40, 1_u64..6);
-    (sizes, any::<u64>(), any::<bool>()).prop_map(|((samples, lanes_log, hand, rows, window), key, shuffled)| {
-        if shuffled {
-            EpochOrder::shuffled(samples, 1 << lanes_log, hand, rows, window, key)
-        } else {
-            EpochOrder::natural(samples, 1 << lanes_log, hand, rows)
-        }
-    })
+    (sizes, any::<u64>(), any::<bool>()).prop_map(
+        |((samples, lanes_log, rows_per_lane, rows, window), key, shuffled)| {
+            if shuffled {
+                EpochOrder::shuffled(samples, 1 << lanes_log, rows_per_lane, rows, window, key)
+            } else {
+                EpochOrder::natural(samples, 1 << lanes_log, rows_per_lane, rows)
+            }
+        },
+    )
 }
 
 proptest! {
@@ -90,10 +92,10 @@ proptest! {
         for lane in 0..order.lanes {
             let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
             order.lane_ids(lane, 0, &mut ids);
-            let mine: Vec<u64> = (0..order.hand).filter(|at| (share.0..share.1).contains(&(lane * order.hand + at))).collect();
+            let mine: Vec<u64> = (0..order.rows_per_lane).filter(|at| (share.0..share.1).contains(&(lane * order.rows_per_lane + at))).collect();
             for (row, &id) in (0_u64..).zip(&ids) {
                 // The natural order's blocks belong to all; the rows of the last, short step to all that have rows of the lane.
-                let is_mine = mine.contains(&(row % order.hand)) || (row / order.hand >= full && !mine.is_empty());
+                let is_mine = mine.contains(&(row % order.rows_per_lane)) || (row / order.rows_per_lane >= full && !mine.is_empty());
                 if shuffled && !is_mine {
                     continue;
                 }
@@ -102,7 +104,7 @@ proptest! {
                     let block = if together_is_one(&order, id) { 1 } else { order.block_rows() };
                     for id in first..first + block {
                         let step = &mut expected[usize::try_from(id).unwrap()];
-                        *step = (*step).min(i64::try_from(row / order.hand).unwrap());
+                        *step = (*step).min(i64::try_from(row / order.rows_per_lane).unwrap());
                     }
                 }
             }
@@ -120,7 +122,7 @@ fn together_is_one(order: &EpochOrder, id: u64) -> bool {
 }
 
 #[test]
-fn natural_order_deals_hands() {
+fn natural_order_deals_rows_like_cards() {
     let order = EpochOrder::natural(10, 2, 2, 1);
     let mut ids = [0; 4];
     order.lane_ids(0, 0, &mut ids);

@@ -1,0 +1,124 @@
+"""Where this user's caches lie, and how large they may be, all together.
+
+All of them are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which only their owner can read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import stat
+import warnings
+from numbers import Integral
+from typing import Any
+
+from penstock.core.errors import PlanError
+from penstock.core.scratch import FOLDER as SCRATCH
+from penstock.core.scratch import sweep
+
+#: Names the environment variable that bounds the cache's folders of data, together, in bytes.
+LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?")
+#: Of the disk, where the variable is not set.
+_SHARE = 0.2
+#: The folders that share the limit: blocks of remote files, files made of others, decoded columns.
+SHARING = ("remote", "unpacked", "decoded")
+
+
+def cache_folder(name: str) -> str | None:
+    """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
+    base = _base()
+    folder = os.path.join(base, "penstock")
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        for path in (folder, os.path.join(folder, name)):
+            make_private(path)
+    except OSError as error:
+        warnings.warn(
+            f"no cache: {error.filename or folder}: {error.strerror or error}; files are indexed, and remote ones read, anew "
+            "each time; set XDG_CACHE_HOME to a folder of your own",
+            stacklevel=2,
+        )
+        return None
+    sweep(os.path.join(folder, name))
+    return os.path.join(folder, name)
+
+
+def found_folder(name: str) -> str | None:
+    """The folder `name` of this user's cache where it is there already and can be trusted, else None."""
+    return cache_folder(name) if os.path.isdir(os.path.join(_base(), "penstock", name)) else None
+
+
+def _base() -> str:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+
+
+def make_private(path: str) -> None:
+    """Makes a folder for this user alone; PermissionError if it is there and someone else could put files into it."""
+    if not os.path.isdir(path):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(20, "not a folder", path)
+    if found.st_uid != os.getuid():
+        raise PermissionError(13, f"belongs to user {found.st_uid}, not to you", path)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(13, "others may write into it (chmod 700 it)", path)
+
+
+def room_bytes(folder: str) -> int:
+    """How many bytes one of the folders may hold: what the others leave of the limit, and at least its part of it."""
+    above, name = os.path.split(folder.rstrip("/"))
+    limit = limit_bytes(folder)
+    if name not in SHARING:
+        return limit
+    others = sum(_held_bytes(os.path.join(above, other)) for other in SHARING if other != name)
+    return max(limit // len(SHARING), limit - others)
+
+
+def _held_bytes(folder: str) -> int:
+    """Bytes of the disk that the files of a folder take, with those in the making."""
+    held = 0
+    for place in (folder, os.path.join(folder, SCRATCH)):
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    held += entry.stat(follow_symlinks=False).st_blocks * 512
+    return held
+
+
+def limit_is_said() -> bool:
+    """Whether the user named a limit."""
+    return bool(os.environ.get(LIMIT_NAME))
+
+
+def limit_bytes(folder: str) -> int:
+    """How many bytes this user's caches of data may hold together: $PENSTOCK_CACHE_BYTES, or a fifth of the disk."""
+    said = os.environ.get(LIMIT_NAME, "")
+    if not said:
+        return int(shutil.disk_usage(folder).total * _SHARE)
+    if not said.isdecimal():
+        raise PlanError(f"{LIMIT_NAME}={said!r}: write a number of bytes, for example 20000000000")
+    return int(said)
+
+
+def size_of(said: Any, name: str = "") -> int:
+    """A size in bytes: size_of("100GiB") == 107374182400, size_of("10 GB") == 10000000000, size_of(4e9) == 4000000000, size_of(None) == 0.
+
+    name: what the size is of, for the error.
+    """
+    if said is None:
+        return 0
+    is_number = isinstance(said, (Integral, float)) and not isinstance(said, bool)
+    if is_number and 0 <= said < math.inf and said == int(said):
+        return int(said)
+    found = _SIZE.fullmatch(said.strip()) if isinstance(said, str) else None
+    if found is None:
+        shown = f"{name}={said!r}" if name else repr(said)
+        raise PlanError(f"{shown} is no size; write for example '100GiB', '10 GB' or a number of bytes")
+    power = " KMGT".index(found[2].upper() or " ")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

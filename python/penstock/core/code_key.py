@@ -1,0 +1,123 @@
+"""What tells one function from another: the bytes of its code, of what it closes over and of its arguments."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from penstock.core.errors import PlanError
+
+#: Types whose `repr` tells a value from all others, in every process.
+PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
+
+
+def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    """32 hex digits: the same in every process that runs the same code with the same arguments.
+
+    Functions and plain values of the same module that the function uses count as well; modules, classes and other objects
+    do not. PlanError for arguments and enclosed values that cannot be told apart.
+    """
+    state = hashlib.blake2b(digest_size=16)
+    for part in _of_function(function, set()):
+        state.update(part)
+    for name in sorted(arguments):
+        for part in (name.encode(), *_of_value(arguments[name], f"argument {name!r}", set())):
+            state.update(part)
+    return state.hexdigest()
+
+
+def code_bytes(code: CodeType) -> Iterator[bytes]:
+    """The bytes of compiled code, of its constants and of the functions in it; not its place in the file.
+
+    They are the same in every process of one version of Python; another version compiles the same source to other code.
+    """
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_bytes(constant)
+        else:
+            yield from _of_value(constant, "a constant", set())
+
+
+def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global names that a function and those in it may use, sorted, each with its value; built-in ones are left out."""
+    for name in sorted(set(names_of(function.__code__))):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def names_of(code: CodeType) -> Iterator[str]:
+    """The names of globals, attributes and methods that code, and the functions in it, may use."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from names_of(inner)
+
+
+def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    if isinstance(function, functools.partial):
+        yield from _of_function(function.func, seen)
+        yield from _of_value([*function.args, function.keywords], "a partial's argument", seen)
+        return
+    if not isinstance(function, FunctionType):
+        raise PlanError(
+            f"from_iterable: {type(function).__qualname__} has no code to tell it by; give the data a name with name=…"
+        )
+    yield f"{function.__module__}.{function.__qualname__}".encode()
+    yield from code_bytes(function.__code__)
+    enclosed = [cell.cell_contents for cell in function.__closure__ or ()]
+    defaults = [function.__defaults__ or (), function.__kwdefaults__ or {}]
+    yield from _of_value([enclosed, defaults], f"what {function.__qualname__} encloses", seen)
+    for name, used in globals_of(function):
+        if isinstance(used, FunctionType) and used.__module__ == function.__module__:
+            yield from _of_function(used, seen)
+        elif used is not None and isinstance(used, (*PLAIN, tuple, list, dict)) and _is_plain(used):
+            yield from _of_value(used, name, seen)
+
+
+def _of_value(value: Any, what: str, seen: set[int]) -> Iterator[bytes]:
+    """Bytes that tell a value; the types count, so that 1 is not "1"."""
+    kind = type(value).__name__.encode()
+    if isinstance(value, PLAIN):
+        yield kind + repr(value).encode("utf-8", "surrogatepass")
+    elif isinstance(value, os.PathLike):
+        yield b"path" + os.fsencode(value)
+    elif isinstance(value, (set, frozenset)):
+        yield kind + repr(sorted(map(repr, value))).encode()
+    elif isinstance(value, (list, tuple, range)):
+        yield kind + str(len(value)).encode()
+        for entry in value:
+            yield from _of_value(entry, what, seen)
+    elif isinstance(value, Mapping):
+        yield kind + str(len(value)).encode()
+        for key, entry in value.items():
+            yield from _of_value(key, what, seen)
+            yield from _of_value(entry, what, seen)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufcSUMm":
+        yield f"array{value.dtype.str}{value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif callable(value):
+        yield from _of_function(value, seen)
+    else:
+        raise PlanError(
+            f"from_iterable: {what} is a {type(value).__qualname__}, which cannot be told from another; give the data a "
+            f"name with name=… and, when it changes, a version=…"
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(entry) for key, entry in value.items())
+    return isinstance(value, PLAIN)

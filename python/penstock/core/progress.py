@@ -1,0 +1,62 @@
+"""Long native calls: their progress is told, and Ctrl-C ends them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Protocol, TypeVar
+
+from penstock.core.byte_ranges import Progress
+
+_T = TypeVar("_T")
+
+#: Seconds between two reports of progress.
+_TICK_S = 0.1
+#: Less than this is looked through within a millisecond or two.
+BRIEF_BYTES = 1 << 20
+
+
+class Work(Protocol):
+    """How far a call has come, and the way to stop it."""
+
+    @property
+    def done(self) -> int:
+        """Bytes so far."""
+
+    def stop(self) -> None:
+        """Makes the call end early, with KeyboardInterrupt."""
+
+
+_W = TypeVar("_W", bound=Work)
+
+
+def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total: int, *, brief: bool = False) -> _T:
+    """The result of call(work), which runs in a thread, so that progress can be told and Ctrl-C ends it.
+
+    brief: it takes a few milliseconds at most, and runs in the calling thread: starting another would take as long.
+    """
+    if brief:
+        made = call(work)
+        if progress is not None:
+            progress(total, total)
+        return made
+    with ThreadPoolExecutor(1, thread_name_prefix="penstock-index") as threads:
+        future = threads.submit(call, work)
+        try:
+            while wait([future], timeout=_TICK_S).not_done:
+                if progress is not None:
+                    progress(min(work.done, total), total)
+        except BaseException:
+            work.stop()
+            raise
+    if progress is not None and future.exception() is None:
+        progress(total, total)
+    return future.result()
+
+
+def available_threads() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

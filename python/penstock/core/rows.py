@@ -1,0 +1,122 @@
+"""Neighbouring rows of a table in memory, with all columns of fixed shape side by side.
+
+A shuffled batch of 100 columns takes every row from another place. Where the row's values lie together, that is one place
+in memory and not 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core import kernels
+from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table.
+
+    fixed: uint8 of shape (rows, bytes), the columns of fixed shape in the order of their spec, without gaps. others: the
+    other columns as large_string, large_binary or large_list.
+    """
+
+    fixed: Bytes
+    others: dict[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.fixed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take."""
+        return self.fixed.nbytes + sum(int(column.nbytes) for column in self.others.values())
+
+    def slice(self, first: int, rows: int) -> Rows:
+        """Rows [first, first + rows), without a copy."""
+        others = {name: column.slice(first, rows) for name, column in self.others.items()}
+        return Rows(self.fixed[first : first + rows], others)
+
+
+def widths_of(spec: Spec) -> list[int]:
+    """Bytes of a row in each column of fixed shape: widths_of({"x": Field("int8"), "y": Field("float32", (2,))}) == [1, 8]."""
+    return [field.row_bytes for field in spec.values() if field.is_fixed]
+
+
+def pack_rows(columns: Columns, spec: Spec, rows: int, *, threads: int = 1) -> Rows:
+    """The columns of a table as `Rows`; one fixed column alone is taken as it is, several are copied once."""
+    fixed = [bytes_of(columns[name]) for name, field in spec.items() if field.is_fixed]
+    others = {name: columns[name] for name, field in spec.items() if not field.is_fixed}
+    widths = widths_of(spec)
+    if len(fixed) == 1:
+        return Rows(fixed[0].reshape(rows, widths[0]), others)
+    packed = np.empty((rows, sum(widths)), dtype=np.uint8)
+    kernels.pack_columns(fixed, widths, rows, packed.reshape(-1), threads)
+    return Rows(packed, others)
+
+
+def as_rows(found: Columns | Rows, spec: Spec, rows: int) -> Rows:
+    """What a source loaded, as `Rows`."""
+    return found if isinstance(found, Rows) else pack_rows(found, spec, rows)
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """One table of several that follow each other."""
+    if len(parts) == 1:
+        return parts[0]
+    others = {name: pa.concat_arrays([part.others[name] for part in parts]) for name in parts[0].others}
+    return Rows(np.concatenate([part.fixed for part in parts]), others)
+
+
+def unpack_rows(
+    pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, outs: Sequence[npt.NDArray[Any]], *, threads: int
+) -> None:
+    """Fills the arrays of the fixed columns: place i of each from row `row[i]` of `pieces[which[i]]`."""
+    parts = [piece.fixed.reshape(-1) for piece in pieces]
+    kernels.unpack_rows(parts, widths_of(spec), which, row, [bytes_of(out) for out in outs], threads)
+
+
+def exact_array(value: Any) -> npt.NDArray[Any]:
+    """`np.asarray` without a loss: NumPy makes floats of [1, 2**63]; here it is uint64. OverflowError where no integer type holds them."""
+    array: npt.NDArray[Any] = np.asarray(value)
+    if array.dtype != np.float64 or not array.size or not isinstance(value, (list, tuple)) or not _are_whole(value):
+        return array
+    if array.min() < 0:
+        raise OverflowError(
+            "numbers below 0 and from 2**63 on together, which no integer type holds; make them floats or text"
+        )
+    return np.asarray(value, dtype=np.uint64)
+
+
+def _are_whole(values: Any) -> bool:
+    """Whether lists in lists hold whole numbers alone; of others the first tells."""
+    return all(
+        _are_whole(one) if isinstance(one, (list, tuple)) else isinstance(one, (int, np.integer)) for one in values
+    )
+
+
+def bytes_of(array: Any) -> Bytes:
+    """The bytes of a contiguous array, without a copy."""
+    flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
+
+
+def new_bytes(size: int) -> Bytes:
+    """An uninitialised array."""
+    return np.empty(size, dtype=np.uint8)
+
+
+def spans_to_arrow(spans: Spans, take: Callable[[int], Bytes] = new_bytes) -> pa.LargeBinaryArray:
+    """The bytes of all spans joined into one large_binary array (one copy), in memory that `take` gives."""
+    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(spans.length, out=offsets[1:])
+    joined = take(int(offsets[-1]))
+    kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
+    )

@@ -1,0 +1,124 @@
+"""Files in the making: whole or not at all, gone if their makers are killed, and an error that says so where the disk has no room.
+
+They lie in a folder of their own beside what they become, each locked by its maker as long as it is made. The system lets go of the lock
+however that ends, so that whoever opens the folder next tells what is left over from what is under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+
+from penstock.core.errors import StorageError
+
+#: The folder, in that of what is made.
+FOLDER = "scratch"
+#: Left free on the disk, or half of what is free if that is less.
+RESERVE_BYTES = 256 << 20
+#: The disk takes no more; nobody may write there.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_REFUSED = (errno.EACCES, errno.EPERM)
+#: Where files cannot be locked, one that was not written to for so long belongs to nobody.
+_STALE_S = 24 * 3600.0
+
+
+def scratch_path(target: str) -> str:
+    """A path for a file that will be moved to `target`, by a maker who locks it."""
+    folder = os.path.join(os.path.dirname(target), FOLDER)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, uuid.uuid4().hex)
+
+
+@contextlib.contextmanager
+def scratch_file(target: str) -> Iterator[str]:
+    """An empty file to be filled and moved to `target`; it goes when the context ends, unless it was moved."""
+    path, handle = _locked_file(target)
+    try:
+        yield path
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        unlock(handle)
+
+
+def _locked_file(target: str) -> tuple[str, int]:
+    while True:
+        path = scratch_path(target)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return path, handle
+        os.close(handle)  # removed before it was locked
+
+
+def unlock(handle: int) -> None:
+    """Lets go of a file's lock and closes it. To close it would not be enough: a child forked meanwhile has it open, too."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+
+
+def sweep(folder: str) -> None:
+    """Removes files in the making below a folder whose makers are gone."""
+    with contextlib.suppress(OSError), os.scandir(os.path.join(folder, FOLDER)) as entries:
+        for entry in entries:
+            _remove_if_left(entry.path)
+
+
+def _remove_if_left(path: str) -> None:
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        except BlockingIOError:
+            pass  # somebody makes it
+        except OSError:
+            if time.time() - os.fstat(handle).st_mtime > _STALE_S:
+                os.unlink(path)
+        finally:
+            os.close(handle)
+
+
+def usable_bytes(folder: str) -> int:
+    """What may be taken of a folder's disk."""
+    free = shutil.disk_usage(folder).free
+    return free - min(RESERVE_BYTES, free // 2)
+
+
+def check_room(where: str, folder: str, needed_bytes: int, what: str) -> None:
+    """StorageError if a disk has not so many bytes left for `what` is made of `where`."""
+    if needed_bytes > usable_bytes(folder):
+        raise no_room(where, folder, needed_bytes, what)
+
+
+def no_room(where: str, folder: str, needed_bytes: int, what: str, found: str = "") -> StorageError:
+    """The error that says where room is wanted, how much, and what to do; `errno` is ENOSPC."""
+    usable = usable_bytes(folder)
+    error = StorageError(
+        f"{where}: no room for {what} below {folder}: {found + ', ' if found else ''}at least {needed_bytes:,} bytes are needed, and "
+        f"{max(0, usable):,} may be used of that disk; free some, or point XDG_CACHE_HOME to a larger disk"
+    )
+    error.errno = errno.ENOSPC
+    return error
+
+
+@contextlib.contextmanager
+def room_errors(where: str, folder: str, needed_bytes: int, what: str) -> Iterator[None]:
+    """What the system says of a disk that is full, or may not be written, as a StorageError of ours. where: "" for the file it names."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        is_refused = error.errno in _REFUSED and str(error.filename or "").startswith(folder)
+        if error.errno not in _FULL and not is_refused:
+            raise
+        raise no_room(where or str(error.filename), folder, needed_bytes, what, str(error.strerror)) from None

@@ -1,0 +1,91 @@
+"""The files of a dataset, as columns."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.spec import Bytes, Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """The files of a dataset, as columns.
+
+    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
+    (or a hash of the ETag or date), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
+    root_lengths: int64, how many characters of each path name the place where it was listed, below which `root` is only what
+    all of these have in common; None where it was one place. etags: large_string, what a store says identifies the content of
+    each file, to be asked for with every request (see `storage.stores.version`), "" if nothing does; None for files.
+    copied: which of them are files of this machine, made of what a storage elsewhere has; None for none.
+    """
+
+    paths: pa.LargeStringArray
+    sizes: Ids
+    versions: Ids
+    root: str = ""
+    root_lengths: Ids | None = None
+    etags: pa.LargeStringArray | None = None
+    copied: npt.NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def path(self, shard: int) -> str:
+        """The name of one shard."""
+        return str(self.paths[shard])
+
+    @property
+    def several_roots(self) -> bool:
+        """Whether they were listed in several places."""
+        return self.root_lengths is not None
+
+    def has_version(self, shard: int) -> bool:
+        """Whether a store says what tells this version of a shard from another of the same name and size."""
+        return int(self.versions[shard]) not in _NO_VERSIONS
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine, which can be opened and mapped."""
+        elsewhere = pc.or_(pc.invert(pc.starts_with(self.paths, os.sep)), pc.match_substring(self.paths, "://"))
+        return not pc.any(elsewhere).as_py()
+
+    @cached_property
+    def path_buffers(self) -> tuple[Ids, Bytes]:
+        """All names for native code: where each begins (int64, one more than there are names), and their bytes."""
+        _, offsets, names = self.paths.buffers()
+        first = self.paths.offset
+        begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
+        return begins, np.frombuffer(names or b"", dtype=np.uint8)
+
+    def take(self, rows: Ids) -> Shards:
+        """The shards of the given numbers, in that order."""
+        # pa.array would import NumPy's masked arrays, which takes as long as a request.
+        taken = pa.Array.from_buffers(
+            pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
+        )
+        return Shards(
+            self.paths.take(taken),
+            self.sizes[rows],
+            self.versions[rows],
+            self.root,
+            None if self.root_lengths is None else self.root_lengths[rows],
+            None if self.etags is None else self.etags.take(taken),
+            None if self.copied is None else self.copied[rows],
+        )
+
+
+def version_number(version: str) -> int:
+    """64 bits that stand for what a store calls a version."""
+    return int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+#: What stands for no version: no text, and the date that obstore has for objects without one.
+_NO_VERSIONS = frozenset((version_number(""), version_number("1970-01-01 00:00:00+00:00")))

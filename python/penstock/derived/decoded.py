@@ -1,0 +1,238 @@
+"""Decoded parts of tables (row groups, record batches), each kept where it is cheap to come back to.
+
+A shuffle takes a few rows of a part at a time, and a part can only be decoded whole. Data that is small in memory stays there.
+Of larger data each part is written once, decoded, to the user's cache and mapped into memory: the operating system keeps there
+what fits, and later epochs decode nothing. The cache's bounds are those of `cache_room`. Without room for that, parts are decoded
+again as often as they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.cache_dirs import LIMIT_NAME, cache_folder, limit_bytes
+from penstock.core.rows import Rows
+from penstock.core.scratch import check_room, scratch_file
+from penstock.core.spec import Ids
+from penstock.derived.lease import hold, make_room
+
+#: Data up to this size stays in memory as a whole; of larger data this much.
+MEMORY_BYTES = 256 << 20
+#: Parts that are decoded at once: two, since each is decoded by several threads already, and more of small ones, which must come from afar.
+_TOGETHER, _SMALL_TOGETHER = 2, 8
+#: Parts up to this size are small.
+_SMALL_BYTES = 32 << 20
+#: Parts that are mapped at once; the operating system allows some 65,000 maps.
+_MAPS = 8_192
+#: The column of a stored part that holds the fixed columns.
+_FIXED = "fixed"
+
+
+class DecodedParts:
+    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads.
+
+    part_bytes: the size of the largest in memory, if that is known.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[int], Rows],
+        key: Callable[[int], str],
+        count: int,
+        total_bytes: int,
+        part_bytes: int = 1 << 63,
+    ) -> None:
+        self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
+        self._part_bytes = part_bytes
+        self._stores = total_bytes > MEMORY_BYTES
+        self._memory: OrderedDict[int, Rows] = OrderedDict()
+        self._memory_bytes = 0
+        self._mapped: OrderedDict[int, Rows] = OrderedDict()
+        self._stored_bytes = 0
+        self._folder: str | None = None
+        self._doing: dict[int, Future[Rows]] = {}
+        self._lock = threading.Lock()
+        self._turn = threading.Semaphore(_SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies in other processes begin empty."""
+        return DecodedParts, (self._decode, self._key, self._count, self._total_bytes, self._part_bytes)
+
+    def slice(self, number: int, first: int, rows: int) -> Rows:
+        """Rows [first, first + rows) of a part; they keep no more in memory than themselves and what is kept anyway."""
+        part = self._part(number).slice(first, rows)
+        if self._is_kept(number):
+            return part
+        others = {name: pa.concat_arrays([column, column.slice(0, 0)]) for name, column in part.others.items()}
+        return Rows(part.fixed.copy(), others)
+
+    def pick(self, first_row: Ids, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Rows in any order: the parts that hold them, for each row which of these parts, and its place there.
+
+        Part p holds rows first_row[p] … first_row[p + 1] - 1. Of parts that are not kept as a whole come the rows alone.
+        """
+        number = np.searchsorted(first_row, samples, side="right") - 1
+        row = samples - first_row[number]
+        needed, which = np.unique(number, return_inverse=True)
+        turn = np.argsort(which, kind="stable")
+        edges = np.searchsorted(which[turn], np.arange(len(needed) + 1)).tolist()
+        pieces = []
+        for (low, high), part in zip(pairwise(edges), needed.tolist(), strict=True):
+            whole, mine = self._part(part), turn[low:high]
+            if self._is_kept(part):
+                pieces.append(whole)
+                continue
+            chosen = row[mine]
+            others = {name: column.take(pa.array(chosen)) for name, column in whole.others.items()}
+            pieces.append(Rows(whole.fixed[chosen], others))
+            row[mine] = np.arange(high - low)
+        return tuple(pieces), which.astype(np.int64), row
+
+    def _is_kept(self, number: int) -> bool:
+        return self._total_bytes <= MEMORY_BYTES or number in self._mapped
+
+    def _part(self, number: int) -> Rows:
+        """A whole part; whoever asks for it while it is being decoded waits for it."""
+        with self._lock:
+            for kept in (self._mapped, self._memory):
+                if number in kept:
+                    kept.move_to_end(number)
+                    return kept[number]
+            mine = number not in self._doing
+            future = self._doing.setdefault(number, Future())
+        if mine:
+            try:
+                with self._turn:
+                    future.set_result(self._make(number))
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+            finally:
+                with self._lock:
+                    del self._doing[number]
+        return future.result()
+
+    def _make(self, number: int) -> Rows:
+        path = self._path(number)
+        if path is not None and (found := _load(path)) is not None:
+            return self._keep_map(number, found)
+        rows = self._decode(number)
+        if path is not None:
+            try:
+                self._store(path, rows)
+            except OSError as error:
+                self._without_room(f"{error.filename or path}: {error.strerror or error}")
+            else:
+                if (found := _load(path)) is not None:
+                    return self._keep_map(number, found)
+        return self._keep(number, rows)
+
+    def _path(self, number: int) -> str | None:
+        if not self._stores:
+            return None
+        with self._lock:
+            if self._folder is None and (folder := cache_folder("decoded")) is not None:
+                self._folder = self._held(folder)
+            if self._folder is None:
+                self._stores = False
+                return None
+        return os.path.join(self._folder, self._name(number))
+
+    def _held(self, folder: str) -> str | None:
+        """The folder, where parts stay as long as this is in use; None, with a warning, where that cannot be noted."""
+        try:
+            weakref.finalize(self, hold(folder, map(self._name, range(self._count))))
+        except OSError as error:
+            self._without_room(f"{error.filename or folder}: {error.strerror or error}")
+            return None
+        return folder
+
+    def _name(self, number: int) -> str:
+        return self._key(number) + ".arrow"
+
+    def _store(self, path: str, rows: Rows) -> None:
+        """Writes a part; OSError where this data would take more than the whole cache may, or the disk has no room."""
+        folder, size = os.path.dirname(path), _bytes_held(rows)
+        limit = limit_bytes(folder)
+        with self._lock:
+            self._stored_bytes += size
+        if self._stored_bytes > limit:
+            raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
+        make_room(folder, size)
+        check_room("a part", folder, size, "decoded columns")
+        _write(path, rows)
+        make_room(folder)  # the file is a little longer than its columns, and others may have written meanwhile
+
+    def _without_room(self, found: str) -> None:
+        if self._stores:
+            self._stores = False
+            warnings.warn(
+                f"decoded columns are not kept ({found}); they are decoded again whenever they are needed, which is slow; "
+                "free some room or point XDG_CACHE_HOME to a larger disk",
+                stacklevel=2,
+            )
+
+    def _keep(self, number: int, rows: Rows) -> Rows:
+        with self._lock:
+            self._memory[number] = rows
+            self._memory_bytes += _bytes_held(rows)
+            while self._memory_bytes > MEMORY_BYTES and len(self._memory) > 1:
+                self._memory_bytes -= _bytes_held(self._memory.popitem(last=False)[1])
+        return rows
+
+    def _keep_map(self, number: int, rows: Rows) -> Rows:
+        with self._lock:
+            self._mapped[number] = rows
+            if len(self._mapped) > _MAPS:
+                self._mapped.popitem(last=False)
+        return rows
+
+
+def _bytes_held(rows: Rows) -> int:
+    return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
+
+
+def _write(path: str, rows: Rows) -> None:
+    """Writes a part whole or not at all; OSError without permission."""
+    fixed = pa.Array.from_buffers(
+        pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
+    )
+    columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
+    with scratch_file(path) as scratch:
+        with pa.OSFile(scratch, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            writer.write_batch(batch)
+        os.replace(scratch, path)
+
+
+def _load(path: str) -> Rows | None:
+    """A stored part, mapped; None if there is none that is whole."""
+    try:
+        os.utime(path)
+        with pa.memory_map(path) as file:
+            reader = pa.ipc.open_file(file)
+            batch = reader.get_batch(0)
+        batch.validate()
+        names = reader.schema.metadata or {}
+        others = {
+            names[f"name {number}".encode()].decode(): batch.column(f"{number}")
+            for number in range(batch.num_columns - 1)
+        }
+        fixed = batch.column(_FIXED)
+        width = fixed.type.byte_width
+        data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8)
+        return Rows(data[: width * len(fixed)].reshape(len(fixed), width), others)
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        return None

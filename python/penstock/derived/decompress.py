@@ -1,0 +1,217 @@
+"""Files that are packed as a whole (gzip, zlib, Zstandard, bzip2, xz, LZ4): unpacked once to the cache, and read from there.
+
+Frames and members that follow each other are one file, as the formats' own tools have it. gzip and zlib are unpacked by native
+code, bzip2 and xz by the standard library, the others by Arrow's codecs; all without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import lzma
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core import kernels
+from penstock.core.cache_dirs import cache_folder
+from penstock.core.errors import DataError, SourceError
+from penstock.core.options import Options
+from penstock.core.progress import available_threads, watched
+from penstock.core.scratch import room_errors, scratch_file, scratch_path, usable_bytes
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.derived.lease import make_room
+
+#: What tools add to a file's name.
+SUFFIXES = ("", ".gz", ".zst", ".bz2", ".xz", ".lz4")
+
+#: Guessed unpacked size of a packed byte, where room is made beforehand.
+_LIKELY_RATIO = 4
+#: Up to here by native code (gzip, zlib); see `kernels.recognise_packing` for the numbers.
+_LAST_NATIVE = 2
+_CODECS = {3: "zstd", 6: "lz4"}
+_STEP_BYTES = 1 << 20
+#: An xz file may ask for a dictionary of 4 GiB; what `xz -9` writes takes 65 MiB.
+_XZ_MEMORY = 256 << 20
+
+
+def with_packed(*suffixes: str) -> tuple[str, ...]:
+    """with_packed(".txt") == (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".txt.xz", ".txt.lz4")."""
+    return tuple(suffix + packed for suffix in suffixes for packed in SUFFIXES)
+
+
+def unpack_once(shards: Shards, packing: Ids, keys: list[str], options: Options) -> list[tuple[str, int]]:
+    """Unpacks shards into the cache, under the names `keys`: (path, size) of each.
+
+    Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; StorageError where they would
+    fill the disk.
+    """
+    folder = cache_folder("unpacked")
+    if folder is None:
+        raise SourceError(
+            f"{shards.path(0)}: a packed file is unpacked to the cache first, and there is no cache to use"
+        )
+    make_room(folder, _LIKELY_RATIO * int(shards.sizes.sum()))
+    targets = [os.path.join(folder, key) for key in keys]
+    room = max(0, usable_bytes(folder))
+    native = np.flatnonzero(packing <= _LAST_NATIVE)
+    others = np.flatnonzero(packing > _LAST_NATIVE)
+    sizes = np.zeros(len(shards), dtype=np.int64)
+    with room_errors("", folder, room + 1, "the unpacked file"):
+        if native.size:
+            sizes[native] = _unpack_natively(shards.take(native), packing[native], _at(targets, native), options, room)
+        if others.size:
+            rest = _Room(room - int(sizes.sum()))
+            sizes[others] = _unpack_by_codecs(shards.take(others), packing[others], _at(targets, others), options, rest)
+    make_room(folder)
+    return list(zip(targets, sizes.tolist(), strict=True))
+
+
+def _at(targets: list[str], places: Ids) -> list[str]:
+    return [targets[place] for place in places.tolist()]
+
+
+def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: Options, room: int) -> Ids:
+    return watched(
+        kernels.WorkProgress(),
+        lambda work: kernels.unpack_files_once(
+            shards.paths.to_pylist(),
+            packing,
+            targets,
+            [scratch_path(target) for target in targets],
+            unpacked_bytes=options.limits.unpacked_bytes,
+            ratio=options.limits.ratio,
+            room_bytes=room,
+            threads=available_threads(),
+            progress=work,
+        ),
+        options.progress,
+        int(shards.sizes.sum()),
+    )
+
+
+class _Room:
+    """Bytes that all files together may still take, and the packed bytes that are done."""
+
+    def __init__(self, free: int) -> None:
+        self._lock = threading.Lock()
+        self._free = free
+        self.done = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ends the work early."""
+        self._stopped = True
+
+    def take(self, read: int, written: int, path: str) -> None:
+        """Counts what was read and is about to be written; OSError (ENOSPC) if there is no room for it."""
+        with self._lock:
+            self.done += read
+            self._free -= written
+            if self._free < 0:
+                raise OSError(errno.ENOSPC, "unpacking needs more than what is free", path)
+        if self._stopped:
+            raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One file to unpack."""
+
+    path: str
+    size: int
+    packing: int
+    target: str
+
+
+def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options: Options, room: _Room) -> list[int]:
+    columns = zip(shards.paths.to_pylist(), shards.sizes.tolist(), packing.tolist(), targets, strict=True)
+    jobs = [_Job(*row) for row in columns]
+
+    def run(work: _Room) -> list[int]:
+        if len(jobs) == 1:
+            return [_unpack(jobs[0], options, work)]
+        with ThreadPoolExecutor(min(available_threads(), len(jobs)), thread_name_prefix="penstock-unpack") as threads:
+            return list(threads.map(lambda job: _unpack(job, options, work), jobs))
+
+    return watched(room, run, options.progress, int(shards.sizes.sum()))
+
+
+def _unpack(job: _Job, options: Options, room: _Room) -> int:
+    """Unpacks one file by way of a scratch file; its size."""
+    most = min(max(options.limits.ratio * job.size, 1 << 20), options.limits.unpacked_bytes)
+    read = total = 0
+    with scratch_file(job.target) as scratch:
+        with open(job.path, "rb") as source, open(scratch, "wb") as out:
+            pieces = _pieces(source, job.packing)
+            while (piece := _next(pieces, job, total)) is not None:
+                total += len(piece)
+                if total > most:
+                    raise DataError(
+                        f"{job.path}: {job.size} packed bytes become more than {most}; "
+                        "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
+                    )
+                room.take(source.tell() - read, len(piece), job.path)
+                read = source.tell()
+                out.write(piece)
+        os.replace(scratch, job.target)
+    return total
+
+
+def _next(pieces: Iterator[bytes], job: _Job, total: int) -> bytes | None:
+    """The next piece, None at the end; DataError for what cannot be unpacked."""
+    try:
+        return next(pieces, None)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(
+            f"{job.path}, after {total} unpacked bytes: packed data that cannot be unpacked ({error}); "
+            "copy or write the file again"
+        ) from None
+
+
+def _pieces(source: BinaryIO, packing: int) -> Iterator[bytes]:
+    if packing in _DECODERS:
+        return _decoded_pieces(source, _DECODERS[packing])
+    return _arrow_pieces(source, _CODECS[packing])
+
+
+def _arrow_pieces(source: BinaryIO, codec: str) -> Iterator[bytes]:
+    stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), codec)
+    while piece := stream.read(_STEP_BYTES):
+        yield piece
+
+
+def _xz_decoder() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+#: Of the standard library; Arrow's bzip2 does not take empty members.
+_DECODERS: dict[int, Callable[[], Any]] = {4: bz2.BZ2Decompressor, 5: _xz_decoder}
+
+
+def _decoded_pieces(source: BinaryIO, make: Callable[[], Any]) -> Iterator[bytes]:
+    """What a decoder of one stream makes of several; streams may be padded with zeros."""
+    decoder = None
+    while chunk := source.read(_STEP_BYTES):
+        while chunk:
+            if decoder is None:
+                chunk = chunk.lstrip(b"\0")
+                if not chunk:
+                    break
+                decoder = make()
+            yield decoder.decompress(chunk, _STEP_BYTES)
+            while not decoder.eof and not decoder.needs_input:
+                yield decoder.decompress(b"", _STEP_BYTES)
+            chunk = decoder.unused_data
+            decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise EOFError("it ends in the middle")

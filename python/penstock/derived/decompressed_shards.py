@@ -1,0 +1,214 @@
+"""Shards that are packed as a whole: unpacked once to the user's cache, checked against what their index says, and read from there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges, forget, read_range
+from penstock.core.cache_dirs import cache_folder
+from penstock.core.errors import DataError, SourceError
+from penstock.core.limits import Limits
+from penstock.core.options import Options
+from penstock.core.scratch import check_room, room_errors, scratch_file
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes
+from penstock.derived.entries import shard_key
+from penstock.derived.lease import hold, make_room
+
+#: Shards that are unpacked at once, each read as a whole.
+_TOGETHER = 4
+_STEP_BYTES = 1 << 20
+#: Below this, a shard may be unpacked whatever its ratio.
+_SMALL_BYTES = 1 << 20
+_WHAT = "an unpacked shard"
+
+#: Gives the unpacked bytes, piece by piece, of a packed shard.
+Unpack = Callable[[Bytes, Limits], Iterator[bytes]]
+
+_STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packing:
+    """How one shard is packed.
+
+    unpack: its pieces. name: of the method, part of the unpacked file's identity. unpacked_bytes: its size once unpacked, None if its index
+    does not say. packed_hashes, unpacked_hashes: hex digests by name of the algorithm; those that hashlib does not know are not looked at.
+    """
+
+    unpack: Unpack
+    name: str
+    unpacked_bytes: int | None = None
+    packed_hashes: Mapping[str, str] = field(default_factory=dict)
+    unpacked_hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+def codec(name: str) -> Unpack | None:
+    """How to unpack "zstd", "gz", "bz2", "br" or "snappy"; None for any other name."""
+    if name == "snappy":
+        return _unpack_snappy
+    if name not in _STREAMS:
+        return None
+
+    def unpack(packed: Bytes, _: Limits) -> Iterator[bytes]:
+        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), _STREAMS[name]) as stream:
+            while piece := stream.read(_STEP_BYTES):
+                yield piece
+
+    return unpack
+
+
+def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
+    """Snappy's raw form, which states its size in front (7 bits a byte, the lowest first)."""
+    size = 0
+    for place, byte in enumerate(packed[:5].tolist()):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    if why := beyond(size, packed.size, limits):
+        raise ValueError(why)
+    yield pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
+
+
+def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRanges, options: Options) -> Shards | None:
+    """The files to read, those of packed shards in the cache; None if no shard is packed.
+
+    Raises DataError naming the shard that is damaged or exceeds the limits, StorageError where there is no room.
+    """
+    if not packing:
+        return None
+    where = shards.path(min(packing))
+    folder = cache_folder("unpacked")
+    if folder is None:
+        raise SourceError(f"{where}: a packed shard is unpacked to the cache first, and there is no cache to use")
+    paths: list[str] = shards.paths.to_pylist()
+    sizes = shards.sizes.copy()
+    total, done = int(shards.sizes[list(packing)].sum()), 0
+    keys = {
+        shard: shard_key(f"shard {packed.name}", 1, shards, shard) or uuid.uuid4().hex
+        for shard, packed in packing.items()
+    }
+
+    def work(shard: int) -> int:
+        paths[shard] = os.path.join(folder, keys[shard])
+        return _unpack_once(shards, shard, packing[shard], paths[shard], read, options)
+
+    with room_errors(where, folder, total, _WHAT):
+        release = hold(folder, keys.values())
+        make_room(folder, sum(packed.unpacked_bytes or 0 for packed in packing.values()))
+    try:
+        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
+            for shard, size in zip(packing, threads.map(work, packing), strict=True):
+                done += int(shards.sizes[shard])
+                sizes[shard] = size
+                if options.progress is not None:
+                    options.progress(done, total)
+        forget(read, shards.take(np.array(list(packing), dtype=np.int64)))
+    except BaseException:
+        release()
+        raise
+    copied = np.zeros(len(shards), dtype=bool)
+    copied[list(packing)] = True
+    unpacked = Shards(
+        pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied
+    )
+    weakref.finalize(unpacked, release)
+    return unpacked
+
+
+def _unpack_once(shards: Shards, shard: int, packing: Packing, target: str, read: ReadRanges, options: Options) -> int:
+    """Makes the unpacked file of a shard, if it is not there; its size."""
+    try:
+        size = os.stat(target).st_size
+    except OSError:
+        pass
+    else:
+        if packing.unpacked_bytes in (None, size):
+            return size
+    folder, needed = os.path.dirname(target), packing.unpacked_bytes or int(shards.sizes[shard])
+    with room_errors(shards.path(shard), folder, needed, _WHAT), scratch_file(target) as scratch:
+        size = _unpack_to(scratch, shards, shard, packing, read, options)
+        os.replace(scratch, target)
+    return size
+
+
+def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ReadRanges, options: Options) -> int:
+    """Writes the unpacked shard, and returns its size."""
+    where, stated = shards.path(shard), packing.unpacked_bytes
+    packed = read_whole(shards, shard, read)
+    if options.verify:
+        _check_hashes(where, _started(packing.packed_hashes), packing.packed_hashes, packed)
+    if stated is not None and (why := beyond(stated, packed.size, options.limits)):
+        raise DataError(f"{where}: {why}")
+    hashes = _started(packing.unpacked_hashes) if options.verify else {}
+    size = 0
+    with open(scratch, "wb") as file:
+        for piece in _pieces(where, packed, packing, options.limits):
+            size += len(piece)
+            if why := beyond(size, packed.size, options.limits):
+                raise DataError(f"{where}: {why}")
+            if stated is not None and size > stated:
+                break
+            check_room(where, os.path.dirname(scratch), len(piece), _WHAT)
+            file.write(piece)
+            for state in hashes.values():
+                state.update(piece)
+    if stated is not None and size != stated:
+        more = "more than " if size > stated else ""
+        raise DataError(
+            f"{where}: it unpacks to {more}{min(size, stated):,} bytes, its index says {stated:,}; copy or write it again"
+        )
+    _check_hashes(where, hashes, packing.unpacked_hashes)
+    return size
+
+
+def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iterator[bytes]:
+    """What the packed bytes unpack to; DataError for those that cannot be unpacked."""
+    try:
+        yield from packing.unpack(packed, limits)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(
+            f"{where}: packed data that cannot be unpacked ({error}); copy or write the shard again"
+        ) from None
+
+
+def read_whole(shards: Shards, shard: int, read: ReadRanges) -> Bytes:
+    """All bytes of one shard."""
+    return read_range(read, shards, shard, 0, int(shards.sizes[shard]))
+
+
+def beyond(size: int, packed_bytes: int, limits: Limits) -> str:
+    """Why so many bytes may not be unpacked, "" if they may."""
+    most = min(limits.unpacked_bytes, max(_SMALL_BYTES, limits.ratio * packed_bytes))
+    if size <= most:
+        return ""
+    return (
+        f"{packed_bytes:,} packed bytes become more than {most:,}; "
+        "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
+    )
+
+
+def _started(wanted: Mapping[str, str]) -> dict[str, hashlib._Hash]:
+    known = hashlib.algorithms_available
+    return {name: hashlib.new(name) for name in wanted if name in known and not name.startswith("shake_")}
+
+
+def _check_hashes(
+    where: str, states: Mapping[str, hashlib._Hash], wanted: Mapping[str, str], data: Bytes | None = None
+) -> None:
+    for name, state in states.items():
+        if data is not None:
+            state.update(data.data)
+        if state.hexdigest() != wanted[name].lower():
+            raise DataError(
+                f"{where}: its {name} is {state.hexdigest()}, its index says {wanted[name]}; copy or write it again"
+            )

@@ -1,0 +1,113 @@
+"""What was learnt about files once, kept for this user: where records lie, and packed files unpacked.
+
+The cache is a folder of this user's (see `penstock.core.cache_dirs`). An entry's name is a digest of the
+format, its version, and the file's path or URL, size and modification time or ETag, so a changed file simply has another entry. Entries
+appear whole or not at all; a damaged one is as good as none. Several processes may write the same entry at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.scratch import scratch_file
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+
+#: Begins every entry; another layout gets another number.
+_MAGIC = b"PSTKIX02"
+#: Magic, digest of the rest, start, packing, unpacked size (-1: not packed), bytes of one length, records.
+_HEADER = struct.Struct("<8s16sqqqqq")
+_CHECKED_FROM = 24
+#: Of keys that no other process may know.
+_OURS = uuid.uuid4().hex
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One file's index.
+
+    length: int64, bytes of each record with its frame; records lie without gaps from byte `start` on. packing: 0 for a plain file, else how it is
+    packed; unpacked_bytes: its size once unpacked, -1 for a plain file.
+    """
+
+    length: Ids
+    start: int = 0
+    packing: int = 0
+    unpacked_bytes: int = -1
+
+
+def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -> str:
+    """32 hex digits that name the entry of a file as it is now."""
+    place = path if "://" in path else os.path.abspath(path)
+    text = f"{kind}\0{version}\0{place}\0{size}\0{modified_ns}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None:
+    """The same for a shard; None for one whose name does not say in which storage it lies, or which may be replaced unnoticed."""
+    path = shards.path(shard)
+    is_elsewhere = "://" in path
+    if not (is_elsewhere or os.path.isabs(path)) or (is_elsewhere and not shards.has_version(shard)):
+        return None
+    return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]))
+
+
+def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
+    """The same for what is made of a part of a shard, for this process alone where `shard_key` has none."""
+    found = shard_key(kind, version, shards, shard)
+    return found or entry_key(f"{kind} {_OURS}", version, shards.path(shard), int(shards.sizes[shard]), 0)
+
+
+def load_entry(folder: str | None, key: str) -> Entry | None:
+    """The entry, or None if there is none that is whole."""
+    if folder is None:
+        return None
+    try:
+        with open(os.path.join(folder, key + ".index"), "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    if len(content) < _HEADER.size:
+        return None
+    magic, digest, start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
+    if magic != _MAGIC or digest != digest_of_bytes(memoryview(content)[_CHECKED_FROM:]):
+        return None
+    if width not in (4, 8) or len(content) != _HEADER.size + width * records:
+        return None
+    length = np.frombuffer(content, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
+    return Entry(length, start, packing, unpacked_bytes)
+
+
+def store_entry(folder: str | None, key: str, entry: Entry) -> None:
+    """Keeps an entry; without room or permission it is not kept, and the file is indexed again next time."""
+    if folder is None:
+        return
+    width = 4 if entry.length.size == 0 or int(entry.length.max()) < 1 << 32 else 8
+    lengths = entry.length.astype(f"<u{width}").tobytes()
+    header = _HEADER.pack(_MAGIC, b"", entry.start, entry.packing, entry.unpacked_bytes, width, entry.length.size)
+    checked = header[_CHECKED_FROM:] + lengths
+    write_whole(os.path.join(folder, key + ".index"), [_MAGIC, digest_of_bytes(checked), checked])
+
+
+def write_whole(path: str, parts: Iterable[bytes]) -> bool:
+    """Writes a file whole or not at all; False without room or permission."""
+    try:
+        with scratch_file(path) as scratch:
+            with open(scratch, "wb") as file:
+                file.writelines(parts)
+            os.replace(scratch, path)
+    except OSError:
+        return False
+    return True
+
+
+def digest_of_bytes(content: bytes | memoryview) -> bytes:
+    """16 bytes by which damage to an entry is seen."""
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""Arrow IPC files and streams, and Feather V2."""

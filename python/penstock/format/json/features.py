@@ -1,0 +1,230 @@
+"""What the first objects of JSON say of their keys, and the columns that are made of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core.errors import PlanError, RowError
+from penstock.core.options import Column, Options
+from penstock.core.spec import Field
+from penstock.source.dotted_names import Path, dotted, find, path_of
+from penstock.source.records.native_columns import default_bytes
+
+_DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
+_NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_KNOWN = (*_NUMBERS, *_FLOATS, "string", "bytes")
+#: Of each kind, the dtypes that it can become.
+_BECOMES = {
+    "bool": ("bool",),
+    "integer": (*_NUMBERS[1:], *_FLOATS),
+    "float": _FLOATS,
+    "text": ("string", "bytes"),
+    "null": _KNOWN,
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values of one key.
+
+    leaf: what they are: "bool", "integer", "float", "text", "null", "object" or "mixed". lengths: of lists, at each level, -1
+    where it varies. least, most: the smallest and the largest whole number, and 0.
+    """
+
+    leaf: str
+    lengths: tuple[int, ...] = ()
+    least: int = field(default=0, compare=False)
+    most: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return "lists of " * len(self.lengths) + self.leaf
+
+
+def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
+    """The kinds of values by path of keys; RowError for the first line that is no JSON object.
+
+    learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
+    """
+    kinds: dict[Path, Kind] = {}
+    for number, line in enumerate(lines):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RowError(number, str(error)) from None
+        if not isinstance(value, dict):
+            raise RowError(number, f"the line is {_kind_of(value)} and no object")
+        _learn_object(value, (), kinds)
+    return kinds
+
+
+def _learn_object(value: Mapping[str, Any], path: tuple[str, ...], kinds: dict[tuple[str, ...], Kind]) -> None:
+    for key, inner in value.items():
+        place = (*path, key)
+        kind = _kind_of(inner)
+        kinds[place] = _merge(kinds[place], kind) if place in kinds else kind
+        if isinstance(inner, dict):
+            _learn_object(inner, place, kinds)
+
+
+def _kind_of(value: Any) -> Kind:
+    if isinstance(value, list):
+        inner = Kind("null")
+        for number, item in enumerate(value):
+            inner = _kind_of(item) if number == 0 else _merge(inner, _kind_of(item))
+        return replace(inner, lengths=(len(value), *inner.lengths))
+    if value is None:
+        return Kind("null")
+    if type(value) is int:
+        return Kind("integer", least=min(0, value), most=max(0, value))
+    names = {bool: "bool", float: "float", str: "text"}
+    return Kind(names.get(type(value), "object"))
+
+
+def _merge(one: Kind, other: Kind) -> Kind:
+    if other.leaf == "null" and len(other.lengths) <= len(one.lengths):
+        one, other = other, one
+    if one.leaf == "null" and len(one.lengths) <= len(other.lengths):
+        known = len(one.lengths)
+        return replace(other, lengths=(*_lengths(one.lengths, other.lengths[:known]), *other.lengths[known:]))
+    if len(one.lengths) != len(other.lengths):
+        return Kind("mixed")
+    leaf = one.leaf if one.leaf == other.leaf else "mixed"
+    if {one.leaf, other.leaf} == {"integer", "float"}:
+        leaf = "float"
+    extent = min(one.least, other.least), max(one.most, other.most)
+    return Kind(leaf, _lengths(one.lengths, other.lengths), *extent)
+
+
+def _lengths(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a if a == b else -1 for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True)
+class JsonColumn:
+    """One column of a batch.
+
+    path: the keys that lead to it. default: a row of numbers or a text, as bytes. raw: whether it is the JSON itself.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    field: Field
+    default: bytes | None
+    raw: bool = False
+
+    @property
+    def form(self) -> str:
+        """How native code makes it; see `kernels.JsonParser`."""
+        if self.raw:
+            return "raw"
+        if self.field.dtype in ("string", "bytes"):
+            return "texts" if self.field.shape else "text"
+        return "ragged" if None in self.field.shape else "fixed"
+
+    @property
+    def description(self) -> tuple[list[str], str, str, list[int], str, bytes | None]:
+        """The column for `kernels.JsonParser`."""
+        shape = [axis for axis in self.field.shape if axis is not None]
+        return list(self.path), self.form, self.field.dtype, shape, str(self.field), self.default
+
+
+def choose_columns(kinds: Mapping[Path, Kind], options: Options, where: str) -> tuple[JsonColumn, ...]:
+    """The columns that the user wants; all keys that hold values, unless they are named.
+
+    Raises PlanError for keys that are not there and for those that cannot be held without being told how.
+    """
+    offered = dotted(kinds.items())
+    asked = options.columns
+    if asked is None:
+        wanted: Mapping[str, str | Column] = {
+            name: name for name, (_, kind) in offered.items() if kind.leaf != "object" or kind.lengths
+        }
+    else:
+        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    if not wanted:
+        raise PlanError(f"{where}: no column; the first records hold no values, or columns names none")
+    return tuple(
+        _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), offered, where)
+        for name, wish in wanted.items()
+    )
+
+
+def _choose(name: str, column: Column, offered: Mapping[str, tuple[Path, Kind]], where: str) -> JsonColumn:
+    found = find(column.feature, offered)
+    if found is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
+        close = difflib.get_close_matches(column.feature, offered, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(list(offered)[:40]) or "none"
+        raise PlanError(
+            f"{where}: no key {column.feature!r} in the first records{meant}; they have {listed}; a key that only later records "
+            "have needs dtype, shape and default"
+        )
+    path, kind = found or (path_of(column.feature), Kind("null", (-1,) * len(column.shape or ())))
+    raw = _is_raw(kind) and column.dtype == "string" and not column.shape
+    made = Field("string") if raw else _field(name, column, kind, where)
+    default = None
+    if column.default is not None:
+        if None in made.shape:
+            raise PlanError(
+                f"columns[{name!r}]: a list of any length is empty where the key is missing; leave the default away"
+            )
+        default = default_bytes(name, made, column.default)
+    return JsonColumn(name, path, made, default, raw)
+
+
+def _is_optional(column: Column) -> bool:
+    return column.default is not None or None in (column.shape or ())
+
+
+def _is_raw(kind: Kind) -> bool:
+    """Whether the JSON itself can stand for such values as text: whatever is no column, and the digits of numbers."""
+    return kind.leaf in ("object", "mixed") or len(kind.lengths) > 1 or kind in (Kind("integer"), Kind("float"))
+
+
+def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
+    dtype = column.dtype or _dtype(column, kind, where)
+    shape = _shape(kind) if column.shape is None else tuple(column.shape)
+    if dtype is None or shape is None:
+        raise PlanError(
+            f"{where}: the key {column.feature!r} holds {kind} in the first records, which is no column by itself; leave it out "
+            f'with columns=[…], or say what it is: penstock.Column(feature={column.feature!r}, dtype="string") takes its JSON'
+            + (" where it holds objects or lists" if kind.leaf == "null" else "")
+        )
+    if dtype not in _KNOWN:
+        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(_KNOWN)}")
+    possible = _BECOMES.get(kind.leaf, ())
+    if dtype not in possible or (kind.leaf != "null" and len(shape) != len(kind.lengths)):
+        raise PlanError(
+            f"columns[{name!r}]: the key {column.feature!r} holds {kind}, which cannot become {Field(dtype, shape)}; "
+            f"it can become {', '.join(possible) or 'its JSON (dtype string)'} with {len(kind.lengths)} axes"
+        )
+    if any(axis is not None and axis < 1 for axis in shape) or None in shape[1:]:
+        raise PlanError(f"columns[{name!r}]: shape {shape}: axes are at least 1, and only the first can be None")
+    if dtype in ("string", "bytes") and len(shape) > 1:
+        raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
+    return Field(dtype, shape)
+
+
+def _dtype(column: Column, kind: Kind, where: str) -> str | None:
+    """The dtype that holds such values exactly; None where they are no column by themselves."""
+    if kind.leaf != "integer" or (kind.least >= -(1 << 63) and kind.most < 1 << 63):
+        return _DTYPES.get(kind.leaf)
+    if kind.least == 0 and kind.most < 1 << 64:
+        return "uint64"
+    raise PlanError(
+        f"{where}: the key {column.feature!r} holds whole numbers from {kind.least} to {kind.most} in the first records, which no "
+        f"integer type holds; say what it is: penstock.Column(feature={column.feature!r}, dtype='float64') rounds them"
+        + ("" if kind.lengths else ", dtype='string' takes their digits")
+    )
+
+
+def _shape(kind: Kind) -> tuple[int | None, ...] | None:
+    """() for one value, (None,) for lists; lists of lists only where the inner ones are equally long."""
+    if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
+        return None
+    return (None, *kind.lengths[1:]) if kind.lengths else ()

@@ -1,0 +1,74 @@
+"""JSON lines (jsonlines.org, ndjson): every line is an object, whose values are taken out by native code.
+
+Keys of objects in objects are joined by dots: "box.left". Lists of numbers and of text are ragged columns. A missing key and null
+are the same: the column's default, an empty list where the column is ragged, an error otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, RowError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.derived.decompress import with_packed
+from penstock.format.json.features import JsonColumn, Kind, choose_columns, learn
+from penstock.format.json.values import parse_values
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.lines import LineStyle, first_records, open_lines
+
+
+@dataclass(frozen=True, eq=False)
+class JsonLines:
+    """Columns of JSON lines: arrays of numbers, Arrow arrays of text and of lists."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[JsonColumn, ...]
+    parser: kernels.JsonParser = field(repr=False)
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`; RowError for the first line that is no JSON or lacks what the columns need."""
+        return parse_values(self.parser, self.columns, records, allocate, threads)
+
+
+def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:
+    """Indexes the files and learns the columns from the first lines of the first file.
+
+    Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
+    cannot be.
+    """
+    manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
+    columns = choose_columns(_learn(manifest, read), options, shards.path(0))
+    parser = kernels.JsonParser([column.description for column in columns], values_limit=options.limits.values)
+    return JsonLines(manifest, {column.name: column.field for column in columns}, columns, parser)
+
+
+def _learn(manifest: Manifest, read: ReadRanges) -> dict[tuple[str, ...], Kind]:
+    records = first_records(manifest, read)
+    first = records[0].lstrip()
+    if first.startswith(b"["):
+        raise DataError(
+            f"{manifest.place(0)}: begins with '[': a JSON array and not one object a line; write the array's items as lines, "
+            "for example with: jq -c '.[]' data.json > data.jsonl (a SageMaker manifest is read with format='manifest')"
+        )
+    try:
+        return learn(records[row] for row in range(len(records)))
+    except RowError as error:
+        hint = "write one object a line, for example with: jq -c . data.json > data.jsonl"
+        raise DataError(f"{manifest.place(error.row)}: not JSON lines ({error.found}); {hint}") from None
+
+
+FORMAT = Format(
+    name="jsonl",
+    suffixes=with_packed(".jsonl", ".ndjson", ".json"),
+    matches=lambda head: head.lstrip().startswith(b'{"'),
+    access="by its own bytes",
+    detects="what is no JSON, missing keys, other types",
+    open=open_jsonl,
+)

@@ -1,0 +1,234 @@
+"""Manifest files: lists of files, each of which is a sample.
+
+Three kinds, told by their first bytes: plain lists (a path or URL a line), SageMaker's manifest (an array: a prefix, then
+names) and its augmented manifest (JSON lines with "source-ref" and labels). docs.aws.amazon.com/sagemaker: "S3DataSource",
+"Augmented Manifest". On this machine they name what they like; those of a server name that server's files, and what `read(trust=…)`
+allows (`storage.trust`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.format.json.lines import open_jsonl
+from penstock.format.media.classes import Classes, classes_of
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.lines import LineManifest
+from penstock.source.selection import asked_features
+
+_OWN = {"data": Field("bytes"), "path": Field("string")}
+_REFERENCE = "source-ref"
+
+
+@dataclass(frozen=True, eq=False)
+class ListedFiles:
+    """The bytes of every listed file, its path, and what else the manifest says of it.
+
+    features: new name -> "data", "path" or a key of the manifest. said: these keys' values, in memory, and labels that folders
+    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. by_folder: classes, if folders name them.
+    """
+
+    manifest: Manifest
+    spec: Spec
+    features: dict[str, str]
+    said: Columns
+    read_ranges: ReadRanges
+    by_folder: Classes = field(default_factory=Classes)
+    random_access: bool = False
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.by_folder.names
+
+    @property
+    def classes_given(self) -> bool:
+        """Whether the user named them."""
+        return self.by_folder.given
+
+    @property
+    def labels(self) -> Ids | None:
+        """The number of each file's class."""
+        return self.by_folder.labels
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`: the files' bytes as spans, the rest taken from memory."""
+        columns: Columns = {}
+        for name, feature in self.features.items():
+            if feature == "data":
+                columns[name] = records
+            elif feature == "path":
+                columns[name] = self.manifest.shards.paths.take(pa.array(samples))
+            else:
+                said: Any = self.said[name]
+                taken = said.take(pa.array(samples)) if isinstance(said, pa.Array) else None
+                out = allocate(name, self.spec[name], len(samples)) if taken is None else None
+                columns[name] = np.take(said, samples, axis=0, out=out) if taken is None else taken
+        return columns
+
+
+def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedFiles:
+    """Finds the listed files and, for an augmented manifest, learns its keys.
+
+    Raises SourceError for files that are not there, DataError for what is no manifest, PlanError for columns that are not there.
+    """
+    if len(shards) != 1:
+        raise SourceError(f"{shards.path(0)}: {len(shards)} manifests; a dataset is read from one of them")
+    if options.locate is None:
+        raise PlanError("a manifest is opened by penstock.read, which knows the storages")
+    content = _content(shards, read, options)
+    where = shards.path(0)
+    said: Columns = {}
+    said_spec: dict[str, Field] = {}
+    if content.lstrip().startswith(b"{"):
+        names, said, said_spec = _augmented(shards, read, options)
+    elif content.lstrip().startswith(b"["):
+        names = _prefixed(content, where)
+    else:
+        names = _listed(content, where)
+    base = os.path.dirname(where)
+    files, read_ranges = options.locate([name if _is_whole(name) else f"{base}/{name}" for name in names])
+    classes, names_of_label = _by_folder(files, said_spec, options, where)
+    said |= dict.fromkeys(names_of_label, classes.labels)
+    said_spec |= dict.fromkeys(names_of_label, Field("int64"))
+    features = _features(options, said_spec, where)
+    spec = {name: _OWN.get(feature) or said_spec[name] for name, feature in features.items()}
+    first_sample = np.arange(len(files) + 1, dtype=np.int64)
+    root = f"{base}/" if all(path.startswith(f"{base}/") for path in files.paths.to_pylist()) else ""
+    settings = hashlib.blake2b(content, digest_size=16).hexdigest()
+    manifest = LineManifest("manifest", replace(files, root=root), first_sample, settings=settings)
+    return ListedFiles(manifest, spec, features, said, read_ranges, classes)
+
+
+def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
+    """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
+    given = options.own.get("classes")
+    asked = [name for name, feature in asked_features(options, ["label"]).items() if feature == "label"]
+    if set(asked) & set(said):
+        if given is not None:
+            raise PlanError(f"{where}: its lines say the label, which classes= cannot number; leave classes away")
+        return Classes(), []
+    if given is None and (options.columns is None or not asked):
+        return Classes(), []
+    classes = classes_of(files, given)
+    return classes, [] if classes.labels is None else asked
+
+
+def _content(shards: Shards, read: ReadRanges, options: Options) -> bytes:
+    size = int(shards.sizes[0])
+    if size > options.limits.record_bytes:
+        raise DataError(
+            f"{shards.path(0)}: a manifest of {size} bytes, the limit is {options.limits.record_bytes}; "
+            "raise Limits.record_bytes if it can be trusted"
+        )
+    return read_range(read, shards, 0, 0, size).tobytes()
+
+
+def _is_whole(name: str) -> bool:
+    return "://" in name or name.startswith("/")
+
+
+def _listed(content: bytes, where: str) -> list[str]:
+    """One name a line; empty lines are none."""
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}, byte {error.start}: not UTF-8; a manifest is a list of names") from None
+    names = [name for line in lines if (name := line.strip())]
+    if bad := next((name for name in names if "\0" in name), None):
+        raise DataError(f"{where}: {bad[:40]!r} is no name of a file; a manifest is a list of names")
+    return names
+
+
+def _all_records(manifest: Manifest, read: ReadRanges) -> Spans:
+    assert manifest.offset is not None
+    assert manifest.length is not None
+    start, size = manifest.offset[:1], np.array([int(manifest.length.sum())])
+    buffer: Bytes = np.empty(int(size[0]), dtype=np.uint8)
+    zeros = np.zeros(manifest.samples, dtype=np.int64)
+    read(manifest.stored, zeros[:1], start, size, buffer, zeros[:1])
+    return Spans((buffer,), zeros, manifest.offset - start[0], manifest.length)
+
+
+def _prefixed(content: bytes, where: str) -> list[str]:
+    """SageMaker's manifest: [{"prefix": "s3://bucket/folder/"}, "a.jpg", "b.jpg"]."""
+    try:
+        items = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: no JSON ({error}); a manifest that begins with '[' is an array of names") from None
+    first = items[0] if items else None
+    prefix = first.get("prefix") if isinstance(first, dict) else ""
+    names = items[1:] if isinstance(first, dict) else items
+    if not isinstance(prefix, str) or not all(isinstance(name, str) and "\0" not in name for name in names):
+        raise DataError(
+            f'{where}: no manifest of SageMaker, which is [{{"prefix": "s3://…"}}, "name", …] with names that are strings'
+        )
+    return [prefix + name for name in names]
+
+
+def _augmented(shards: Shards, read: ReadRanges, options: Options) -> tuple[list[str], Columns, dict[str, Field]]:
+    """The files that an augmented manifest names, the values of its other keys by column, and their fields."""
+    keys: Any = None
+    if options.columns is not None:
+        asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
+        keys = {name: wish for name, wish in asked.items() if _feature(wish) not in _OWN}
+        keys = {**keys, _REFERENCE: Column(feature=_REFERENCE, dtype="string", shape=())}
+    lines = open_jsonl(shards, read, replace(options, columns=keys))
+    if lines.spec.get(_REFERENCE) != Field("string"):
+        raise DataError(
+            f"{shards.path(0)}: lines without a name in 'source-ref' name no files; if their values are the data, read them with "
+            "format='jsonl'"
+        )
+    try:
+        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), _allocate)
+    except RowError as error:
+        raise DataError(f"{lines.manifest.place(error.row)}: {error.found}; {error.do}") from None
+    references: Any = said.pop(_REFERENCE)
+    return references.to_pylist(), said, {name: field for name, field in lines.spec.items() if name != _REFERENCE}
+
+
+def _allocate(_: str, field: Field, rows: int) -> Any:
+    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
+
+
+def _feature(wish: str | Column) -> str:
+    return wish.feature if isinstance(wish, Column) else wish
+
+
+def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[str, str]:
+    """New name -> "data", "path" or the name of a column of `said`."""
+    if options.columns is None:
+        return {name: name for name in (*_OWN, *said)}
+    asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
+    features = {name: _feature(wish) if name not in said else name for name, wish in asked.items()}
+    for feature in features.values():
+        if feature not in _OWN and feature not in said:
+            close = difflib.get_close_matches(feature, _OWN, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise PlanError(f"{where}: a list of files has no column {feature!r}; it has data and path{hint}")
+    return features
+
+
+FORMAT = Format(
+    name="manifest",
+    suffixes=(".manifest",),
+    access="one file",
+    detects="files that are not there; see the files' own format",
+    options={"classes": "names of all class folders in the order of their numbers: adds the column label"},
+    open=open_manifest,
+)

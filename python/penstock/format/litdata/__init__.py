@@ -1,0 +1,1 @@
+"""LitData chunks: items, rows in Arrow, windows of tokens."""

@@ -1,0 +1,127 @@
+"""LitData chunks of plain rows: the items lie in an Arrow file at the chunk's end, in record batches of 256 rows.
+
+Format: litdata, streaming/item_loader.py, `append_arrow_row_footer`: the Arrow file, its length as a u32, and a magic number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.errors import DataError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Spec
+from penstock.source.manifest import Manifest
+from penstock.source.tables.ranged_file import RangedFile
+from penstock.source.tables.table import TableColumn, choose_columns, columns_of
+
+#: Ends a chunk of rows, behind the length of the Arrow file.
+MAGIC = b"LDARW01\0"
+_END_BYTES = 12
+#: Rows of a record batch, but for a chunk's last.
+BATCH_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class RowsSource:
+    """Columns of chunks of rows, loaded by record batches."""
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[TableColumn, ...]
+    read: ReadRanges = field(repr=False)
+    block_rows: int | None = BATCH_ROWS
+
+    def load(self, first: int, rows: int) -> Columns:
+        """Rows [first, first + rows); DataError naming the chunk that is damaged."""
+        manifest, end, parts = self.manifest, first + rows, []
+        while first < end:
+            shard = int(manifest.shard_of(np.array([first]))[0])
+            begin, stop = manifest.first_sample[shard : shard + 2].tolist()
+            with _named(manifest.shards.path(shard)):
+                table = self._rows(shard, first - begin, min(end, stop) - begin, stop - begin)
+                parts.append(columns_of(table, self.columns))
+            first = min(end, stop)
+        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.spec}
+
+    def _rows(self, shard: int, first: int, end: int, rows: int) -> pa.Table:
+        """Rows [first, end) of a chunk of so many rows."""
+        where = self.manifest.shards.path(shard)
+        with _reader(self.manifest.shards, shard, self.read) as reader:
+            batches = range(first // BATCH_ROWS, -(-end // BATCH_ROWS))
+            found = [_batch(reader, number, rows, where) for number in batches]
+        table = pa.Table.from_batches(found)
+        begin = first - batches[0] * BATCH_ROWS
+        return table.slice(begin, end - first)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Names of columns that are no text are told with their chunk."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: a column's name is not UTF-8 ({error}); the chunk is damaged: write it again"
+        ) from None
+
+
+def _joined(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+
+
+def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str) -> pa.RecordBatch:
+    wanted = min(BATCH_ROWS, rows - number * BATCH_ROWS)
+    try:
+        batch = reader.get_batch(number)
+        batch.validate(full=True)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(
+            f"{where}, record batch {number}: {error}; the chunk is damaged: copy or write it again"
+        ) from None
+    if batch.num_rows != wanted:
+        raise DataError(
+            f"{where}, record batch {number}: {batch.num_rows} rows where {wanted} belong; the chunk is damaged: write it again"
+        )
+    return batch
+
+
+def is_rows(shards: Shards, shard: int, read: ReadRanges) -> bool:
+    """Whether a chunk ends as one of rows does."""
+    return int(shards.sizes[shard]) >= _END_BYTES and _last_bytes(shards, shard, read, len(MAGIC)) == MAGIC
+
+
+def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Options, where: str) -> RowsSource:
+    """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
+    with _reader(shards, 0, read) as reader, _named(shards.path(0)):
+        columns = choose_columns(reader.schema, options, where)
+    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
+    np.cumsum(records, out=first_sample[1:])
+    manifest = Manifest("litdata", shards, first_sample)
+    return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
+
+
+def _reader(shards: Shards, shard: int, read: ReadRanges) -> pa.RecordBatchFileReader:
+    """Reads the Arrow file of a chunk."""
+    where, size = shards.path(shard), int(shards.sizes[shard])
+    end = _last_bytes(shards, shard, read, _END_BYTES) if size >= _END_BYTES else b""
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != MAGIC or length > size - _END_BYTES:
+        raise DataError(f"{where}: no Arrow file of rows at its end; the chunk is damaged: copy or write it again")
+    part = (size - _END_BYTES - length, length)
+    file = pa.PythonFile(RangedFile(shards, shard, read, part, ahead_bytes=0), mode="r")
+    try:
+        return pa.ipc.open_file(file)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{where}: {error}; the chunk is damaged: copy or write it again") from None
+
+
+def _last_bytes(shards: Shards, shard: int, read: ReadRanges, count: int) -> bytes:
+    return read_range(read, shards, shard, int(shards.sizes[shard]) - count, count).tobytes()

@@ -1,0 +1,208 @@
+"""LitData chunks: a folder with an index.json and chunk-*.bin; every serialiser but pickles, packed chunks, rows in Arrow, tokens in windows.
+
+Format: litdata, streaming/writer.py. A plain chunk is a table of offsets and the items; an item is a u32 for the size of each leaf, then all leaves. Chunks of
+the TokensLoader hold tokens alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Field, Ids, Spans
+from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
+from penstock.format.litdata.compressed import unpack_frames, unpack_items
+from penstock.format.litdata.fields import dtype_of, maker_of, names_of
+from penstock.format.litdata.rows import is_rows, open_rows
+from penstock.format.mds.index import Entry, entries_of, has_index, read_json
+from penstock.source.fields.codec import ValuesLeaf
+from penstock.source.fields.records import FieldsSource, MakeLeaf, choose, first_records, leaf_of, split
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import AnySource, Format
+from penstock.source.records.offset_table import Tables, read_tables
+
+#: What a column of tokens is called.
+TOKENS = "tokens"
+
+
+def open_litdata(shards: Shards, read: ReadRanges, options: Options) -> AnySource:
+    """Opens the chunks that the index names, in its order.
+
+    Raises SourceError without an index or items, DataError for an index or chunks that are damaged or disagree, PlanError for columns that
+    cannot be, pickles among them.
+    """
+    indexes = read_json(shards, read, "LitData")
+    config = _config(indexes)
+    chunks = [chunk for index in indexes for chunk in entries_of(index, "chunks")]
+    chosen = shards.take(np.array([_file(chunk) for chunk in chunks], dtype=np.int64))
+    records = np.array([chunk.number("chunk_size") for chunk in chunks], dtype=np.int64)
+    if not records.sum():
+        raise SourceError(f"{config.where}: no items in {len(chunks):,} chunk(s); write some, or point to others")
+    packing = _packing(config, chunks)
+    _check_sizes(chunks, chosen, packing)
+    if not packing and is_rows(chosen, 0, read):
+        if "window" in options.own:
+            raise PlanError(f"read: window=… is for chunks of tokens, and {config.where} has rows; leave it away")
+        return open_rows(chosen, records, read, options, config.where)
+    unpacked = unpack_shards(chosen, packing, read, options)
+    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=False)
+    if config.text("item_loader") == "TokensLoader":
+        return _tokens(chosen, unpacked, tables, config, read, options)
+    return _items(
+        Manifest("litdata", chosen, tables.first_sample, tables.offset, tables.length, unpacked), config, read, options
+    )
+
+
+def _config(indexes: Sequence[Entry]) -> Entry:
+    """What all indexes say of their items."""
+    found: Entry | None = None
+    for index in indexes:
+        values = index.values.get("config")
+        if not isinstance(values, dict):
+            raise index.damaged("no config")
+        config = Entry(index.where, values, index.files, index.folder)
+        loader = values.setdefault("item_loader", "PyTreeLoader")
+        if loader not in ("PyTreeLoader", "TokensLoader"):
+            raise SourceError(
+                f"{index.where}: chunks of {loader!r} are not read; read Parquet files with format='parquet'"
+            )
+        if values.get("encryption"):
+            raise SourceError(
+                f"{index.where}: the chunks are encrypted, and such are not read; write them without encryption"
+            )
+        if found is not None and any(values.get(key) != found.values.get(key) for key in ("data_format", "data_spec")):
+            raise index.damaged(f"other leaves than {found.where} has")
+        found = found or config
+    assert found is not None
+    return found
+
+
+def _file(chunk: Entry) -> int:
+    name = chunk.text("filename")
+    shard = chunk.file(name)
+    if shard is None:
+        raise SourceError(
+            f"{chunk.where}: it names the chunk {name!r}, which is not there; copy it, or write all again"
+        )
+    return shard
+
+
+def _packing(config: Entry, chunks: Sequence[Entry]) -> dict[int, Packing]:
+    """How each chunk is packed, by its number; only those that are."""
+    compression, level = config.values.get("compression"), config.values.get("compression_level")
+    if not compression:
+        return {}
+    if str(compression).partition(":")[0] != "zstd":
+        raise config.damaged(f"compression {compression!r} is not known")
+    whole = codec("zstd")
+    known: dict[Any, Unpack | None] = {None: whole, "chunk": whole, "batch": unpack_frames, "sample": unpack_items}
+    unpack = known.get(level)
+    if unpack is None:
+        raise config.damaged(f"compression_level {level!r} is not known")
+    stated = [chunk.number("chunk_bytes") if unpack is whole else None for chunk in chunks]
+    return {
+        number: Packing(unpack=unpack, name=f"litdata {level or 'chunk'}", unpacked_bytes=size)
+        for number, size in enumerate(stated)
+    }
+
+
+def _check_sizes(chunks: Sequence[Entry], shards: Shards, packing: dict[int, Packing]) -> None:
+    for number, chunk in enumerate(chunks):
+        stated, found = chunk.number("chunk_bytes"), int(shards.sizes[number])
+        if stated != found and (number not in packing or packing[number].unpacked_bytes is None):
+            raise DataError(
+                f"{shards.path(number)}: {found:,} bytes, its index says {stated:,}; copy or write it again"
+            )
+
+
+def _items(manifest: Manifest, config: Entry, read: ReadRanges, options: Options) -> FieldsSource:
+    """Items of leaves."""
+    if "window" in options.own:
+        raise PlanError(
+            f"read: window=… is for chunks of tokens, and {config.where} has items of leaves; leave it away"
+        )
+    serializers, names = config.texts("data_format"), names_of(config)
+    if len(names) != len(serializers):
+        raise config.damaged(f"{len(serializers)} leaves in data_format and {len(names)} in data_spec")
+    widths = (-1,) * len(names)
+    try:
+        fields = split(first_records(manifest, read), widths)
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    makers = dict(zip(names, map(maker_of, serializers), strict=True))
+    return _source(manifest, makers, dict(zip(names, fields, strict=True)), widths, options, config.where)
+
+
+def _source(
+    manifest: Manifest,
+    makers: dict[str, MakeLeaf | str],
+    fields: dict[str, Spans],
+    widths: tuple[int, ...] | None,
+    options: Options,
+    where: str,
+) -> FieldsSource:
+    leaves = {}
+    offered = {name: maker if isinstance(maker, str) else "" for name, maker in makers.items()}
+    for name, column in choose(options, offered, where).items():
+        maker, spans = makers[column.feature], fields[column.feature]
+        assert not isinstance(maker, str)
+        number = list(makers).index(column.feature)
+        leaves[name] = (number, leaf_of(name, column, maker, spans, manifest, where))
+    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
+
+
+def _tokens(
+    shards: Shards, unpacked: Shards | None, tables: Tables, config: Entry, read: ReadRanges, options: Options
+) -> FieldsSource:
+    """Items of tokens; with `window`, runs of so many tokens, whatever the items, within each chunk."""
+    serializers = config.texts("data_format")
+    kind, _, argument = (serializers or ("",))[0].partition(":")
+    dtype = dtype_of(kind, argument) if kind in ("no_header_numpy", "no_header_tensor") else None
+    if len(serializers) != 1 or dtype is None:
+        raise config.damaged(f"tokens of {serializers} are not known")
+    window = options.own.get("window")
+    makers: dict[str, MakeLeaf | str] = {TOKENS: maker_of(serializers[0])}
+    if window is not None:
+        if not isinstance(window, int) or isinstance(window, bool) or window < 1:
+            raise PlanError(f"read: window={window!r}; it is a number of tokens, at least 1")
+        tables = _windows(tables, window * np.dtype(dtype).itemsize)
+        makers = {TOKENS: lambda _: ValuesLeaf(Field(dtype, (window,)), dtype)}
+    manifest = Manifest("litdata", shards, tables.first_sample, tables.offset, tables.length, unpacked)
+    if manifest.samples == 0:
+        raise SourceError(f"{config.where}: no chunk has {window} tokens; take a smaller window")
+    return _source(manifest, makers, {TOKENS: first_records(manifest, read)}, None, options, config.where)
+
+
+def _windows(tables: Tables, window_bytes: int) -> Tables:
+    """Windows in place of items: those that fit between a chunk's first token and its last."""
+    holds = np.diff(tables.first_sample) > 0
+    begin, end = np.zeros(len(holds), dtype=np.int64), np.zeros(len(holds), dtype=np.int64)
+    begin[holds] = tables.offset[tables.first_sample[:-1][holds]]
+    last = tables.first_sample[1:][holds] - 1
+    end[holds] = tables.offset[last] + tables.length[last]
+    counts = (end - begin) // window_bytes
+    first_sample = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=first_sample[1:])
+    within: Ids = np.arange(first_sample[-1], dtype=np.int64) - np.repeat(first_sample[:-1], counts)
+    offset = np.repeat(begin, counts) + within * window_bytes
+    return Tables(first_sample, offset, np.full(len(offset), window_bytes, dtype=np.int64))
+
+
+def _claims(shards: Shards) -> bool:
+    return has_index(shards, r"(^|/)chunk-[^/]*\.bin$")
+
+
+FORMAT = Format(
+    name="litdata",
+    claims=_claims,
+    options={"window": "for chunks of tokens: how many make a sample; without it each item is one"},
+    access="by its own bytes; rows in Arrow: by record batches of 256",
+    detects="truncation, sizes that do not add up",
+    open=open_litdata,
+)

@@ -1,0 +1,1 @@
+"""MosaicML's MDS shards."""

@@ -1,0 +1,156 @@
+"""The index.json files of MDS and LitData: read with bounds, every value checked before it is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, SourceError
+from penstock.core.shards import Shards
+from penstock.derived.decompressed_shards import read_whole
+
+NAME = "index.json"
+_AGAIN = "the index is damaged: write it again"
+#: Larger numbers are no sizes and no counts.
+_MOST = 1 << 48
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file that an index names: its number among the shards, None if it is not there, its size and hashes as stated."""
+
+    name: str
+    shard: int | None
+    bytes: int
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What an index says of one shard, or of all; the methods raise DataError for values that cannot be.
+
+    where: the index. values: as in the file. files: number of each file that was listed, by its path. folder: of the index.
+    """
+
+    where: str
+    values: Mapping[str, Any]
+    files: Mapping[str, int] = field(repr=False)
+    folder: str
+
+    def damaged(self, found: str) -> DataError:
+        """The error for what cannot be."""
+        return DataError(f"{self.where}: {found}; {_AGAIN}")
+
+    def _get(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+        value = self.values.get(key)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.damaged(f"{key!r} is {repr(value)[:80]} where {what} belongs")
+        return value
+
+    def number(self, key: str) -> int:
+        """A count or a size."""
+        value = self._get(key, int, "a number")
+        if not 0 <= value <= _MOST:
+            raise self.damaged(f"{key!r} is {value}")
+        return int(value)
+
+    def text(self, key: str) -> str:
+        """A name."""
+        return str(self._get(key, str, "a text"))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Names."""
+        values = self._get(key, list, "a list of texts")
+        if not all(isinstance(value, str) for value in values):
+            raise self.damaged(f"{key!r} is no list of texts")
+        return tuple(values)
+
+    def sizes(self, key: str) -> tuple[int | None, ...]:
+        """Sizes, None among them."""
+        values = self._get(key, list, "a list of sizes")
+        if not all(value is None or (type(value) is int and 0 <= value <= _MOST) for value in values):
+            raise self.damaged(f"{key!r} is no list of sizes")
+        return tuple(values)
+
+    def file(self, name: str) -> int | None:
+        """The number of a file beside the index, None if it was not listed."""
+        return self.files.get(self.folder + name)
+
+    def place(self, key: str) -> Place | None:
+        """A file with its size and hashes; None where the index has null."""
+        if self.values.get(key) is None:
+            return None
+        inner = Entry(self.where, self._get(key, dict, "a file"), self.files, self.folder)
+        hashes = inner.values.get("hashes") or {}
+        if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
+            raise self.damaged(f"the hashes of {key!r} are no texts")
+        name = inner.text("basename")
+        return Place(name, self.file(name), inner.number("bytes"), hashes)
+
+
+def has_index(shards: Shards, beside: str) -> bool:
+    """Whether an index.json is among files, and one whose path matches the pattern `beside`."""
+    if not pc.any(pc.ends_with(shards.paths, NAME)).as_py():
+        return False
+    return bool(_indexes(shards)) and bool(pc.any(pc.match_substring_regex(shards.paths, beside)).as_py())
+
+
+def _indexes(shards: Shards) -> list[int]:
+    """The numbers of the files that are an index."""
+    ends = np.flatnonzero(pc.ends_with(shards.paths, NAME).to_numpy(zero_copy_only=False))
+    return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
+
+
+def read_indexes(shards: Shards, read: ReadRanges, key: str, kind: str) -> list[Entry]:
+    """The entries in the list `key` of every index.json, or only of the outermost if there is one above all others.
+
+    Raises SourceError if there is none, DataError for one that is damaged.
+    """
+    return [entry for index in read_json(shards, read, kind) for entry in entries_of(index, key)]
+
+
+def read_json(shards: Shards, read: ReadRanges, kind: str) -> list[Entry]:
+    """The indexes that there are, as `read_indexes` takes them."""
+    paths: list[str] = shards.paths.to_pylist()
+    found = _indexes(shards)
+    if not found:
+        where = paths[0] if paths else "nothing"
+        raise SourceError(f"{where}: {kind} shards are read through the {NAME} beside them; point to their folder")
+    folders = [paths[number].removesuffix(NAME) for number in found]
+    above = [
+        number for number, folder in zip(found, folders, strict=True) if all(o.startswith(folder) for o in folders)
+    ]
+    files = {path: number for number, path in enumerate(paths)}
+    return [
+        Entry(
+            paths[number],
+            _parse(paths[number], read_whole(shards, number, read).tobytes()),
+            files,
+            paths[number].removesuffix(NAME),
+        )
+        for number in above or found
+    ]
+
+
+def entries_of(index: Entry, key: str) -> list[Entry]:
+    """The entries of one list of an index; DataError if there are none."""
+    values = index.values.get(key)
+    if not isinstance(values, list) or not values or not all(isinstance(value, dict) for value in values):
+        raise index.damaged(f"no list of {key}")
+    return [Entry(index.where, value, index.files, index.folder) for value in values]
+
+
+def _parse(where: str, text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: no JSON ({str(error)[:80]}); {_AGAIN}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: {type(found).__name__} where an object belongs; {_AGAIN}")
+    return found

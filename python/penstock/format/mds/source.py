@@ -1,0 +1,157 @@
+"""MosaicML MDS: a folder with an index.json and its shards, plain or packed; every encoding but pickles.
+
+Format: mosaicml-streaming, streaming/base/format/mds. A shard is a table of offsets, its columns as JSON, and the samples; a sample is a u32
+for the size of each column that has no fixed one, then all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
+from penstock.format.mds.encoding import encoding_of
+from penstock.format.mds.index import Entry, Place, has_index, read_indexes
+from penstock.source.fields.records import FieldsSource, choose, first_records, leaf_of, no_records, split
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
+from penstock.source.records.offset_table import read_tables
+
+_OTHERS = "read shards of JSON lines, CSV or TSV as the files that they are, with format='jsonl' or 'csv'"
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What every shard of a dataset must state alike."""
+
+    names: tuple[str, ...]
+    encodings: tuple[str, ...]
+    sizes: tuple[int | None, ...]
+
+
+def open_mds(shards: Shards, read: ReadRanges, options: Options) -> FieldsSource:
+    """Opens the shards that the index names, in its order.
+
+    Raises SourceError without an index or samples, DataError for an index or shards that are damaged or disagree, PlanError for columns
+    that cannot be, pickles among them.
+    """
+    entries = read_indexes(shards, read, "shards", "MDS")
+    columns = _columns(entries)
+    numbers, packing = [], {}
+    for place, entry in enumerate(entries):
+        shard, packed = _file(entry, shards)
+        numbers.append(shard)
+        if packed is not None:
+            packing[place] = packed
+    chosen = shards.take(np.array(numbers, dtype=np.int64))
+    records = np.array([entry.number("samples") for entry in entries], dtype=np.int64)
+    unpacked = unpack_shards(chosen, packing, read, options)
+    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=True)
+    manifest = Manifest("mds", chosen, tables.first_sample, tables.offset, tables.length, unpacked)
+    where = entries[0].where
+    if manifest.samples == 0:
+        raise SourceError(f"{where}: no samples in {len(entries):,} shard(s); write some, or point to others")
+    return _source(manifest, columns, read, options, where)
+
+
+def _source(manifest: Manifest, columns: _Columns, read: ReadRanges, options: Options, where: str) -> FieldsSource:
+    encodings = dict(zip(columns.names, map(encoding_of, columns.encodings), strict=True))
+    for (name, encoding), size in zip(encodings.items(), columns.sizes, strict=True):
+        if not encoding.refused and (size or None) != encoding.size:
+            raise DataError(
+                f"{where}: column {name!r} of encoding {encoding.name!r} has size {size}, which is {encoding.size}; "
+                "the index is damaged: write it again"
+            )
+    widths = tuple(size or -1 for size in columns.sizes)
+    offered = {name: encoding.refused for name, encoding in encodings.items()}
+    chosen = choose(options, offered, where)
+    looks = any(encodings[column.feature].looks for column in chosen.values())
+    try:
+        fields = split(first_records(manifest, read), widths) if looks else [no_records()] * len(widths)
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    leaves = {}
+    for name, column in chosen.items():
+        number = columns.names.index(column.feature)
+        make = encodings[column.feature].make
+        leaves[name] = (number, leaf_of(name, column, make, fields[number], manifest, where))
+    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
+
+
+def _columns(entries: Sequence[Entry]) -> _Columns:
+    """The columns of all shards."""
+    found: _Columns | None = None
+    for entry in entries:
+        kind, version = entry.text("format"), entry.number("version")
+        if kind != "mds" or version != 2:
+            raise SourceError(
+                f"{entry.where}: shard of format {kind!r}, version {version}, where MDS 2 is read; {_OTHERS}"
+            )
+        names, encodings = entry.texts("column_names"), entry.texts("column_encodings")
+        columns = _Columns(names, encodings, entry.sizes("column_sizes"))
+        if not names or len(set(names)) != len(names) or {len(names)} != {len(encodings), len(columns.sizes)}:
+            raise entry.damaged("column_names, column_encodings and column_sizes do not belong together")
+        if found is not None and columns != found:
+            raise entry.damaged(
+                f"columns {names} of {encodings} where the first shard has {found.names} of {found.encodings}"
+            )
+        found = columns
+    assert found is not None
+    return found
+
+
+def _file(entry: Entry, shards: Shards) -> tuple[int, Packing | None]:
+    """The file of a shard, and how it is packed; the unpacked one where both are there."""
+    raw = entry.place("raw_data")
+    if raw is None:
+        raise entry.damaged("a shard without raw_data")
+    zipped = entry.place("zip_data")
+    if raw.shard is not None or zipped is None:
+        _check_size(entry, raw, shards)
+        assert raw.shard is not None
+        return raw.shard, None
+    _check_size(entry, zipped, shards)
+    assert zipped.shard is not None
+    name = entry.text("compression").partition(":")[0]
+    unpack = codec(name)
+    if unpack is None:
+        raise entry.damaged(f"compression {name!r} is not known")
+    packing = Packing(
+        unpack=unpack,
+        name=name,
+        unpacked_bytes=raw.bytes,
+        packed_hashes=zipped.hashes,
+        unpacked_hashes=raw.hashes,
+    )
+    return zipped.shard, packing
+
+
+def _check_size(entry: Entry, place: Place, shards: Shards) -> None:
+    if place.shard is None:
+        raise SourceError(
+            f"{entry.where}: it names the shard {place.name!r}, which is not there; copy it, or write all again"
+        )
+    if (found := int(shards.sizes[place.shard])) != place.bytes:
+        raise DataError(
+            f"{shards.path(place.shard)}: {found:,} bytes, its index says {place.bytes:,}; copy or write it again"
+        )
+
+
+def _claims(shards: Shards) -> bool:
+    return has_index(shards, r"\.mds(\.[a-z0-9]+)?$")
+
+
+FORMAT = Format(
+    name="mds",
+    suffixes=(".mds",),
+    claims=_claims,
+    access="by its own bytes",
+    detects="truncation, sizes that do not add up; packed shards with hashes: any flipped bit",
+    open=open_mds,
+)

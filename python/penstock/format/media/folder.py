@@ -1,0 +1,146 @@
+"""Folders of media files: every file is one record, and its folder names its class (see `class_folders`).
+
+What a kind of file is called is its `Kind`: pictures (see image_folder), sound, films. The bytes stay encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import RowError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.format.media.classes import Classes, classes_of
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.selection import asked_features, choose_features
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a folder holds. column: the name of the bytes; what: the folder in messages; matches, detects: as in `Format`."""
+
+    format: str
+    column: str
+    what: str
+    suffixes: tuple[str, ...]
+    matches: Callable[[bytes], bool]
+    detects: str
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The columns that such a folder can have."""
+        return {self.column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
+
+
+@dataclass(frozen=True, eq=False)
+class MediaFolder:
+    """Files as bytes, with class number (int64, its place in `classes`) and path; no label where there are no class folders."""
+
+    manifest: Manifest
+    spec: Spec
+    features: dict[str, str]
+    classes: tuple[str, ...]
+    labels: Ids | None
+    classes_given: bool = False
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """The columns of bytes (spans), label (int64) and path (large_string), under the names that were asked for."""
+        columns: Columns = {}
+        for name, feature in self.features.items():
+            if feature == "path":
+                columns[name] = self.manifest.shards.paths.take(pa.array(samples))
+            elif feature == "label" and self.labels is not None:
+                out = allocate(name, self.spec[name], len(samples))
+                columns[name] = np.take(self.labels, samples, out=out)
+            else:
+                _refuse_empty(records)
+                columns[name] = records
+        return columns
+
+
+def _refuse_empty(records: Spans) -> None:
+    if (empty := np.flatnonzero(records.length == 0)).size:
+        raise RowError(int(empty[0]), "the file is empty", "remove it, or write it again")
+
+
+def folder_format(kind: Kind) -> Format:
+    """The registry's row of a kind."""
+
+    def open_folder(shards: Shards, _: ReadRanges, options: Options) -> MediaFolder:
+        return open_media_folder(shards, options, kind)
+
+    return Format(
+        name=kind.format,
+        suffixes=kind.suffixes,
+        matches=kind.matches,
+        access="one file",
+        detects=kind.detects,
+        options={"classes": "all class folders in the order of their numbers, also those of which no file is here"},
+        open=open_folder,
+    )
+
+
+def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFolder:
+    """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
+    classes = _classes(shards, options)
+    offered = [name for name in kind.fields if name != "label" or classes.labels is not None]
+    features = choose_features(options, offered, kind.what)
+    spec = {name: kind.fields[feature] for name, feature in features.items()}
+    first_sample = np.arange(len(shards) + 1, dtype=np.int64)
+    manifest = Manifest(kind.format, shards, first_sample)
+    return MediaFolder(manifest, spec, features, classes.names, classes.labels, classes.given)
+
+
+def _classes(shards: Shards, options: Options) -> Classes:
+    """The classes; none where they cannot be told and nobody asks for the label."""
+    is_wanted = "label" in asked_features(options, ["label"]).values()
+    try:
+        return classes_of(shards, options.own.get("classes"), warn=is_wanted)
+    except SourceError:
+        if is_wanted:
+            raise
+        return Classes()
+
+
+def _is_sound(head: bytes) -> bool:
+    riff = head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"
+    frame = (
+        len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] >> 4 not in (0, 15)
+    )  # MPEG layer III
+    return riff or frame or head.startswith((b"fLaC", b"OggS", b"ID3")) or head[4:12] == b"ftypM4A "
+
+
+def _is_film(head: bytes) -> bool:
+    boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A "
+    return boxes or head.startswith(b"\x1a\x45\xdf\xa3") or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
+
+
+AUDIO = folder_format(
+    Kind(
+        format="audio_folder",
+        column="audio",
+        what="a folder of sound",
+        suffixes=(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
+        matches=_is_sound,
+        detects="what its decoder sees",
+    )
+)
+
+VIDEO = folder_format(
+    Kind(
+        format="video_folder",
+        column="video",
+        what="a folder of films",
+        suffixes=(".mp4", ".mkv", ".webm", ".avi", ".mov"),
+        matches=_is_film,
+        detects="what its decoder sees",
+    )
+)

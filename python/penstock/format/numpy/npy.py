@@ -1,0 +1,161 @@
+"""NumPy arrays in .npy files: one row of the first axis is a sample, several files are shards of one array.
+
+Records with named fields become a column a field ("box.left" where they nest). Local files are mapped.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
+from penstock.derived.downloads import copies_of
+from penstock.derived.mapped_copies import unpacked_copy
+from penstock.format.numpy.header import MAGIC, NpyHeader, header_bytes, parse_header
+from penstock.source.arrays.strided import (
+    Mapped,
+    PlacedColumn,
+    PlacedColumns,
+    Records,
+    RegularManifest,
+    StoredColumn,
+    leaves,
+)
+from penstock.source.checks.ranges import check_files
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
+from penstock.source.selection import check_typed, choose_features
+
+#: The name of the column where an array has no names of its own.
+ARRAY = "array"
+
+#: Bytes of every file that are read at once: most headers are of 128.
+_HEAD_BYTES = 512
+#: Bytes of rows that are turned at once, where an array lies column by column.
+_TURN_BYTES = 16 << 20
+
+
+def read_headers(shards: Shards, read: ReadRanges) -> list[NpyHeader]:
+    """The header of every file; DataError for the first that has none, or whose size is not what it says."""
+    heads = _read_heads(shards, read, np.minimum(shards.sizes, _HEAD_BYTES))
+    headers = []
+    for shard, start in enumerate(heads):
+        path, size = shards.path(shard), int(shards.sizes[shard])
+        head, whole = start, header_bytes(start, path)
+        if len(head) < whole <= size:
+            one = np.array([shard], dtype=np.int64)
+            head = _read_heads(shards.take(one), read, np.array([whole], dtype=np.int64))[0]
+        header = parse_header(head, path)
+        if header.start + header.size_bytes != size:
+            raise DataError(
+                f"{path}: {size:,} bytes, and {header.dtype} of shape {header.shape} behind its header takes "
+                f"{header.start + header.size_bytes:,}; the file is cut, or something was appended to it; write it again"
+            )
+        headers.append(header)
+    return headers
+
+
+def _read_heads(shards: Shards, read: ReadRanges, length: Ids) -> list[bytes]:
+    ends = np.cumsum(length)
+    out: Bytes = np.empty(int(ends[-1]), dtype=np.uint8)
+    numbers = np.arange(len(shards), dtype=np.int64)
+    read(shards, numbers, np.zeros_like(numbers), length, out, ends - length)
+    return [out[end - size : end].tobytes() for end, size in zip(ends.tolist(), length.tolist(), strict=True)]
+
+
+def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | PlacedColumns:
+    """Opens .npy files as shards of one array, which all have the dtype and shape (but for the first axis) of the first."""
+    headers = read_headers(shards, read)
+    first = headers[0]
+    for shard, header in enumerate(headers):
+        if not header.shape:
+            raise DataError(f"{shards.path(shard)}: a single value, without rows; save an array of at least one axis")
+        if header.shape[1:] != first.shape[1:] or header.dtype.newbyteorder("=") != first.dtype.newbyteorder("="):
+            raise DataError(
+                f"{shards.path(shard)}: rows of {header.dtype} and shape {header.shape[1:]}, {shards.path(0)} has {first.dtype} "
+                f"and {first.shape[1:]}; the files of a dataset must agree, read the others apart"
+            )
+    if len({header.dtype for header in headers}) > 1:
+        raise DataError(f"{shards.path(0)} and others differ in byte order; write them again in one")
+    columns = _columns(first, shards.path(0), options)
+    if any(header.fortran for header in headers):
+        return _turned(shards, copies_of(shards, read, options), read, headers, columns)
+    return _records(shards, read, headers, columns)
+
+
+def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, StoredColumn]:
+    offered = dict(leaves(header.dtype, header.shape[1:], path, "" if header.dtype.names else ARRAY))
+    features = choose_features(options, offered, "the array")
+    for name, feature in features.items():
+        check_typed(options, name, offered[feature].field, "the array")
+    return {name: offered[feature] for name, feature in features.items()}
+
+
+def _first_sample(headers: list[NpyHeader]) -> Ids:
+    return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
+
+
+def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
+    first_sample = _first_sample(headers)
+    row_bytes = headers[0].row_bytes
+    manifest = RegularManifest(
+        format="npy",
+        shards=shards,
+        first_sample=first_sample,
+        first_of_run=first_sample,
+        run_start=np.array([header.start for header in headers], dtype=np.int64),
+        record_bytes=row_bytes,
+        stride_bytes=row_bytes,
+    )
+    return Records(manifest, columns, Mapped(shards, read) if shards.is_local else None)
+
+
+def _turned(
+    shards: Shards, copies: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
+) -> PlacedColumns:
+    """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
+
+    def write(shard: int, out: BinaryIO) -> None:
+        check_files(read, copies, np.array([shard]))
+        turn(copies.path(shard), headers[shard], out)
+
+    paths = [
+        unpacked_copy(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
+        if header.fortran
+        else copies.path(shard)
+        for shard, header in enumerate(headers)
+    ]
+    sizes = np.array([header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers])
+    files = Shards(pa.array(paths, pa.large_string()), sizes.astype(np.int64), copies.versions)
+    numbers = np.arange(len(shards), dtype=np.int64)
+    starts = np.array([0 if header.fortran else header.start for header in headers], dtype=np.int64)
+    placed = {
+        name: PlacedColumn(column, numbers, starts + column.at, headers[0].row_bytes)
+        for name, column in columns.items()
+    }
+    return PlacedColumns(Manifest("npy", shards, _first_sample(headers)), placed, Mapped(files, read))
+
+
+def turn(path: str, header: NpyHeader, out: BinaryIO) -> None:
+    """Writes the values of a file's array in Fortran's order row by row."""
+    values: Any = np.memmap(path, dtype=header.dtype, mode="r", offset=header.start, shape=header.shape, order="F")
+    rows = max(1, _TURN_BYTES // max(1, header.row_bytes))
+    for start in range(0, header.shape[0], rows):  # noqa: FURB122 (one piece at a time is what bounds memory)
+        out.write(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8).data)
+
+
+FORMAT = Format(
+    name="npy",
+    suffixes=(".npy",),
+    matches=lambda head: head.startswith(MAGIC),
+    access="in memory (mapped), elsewhere by its own bytes",
+    detects="another size than the header says",
+    open=open_npy,
+)

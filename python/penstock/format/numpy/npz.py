@@ -1,0 +1,231 @@
+"""NumPy's .npz files: zip archives of arrays. The arrays are columns and must be equally long; several files are shards.
+
+Arrays that are stored plainly (np.savez) are mapped where they lie; packed ones (np.savez_compressed) and those in Fortran's order
+are unpacked once, into the cache. Archives that lie elsewhere are copied there first.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from io import BufferedReader
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PenstockError
+from penstock.core.limits import Limits
+from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.derived.downloads import copies_of, told_of
+from penstock.derived.mapped_copies import unpacked_copy
+from penstock.format.numpy.header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
+from penstock.format.numpy.npy import turn
+from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
+from penstock.source.selection import check_typed, choose_features
+from penstock.source.tables.ranged_file import RangedFile
+
+_SUFFIX = ".npy"
+#: A member's own header in front of its name (PKWARE APPNOTE 4.3.7): its magic, and the lengths of what follows it.
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+#: Below this size, what is packed may be of any ratio.
+_RATIO_FROM = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Member:
+    """An array of an archive: its header, the file and byte where its values begin, and the archive's version."""
+
+    header: NpyHeader
+    path: str
+    start: int
+    file_bytes: int
+    version: int
+
+
+_Members = dict[str, _Member]
+
+
+def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+    """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
+    copies = copies_of(shards, read, options)
+    with told_of(shards, copies):
+        source = _open_local(copies, read, options)
+    return replace(source, manifest=replace(source.manifest, shards=shards))
+
+
+def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+    with _archive(shards, 0, read) as (archive, _file):
+        names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
+    wanted = _wanted(options, names)
+    found = [_open_shard(shards, shard, read, wanted, options.limits) for shard in range(len(shards))]
+    offered = {
+        name: (array, column)
+        for array, member in found[0].items()
+        for name, column in leaves(member.header.dtype, member.header.shape[1:], shards.path(0), array)
+    }
+    features = choose_features(options, offered if len(wanted) == len(names) else [*offered, *names], "the archive")
+    rows = [_rows(shards.path(shard), members) for shard, members in enumerate(found)]
+    _check_alike(shards, found)
+    mapped = {member.path: member for members in found for member in members.values()}
+    number = {path: place for place, path in enumerate(mapped)}
+    placed = {}
+    for name, feature in features.items():
+        array, column = offered[feature]
+        check_typed(options, name, column.field, "the archive")
+        placed[name] = _placed(column, [members[array] for members in found], number)
+    manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
+    return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
+
+
+def _files(members: Mapping[str, _Member]) -> Shards:
+    """The files that are mapped."""
+    sizes, versions = (
+        np.array([getattr(member, name) for member in members.values()], dtype=np.int64)
+        for name in ("file_bytes", "version")
+    )
+    return Shards(pa.array(list(members), pa.large_string()), sizes, versions)
+
+
+def _wanted(options: Options, names: list[str]) -> list[str]:
+    """The arrays that the asked columns are of: all of them if none are asked for, or one is not there."""
+    if options.columns is None:
+        return names
+    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
+    features = [column.feature if isinstance(column, Column) else column for column in asked]
+    found = [name for name in names if any(f"{feature}.".startswith(f"{name}.") for feature in features)]
+    return found or names
+
+
+def _placed(column: StoredColumn, members: list[_Member], number: Mapping[str, int]) -> PlacedColumn:
+    files = np.array([number[member.path] for member in members], dtype=np.int64)
+    starts: Ids = np.array([member.start + column.at for member in members], dtype=np.int64)
+    return PlacedColumn(column, files, starts, members[0].header.row_bytes)
+
+
+def _rows(path: str, members: _Members) -> int:
+    """The rows of a shard's arrays; DataError if they differ."""
+    lengths = {name: member.header.shape[0] if member.header.shape else None for name, member in members.items()}
+    if len(set(lengths.values())) != 1 or None in lengths.values():
+        shown = ", ".join(f"{name}: {'a single value' if rows is None else rows}" for name, rows in lengths.items())
+        raise DataError(
+            f"{path}: the arrays are not equally long ({shown or 'there are none'}); choose some with columns=[…]"
+        )
+    return next(rows for rows in lengths.values() if rows is not None)
+
+
+def _check_alike(shards: Shards, found: list[_Members]) -> None:
+    for shard, members in enumerate(found):
+        for name, member in members.items():
+            header, first = member.header, found[0][name].header
+            if (header.dtype, header.shape[1:]) != (first.dtype, first.shape[1:]):
+                raise DataError(
+                    f"{shards.path(shard)}: {name} has rows of {header.dtype} and shape {header.shape[1:]}, in {shards.path(0)} "
+                    f"they are {first.dtype} and {first.shape[1:]}; the files of a dataset must agree, read the others apart"
+                )
+
+
+@contextmanager
+def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
+    """An open archive and its file; DataError for a damaged one."""
+    path = shards.path(shard)
+    try:
+        with BufferedReader(RangedFile(shards, shard, read)) as file, zipfile.ZipFile(file) as archive:
+            yield archive, file
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: the zip archive is damaged ({error}); write it again") from None
+    except OSError as error:
+        if isinstance(error, PenstockError) or error.errno == errno.ENOSPC:
+            raise
+        raise DataError(f"{path}: {error.strerror or error}") from None
+
+
+def _open_shard(shards: Shards, shard: int, read: ReadRanges, wanted: Iterable[str], limits: Limits) -> _Members:
+    path = shards.path(shard)
+    with _archive(shards, shard, read) as (archive, file):
+        known = {info.filename: info for info in archive.infolist()}
+        if len(known) != len(archive.infolist()):
+            raise DataError(f"{path}: two members have one name; write the archive again")
+        for name in wanted:
+            if name + _SUFFIX not in known:
+                raise DataError(f"{path}: no array {name!r}, which {shards.path(0)} has; read the files apart")
+        return {name: _member(shards, shard, archive, file, known[name + _SUFFIX], limits) for name in wanted}
+
+
+def _member(
+    shards: Shards, shard: int, archive: zipfile.ZipFile, file: BinaryIO, info: zipfile.ZipInfo, limits: Limits
+) -> _Member:
+    path, where = shards.path(shard), f"{shards.path(shard)}, {info.filename}"
+    version = int(shards.versions[shard])
+    if info.flag_bits & 1:
+        raise DataError(f"{where}: is encrypted; save it without a password")
+    packed = info.compress_type != zipfile.ZIP_STORED
+    _check_size(where, info, limits)
+    with archive.open(info) as stream:
+        head = stream.read(12)
+        header = parse_header(head + stream.read(min(HEADER_BYTES, header_bytes(head, where))), where)
+    if header.start + header.size_bytes != info.file_size:
+        raise DataError(
+            f"{where}: {info.file_size:,} bytes, its header asks for {header.start + header.size_bytes:,}; write it again"
+        )
+    if not packed and not header.fortran:
+        start = _data_start(file, info, where) + header.start
+        return _Member(header, path, start, int(shards.sizes[shard]), version)
+    kind = f"npz member {info.filename} in C's order"
+    made = unpacked_copy(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
+    if not header.fortran:
+        return _Member(header, made, header.start, info.file_size, version)
+    kind = f"npz member {info.filename} turned"
+    turned = unpacked_copy(shards, shard, kind, header.size_bytes, partial(turn, made, header))
+    return _Member(header, turned, 0, header.size_bytes, version)
+
+
+def _check_size(where: str, info: zipfile.ZipInfo, limits: Limits) -> None:
+    if info.file_size > limits.unpacked_bytes:
+        raise DataError(
+            f"{where}: {info.file_size:,} bytes unpacked, Limits(unpacked_bytes={limits.unpacked_bytes:,}) allows fewer"
+        )
+    if info.file_size > max(_RATIO_FROM, limits.ratio * info.compress_size):
+        raise DataError(
+            f"{where}: {info.compress_size:,} bytes say that they unpack to {info.file_size:,}; Limits(ratio={limits.ratio}) "
+            f"allows less, raise it if that is right"
+        )
+
+
+def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, out: BinaryIO) -> None:
+    with archive.open(info) as stream:  # stops at the size that was checked, and compares the checksum there
+        shutil.copyfileobj(stream, out, 1 << 20)
+    if out.tell() != info.file_size:
+        raise EOFError(f"{info.filename} holds {out.tell():,} bytes of {info.file_size:,}")
+
+
+def _data_start(file: BinaryIO, info: zipfile.ZipInfo, where: str) -> int:
+    """The byte of the archive where a stored member's data begins."""
+    file.seek(info.header_offset)
+    head = file.read(_LOCAL_HEADER.size)
+    if len(head) < _LOCAL_HEADER.size or not head.startswith(b"PK\x03\x04") or info.compress_size != info.file_size:
+        raise DataError(f"{where}: the archive's list and the member's own header disagree; write it again")
+    _, name, extra = _LOCAL_HEADER.unpack(head)
+    start: int = info.header_offset + _LOCAL_HEADER.size + name + extra
+    return start
+
+
+FORMAT = Format(
+    name="npz",
+    suffixes=(".npz",),
+    access="in memory (mapped; packed ones are unpacked once)",
+    detects="any flipped bit of packed arrays (CRC-32); of plain ones a cut archive",
+    open=open_npz,
+)

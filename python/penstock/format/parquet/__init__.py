@@ -1,0 +1,1 @@
+"""Parquet: files, footers, what a filter rules out, pages, parts."""

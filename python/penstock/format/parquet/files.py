@@ -1,0 +1,81 @@
+"""Parquet files, and how row groups of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError
+from penstock.core.limits import Limits
+from penstock.core.shards import Shards
+from penstock.format.parquet.footer import Path
+from penstock.source.tables.hive import Folders
+from penstock.source.tables.ranged_file import open_shard
+from penstock.source.tables.table import arrow_errors, check_names
+
+NO_PARQUET = "it is damaged, encrypted, or no Parquet file"
+DAMAGED = "the file is damaged, write it again"
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Parquet files, and how they are read."""
+
+    shards: Shards
+    read: ReadRanges
+    limits: Limits
+    verify: bool
+    folders: Folders = field(default_factory=Folders)
+
+    def place(self, shard: int, group: int) -> str:
+        """A row group, for messages."""
+        return f"{self.shards.path(shard)}, row group {group}"
+
+    def schema(self, file: pq.ParquetFile) -> pa.Schema:
+        """The columns of a file, and those that its folders give."""
+        return pa.schema([*_without_views(file.schema_arrow), *self.folders.schema])
+
+    def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path]) -> pa.Table:
+        """These columns of a row group, and fields of its structs."""
+        given = self.folders.select([path[0] for path in paths])
+        table = file.read_row_group(group, columns=[".".join(path) for path in paths if path[0] not in given.values])
+        table.validate(full=True)
+        plain = _without_views(table.schema)
+        return given.add_to(table if plain.equals(table.schema) else table.cast(plain), shard)
+
+    def bytes_of(self, shard: int) -> pa.NativeFile:
+        """A file as bytes; DataError if there are none."""
+        if self.shards.sizes[shard] == 0:
+            raise DataError(f"{self.shards.path(shard)}: the file is empty; remove it or write it again")
+        return open_shard(self.shards, shard, self.read)
+
+    def open(self, shard: int, opened: pa.NativeFile | None = None) -> pq.ParquetFile:
+        """A file's reader; DataError if it is none."""
+        opened = opened or self.bytes_of(shard)
+        with arrow_errors(self.shards.path(shard), NO_PARQUET):
+            file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
+            check_names(file.schema_arrow)  # names that are no text are told here
+            return file
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """A schema whose text and bytes lie in one piece each, since few functions take views, which arrow-rs asks for."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema], schema.metadata)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_plain(part.type)) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
+    return kind

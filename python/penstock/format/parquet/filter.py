@@ -1,0 +1,89 @@
+"""Which rows of Parquet files a filter keeps: its own columns are read of every row group that could hold one, and decide."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from penstock.core.errors import PlanError
+
+
+def expression(filters: Any, schema: pa.Schema) -> pc.Expression | None:
+    """A filter as pyarrow knows it: an expression, or [(name, operator, value), …], or a list of these lists.
+
+    Raises PlanError for what is no filter, and for columns and types that it cannot be about.
+    """
+    if filters is None:
+        return None
+    try:
+        keep = pq.filters_to_expression(_with_paths(filters, schema))
+        made = pads.dataset(schema.empty_table()).scanner(columns={"kept": keep}).to_table()["kept"].type
+    except (ValueError, TypeError, IndexError, pa.ArrowException) as error:
+        raise PlanError(
+            f"filters={filters!r}: {' '.join(str(error).split())}; pass e.g. [('year', '>=', 2020)] or a pyarrow.compute expression"
+        ) from None
+    if not pa.types.is_boolean(made):
+        raise PlanError(f"filters={filters!r} gives {made} for a row; it must give true or false")
+    return keep
+
+
+def _with_paths(filters: Any, schema: pa.Schema) -> Any:
+    """The filter with "box.left" as the path of a struct's field."""
+    if isinstance(filters, list) and filters and isinstance(filters[0], tuple):
+        filters = [filters]
+    if isinstance(filters, list):
+        return [[_with_path(part, schema) for part in parts] for parts in filters]
+    return filters
+
+
+def _with_path(part: Any, schema: pa.Schema) -> Any:
+    if isinstance(part, tuple) and part and isinstance(part[0], str) and part[0] not in schema.names:
+        return (tuple(part[0].split(".")), *part[1:])
+    return part
+
+
+def filter_columns(keep: pc.Expression, schema: pa.Schema) -> list[str]:
+    """The columns that a filter is about: those without which it cannot be."""
+    return _needed(keep, schema, schema.names)
+
+
+def _needed(keep: pc.Expression, schema: pa.Schema, names: list[str]) -> list[str]:
+    """Those of these columns without which a filter cannot be; most are ruled out together."""
+    without = pa.schema([field for field in schema if field.name not in names])
+    if not names or _can_be(keep, without):
+        return []
+    if len(names) == 1:
+        return names
+    half = len(names) // 2
+    return _needed(keep, schema, names[:half]) + _needed(keep, schema, names[half:])
+
+
+def _can_be(keep: pc.Expression, schema: pa.Schema) -> bool:
+    try:
+        pads.dataset(schema.empty_table()).scanner(columns={"kept": keep})
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def kept_rows(table: pa.Table, keep: pc.Expression) -> npt.NDArray[np.int32]:
+    """The rows of a table that a filter leaves; where it gives null, the row is left out."""
+    mask = pads.dataset(table).scanner(columns={"kept": keep}).to_table()["kept"]
+    return np.flatnonzero(pc.fill_null(mask, False).to_numpy()).astype(np.int32)
+
+
+def choice(keep: pc.Expression, kept: Sequence[npt.NDArray[np.int32]]) -> str:
+    """What identifies the rows that a filter kept."""
+    state = hashlib.blake2b(digest_size=16)
+    for rows in kept:
+        state.update(len(rows).to_bytes(8, "little"))
+        state.update(rows.data)
+    return f"{keep} {state.hexdigest()}"

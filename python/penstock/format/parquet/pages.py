@@ -1,0 +1,214 @@
+"""Single pages of Parquet files: only those that hold the rows which are wanted, of every column its own.
+
+No library reads pages alone. So the pages, as they lie in the file, and a footer of their own become a small Parquet file in memory, which pyarrow
+decodes. Where pages are listed, they begin with a row, also those of lists:
+https://github.com/apache/parquet-format/blob/master/PageIndex.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core import kernels
+from penstock.core.lru import Kept
+from penstock.core.spec import Bytes, Ids
+from penstock.format.parquet.files import DAMAGED, Files
+from penstock.format.parquet.footer import Path, read_footer
+from penstock.format.parquet.parts import Pages
+from penstock.format.parquet.small import Column, LackingDictionary, SmallFile, schema_of
+from penstock.source.tables.table import arrow_errors, check_unpacked, one_array
+
+#: Pages of a row group are listed in as many bytes at most.
+_INDEX_BYTES = 64 << 20
+#: Footers, and columns of row groups, of which it is remembered where their pages lie.
+_FOOTERS, _CHUNKS = 32, 16_384
+
+_DATA, _DICTIONARY, _END, _DICTIONARY_PAGES, _AT, _LENGTH = 0, 1, 2, 6, 7, 8
+
+
+class PagedFile:
+    """A file whose footer was read: which columns it has, and which of them can be read by pages."""
+
+    def __init__(self, footer: kernels.ParquetFooter, schema: pa.Schema) -> None:
+        self.footer, self._schema = footer, schema
+        self.paths: list[Path] = [tuple(path) for path, _, _, _ in footer.leaves]
+        self.repeated = [repeated for _, _, repeated, _ in footer.leaves]
+
+    def leaves(self, wanted: Sequence[Path]) -> list[int]:
+        """The columns that these names lead to."""
+        names = set(wanted)
+        return [
+            leaf
+            for leaf, path in enumerate(self.paths)
+            if any(path[:length] in names for length in range(1, len(path) + 1))
+        ]
+
+    def arrow_schema(self, leaves: Sequence[int]) -> pa.Schema:
+        """What these columns are in Arrow."""
+        tree: dict[str, Any] = {}
+        for leaf in leaves:
+            node = tree
+            for name in self.paths[leaf]:
+                node = node.setdefault(name, {})
+        return pa.schema([_narrowed(self._schema.field(name), below) for name, below in tree.items()])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether pyarrow gives these columns alone the types that they have in the whole file."""
+        leaves = range(len(self.paths))
+        try:
+            schema = self.arrow_schema(leaves)
+            return bool(leaves) and schema_of(self.footer, leaves, schema).types == schema.types
+        except (pa.ArrowException, KeyError, ValueError, OSError):
+            return False
+
+    def small_files(self, group: int, leaves: Sequence[int], pages: Sequence[Pages], rows: Ids) -> list[SmallFile]:
+        """Files of the pages that hold these rows: one for all columns whose pages hold the same rows."""
+        alike: dict[bytes, list[Column]] = {}
+        for leaf, its in zip(leaves, pages, strict=True):
+            column = Column(leaf, self.repeated[leaf], its, its.of_rows(rows))
+            alike.setdefault(np.concatenate(column.rows).tobytes(), []).append(column)
+        return [
+            SmallFile(self.footer, group, columns, self.arrow_schema([column.leaf for column in columns]))
+            for columns in alike.values()
+        ]
+
+
+class PagedFiles:
+    """Files some of whose row groups are read by pages. For any number of threads; copies in other processes begin empty."""
+
+    def __init__(self, files: Files, schema: pa.Schema, wanted: Sequence[Path]) -> None:
+        self._files, self._schema, self._wanted = files, schema, wanted
+        self._known: Kept[int, PagedFile] = Kept(_FOOTERS)
+        self._pages: Kept[tuple[int, int, int], Pages] = Kept(_CHUNKS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PagedFiles, (self._files, self._schema, self._wanted)
+
+    def look(self, shard: int, opened: pa.NativeFile | None = None) -> PagedFile | None:
+        """A file by its footer; None for one that pyarrow alone can judge."""
+        with arrow_errors(self._files.shards.path(shard), DAMAGED):
+            footer = read_footer(opened or self._files.bytes_of(shard), self._wanted)
+        return None if footer is None else self._known.put(shard, PagedFile(footer, self._schema))
+
+    def pages(self, shard: int, group: int, wanted: Sequence[Path]) -> list[Pages] | None:
+        """The pages of these columns of a row group; None where they are not listed, or not as they should be."""
+        file = self._known.get(shard) or self.look(shard)
+        if file is None or not file.is_plain:
+            return None
+        leaves = file.leaves([path for path in wanted if path[0] not in self._files.folders.values])
+        found = {leaf: self._pages.get((shard, group, leaf)) for leaf in leaves}
+        if missing := [leaf for leaf, pages in found.items() if pages is None]:
+            read = self._read_pages(file, shard, group, missing)
+            if read is None:
+                return None
+            found |= {
+                leaf: self._pages.put((shard, group, leaf), pages) for leaf, pages in zip(missing, read, strict=True)
+            }
+        return [pages for pages in found.values() if pages is not None] or None
+
+    def index_bytes(self, shard: int, offset: Ids, length: Ids) -> list[Bytes] | None:
+        """Pieces of the page index; None if these are no places of the file, or too large."""
+        size = int(self._files.shards.sizes[shard])
+        if (length <= 0).any() or (length > _INDEX_BYTES).any() or length.sum() > _INDEX_BYTES:
+            return None
+        if (offset < 0).any() or (offset > size).any() or (offset + length > size).any():
+            return None
+        ends = np.cumsum(length)
+        out = np.empty(int(ends[-1]), dtype=np.uint8)
+        self._files.read(self._files.shards, np.full_like(offset, shard), offset, length, out, ends - length)
+        return np.split(out, ends[:-1])
+
+    def _read_pages(self, file: PagedFile, shard: int, group: int, leaves: list[int]) -> list[Pages] | None:
+        chunks, rows = file.footer.chunks(group)[leaves], int(file.footer.rows[group])
+        if (chunks[:, _END] < 0).any() or (chunks[:, _END] > self._files.shards.sizes[shard]).any() or not rows:
+            return None
+        pieces = self.index_bytes(shard, chunks[:, _AT].copy(), chunks[:, _LENGTH].copy())
+        if pieces is None:
+            return None
+        found = []
+        for chunk, piece in zip(chunks.tolist(), pieces, strict=True):
+            try:
+                offset, length, first = kernels.parquet_pages(piece, rows, chunk[_DATA], chunk[_END])
+            except ValueError:
+                return None
+            dictionary = (0, 0) if chunk[_DICTIONARY] < 0 else (chunk[_DICTIONARY], chunk[_DATA] - chunk[_DICTIONARY])
+            said = chunk[_DICTIONARY_PAGES]
+            first = np.append(first, rows)
+            found.append(Pages(offset, length, first, dictionary, len(offset) if said < 0 else said))
+        return found
+
+    def table(self, shard: int, group: int, wanted: Sequence[Path], rows: Ids) -> pa.Table:
+        """These rows (ascending) of a row group whose pages are listed, and these columns of them.
+
+        Raises ArrowInvalid for pages that are damaged, or are others than the page index says.
+        """
+        given = self._files.folders.select([path[0] for path in wanted])
+        stored = [path for path in wanted if path[0] not in given.values]
+        pages = self.pages(shard, group, stored)
+        file = self._known.get(shard) or self.look(shard)
+        if pages is None or file is None:
+            raise pa.ArrowInvalid("the page index is not what it was when the file was opened")
+        leaves = file.leaves(stored)
+        try:
+            tables = self._tables(shard, file.small_files(group, leaves, pages, rows), rows)
+        except LackingDictionary:
+            pages = [replace(column, dictionary_pages=len(column.offset)) for column in pages]
+            tables = self._tables(shard, file.small_files(group, leaves, pages, rows), rows)
+        columns: dict[str, list[pa.ChunkedArray]] = {}
+        for table in tables:
+            for name in table.column_names:
+                columns.setdefault(name, []).append(table[name])
+        joined = {field.name: _joined(columns[field.name], field.type) for field in file.arrow_schema(leaves)}
+        return given.add_to(pa.table(joined), shard)
+
+    def _tables(self, shard: int, small: Sequence[SmallFile], rows: Ids) -> list[pa.Table]:
+        """Reads all small files at once, and decodes one after the other."""
+        ends = np.cumsum([file.size for file in small])
+        out = np.empty(int(ends[-1]), dtype=np.uint8)
+        offset, length = (np.concatenate([getattr(file, name) for file in small]) for name in ("offset", "length"))
+        begins = [end - file.size + 4 for end, file in zip(ends.tolist(), small, strict=True)]
+        at = [begin + np.cumsum(file.length) - file.length for begin, file in zip(begins, small, strict=True)]
+        self._files.read(self._files.shards, np.full_like(offset, shard), offset, length, out, np.concatenate(at))
+        buffers, unpacked = [], 0
+        for file, end in zip(small, ends.tolist(), strict=True):
+            buffer, size = file.finish(out[end - file.size : end])
+            buffers.append(buffer)
+            unpacked += size
+        place, packed = self._files.shards.path(shard), int(self._files.shards.sizes[shard])
+        check_unpacked(unpacked, packed, self._files.limits, place)
+        return [
+            file.decode(buffer, rows, verify=self._files.verify) for file, buffer in zip(small, buffers, strict=True)
+        ]
+
+
+def _narrowed(field: pa.Field, below: dict[str, Any]) -> pa.Field:
+    """A field with only those parts of structs; KeyError for a column of several leaves that is no struct."""
+    if not pa.types.is_struct(field.type):
+        while below:
+            if len(below) > 1:
+                raise KeyError(field.name)
+            (below,) = below.values()
+        return field
+    return field.with_type(pa.struct([_narrowed(field.type.field(name), part) for name, part in below.items()]))
+
+
+def _joined(parts: list[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    """One column of parts of it that were read apart: structs with some of its fields each."""
+    return parts[0] if len(parts) == 1 else pa.chunked_array([_merged([one_array(part) for part in parts], kind)])
+
+
+def _merged(parts: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    if len(parts) == 1:
+        return parts[0]
+    found = [
+        _merged([part.field(field.name) for part in parts if part.type.get_field_index(field.name) >= 0], field.type)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(found, fields=list(kind), mask=parts[0].is_null())

@@ -1,0 +1,192 @@
+"""Parquet: the chosen columns of row groups, or of pages of large ones, each decoded once; filters keep rows exactly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.options import Options
+from penstock.core.rows import Rows, join_rows, pack_rows
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids, Spec
+from penstock.derived.decoded import DecodedParts
+from penstock.derived.entries import part_key
+from penstock.format.parquet.files import DAMAGED, Files
+from penstock.format.parquet.filter import choice, expression, filter_columns
+from penstock.format.parquet.footer import Path
+from penstock.format.parquet.open import TOGETHER, Look, for_each, join_parts
+from penstock.format.parquet.pages import PagedFiles
+from penstock.format.parquet.parts import Parts
+from penstock.format.parquet.pruning import pruning_of
+from penstock.source.manifest import TableManifest
+from penstock.source.protocol import Format
+from penstock.source.tables.hive import folder_columns
+from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
+
+#: Changes when what is kept of a decoded part does.
+_VERSION = 3
+#: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
+CACHE_BYTES = 32 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Parts, and the files that hold them."""
+
+    files: Files
+    paged: PagedFiles
+    parts: Parts
+
+    def table(self, part: int, paths: Sequence[Path]) -> pa.Table:
+        """These columns of the row group that a part is; of one that is read by pages, its samples alone."""
+        shard, group, rows = (int(a[part]) for a in (self.parts.shard, self.parts.group, self.parts.rows))
+        place = self.files.place(shard, group)
+        if self.parts.by_pages[part]:
+            with arrow_errors(place, DAMAGED):
+                return self.paged.table(shard, group, paths, self.parts.wanted(part))
+        file = self.files.open(shard)
+        with arrow_errors(place, DAMAGED):
+            table = self.files.table(shard, file, group, paths)
+        if table.num_rows != rows:
+            raise DataError(f"{place}: {table.num_rows:,} rows, and the file's footer says {rows:,}; {DAMAGED}")
+        return table
+
+    def samples(self, part: int, paths: Sequence[Path]) -> pa.Table:
+        """These columns of the samples of a part."""
+        table = self.table(part, paths)
+        if self.parts.kept is None or self.parts.by_pages[part]:
+            return table
+        return table.take(pa.array(self.parts.kept[part]))
+
+    def key(self, part: int, choice: str) -> str:
+        """What names a part in the cache, decoded as `choice` says."""
+        shards, shard = self.files.shards, int(self.parts.shard[part])
+        which = " ".join(str(a[part]) for a in (self.parts.group, self.parts.first, self.parts.rows))
+        digest = hashlib.blake2b(f"{which} {choice}".encode(), digest_size=16).hexdigest()
+        return part_key(f"parquet {digest}", _VERSION, shards, shard)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes parts into rows of these columns."""
+
+    stored: Stored
+    columns: tuple[TableColumn, ...]
+    spec: Spec
+    choice: str
+
+    def decode(self, part: int) -> Rows:
+        """The rows of a part; DataError where the file does not hold what the columns say."""
+        parts = self.stored.parts
+        place = self.stored.files.place(int(parts.shard[part]), int(parts.group[part]))
+        table = self.stored.samples(part, [column.stored for column in self.columns])
+        try:
+            with arrow_errors(place, DAMAGED):
+                return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
+        except RowError as error:
+            raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
+
+    def key(self, part: int) -> str:
+        """What names the rows of a part in the cache."""
+        return self.stored.key(part, self._choice)
+
+    @cached_property
+    def _choice(self) -> str:
+        return f"{self.columns} {self.choice}"
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet:
+    """Rows of Parquet files; neighbouring rows come out of parts of row groups that were decoded before."""
+
+    manifest: TableManifest
+    spec: Spec
+    stored: Stored
+    first_row: Ids
+    decoded: DecodedParts
+
+    @property
+    def block_rows(self) -> int | None:
+        """About 1 MiB of rows; a part where the data is larger than the cache, so that each is decoded once an epoch."""
+        if self.manifest.held_bytes <= CACHE_BYTES:
+            return None
+        return int(np.median(np.diff(self.first_row)))
+
+    def load(self, first: int, rows: int) -> Rows:
+        """Rows [first, first + rows)."""
+        begin = int(np.searchsorted(self.first_row, first, side="right")) - 1
+        pieces = []
+        for part in range(begin, int(np.searchsorted(self.first_row, first + rows))):
+            low, high = self.first_row[part : part + 2].tolist()
+            start = max(first, low)
+            if min(first + rows, high) > start:
+                pieces.append(self.decoded.slice(part, start - low, min(first + rows, high) - start))
+        return join_rows(pieces)
+
+    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Rows in any order, out of the parts that were decoded before."""
+        return self.decoded.pick(self.first_row, samples)
+
+
+def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
+    """Opens Parquet files of the same columns; reads their footers, and the filter's columns."""
+    files = Files(shards, read, options.limits, options.verify)
+    first = files.open(0)
+    files = replace(files, folders=folder_columns(shards, first.schema_arrow))
+    schema = files.schema(first)
+    keep = expression(options.own.get("filters"), schema)
+    columns = choose_columns(schema, options, shards.path(0))
+    if not columns:
+        raise PlanError(f"{shards.path(0)}: no columns to read; leave columns= away to read all of them")
+    spec = {column.name: column.field for column in columns}
+    fixed_bytes = sum(field.row_bytes for field in spec.values())
+    filtered: list[Path] = [] if keep is None else [(name,) for name in filter_columns(keep, schema)]
+    pruning = pruning_of(options.own.get("filters"), schema, files.folders.schema)
+    paged = PagedFiles(files, schema, [*(column.stored for column in columns), *filtered])
+    look = Look(files, paged, columns, schema, fixed_bytes, keep, filtered, pruning)
+    looked = for_each(range(len(shards)), look, options.progress)
+    parts = join_parts([parts for parts, _ in looked], filtered=keep is not None)
+    stored, counts = Stored(files, paged, parts), parts.counts
+    per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
+    row_bytes = fixed_bytes + _varying_bytes(stored, columns)
+    manifest = TableManifest(
+        "parquet",
+        shards,
+        np.append(0, np.cumsum(per_shard)),
+        held_bytes=int(row_bytes * int(counts.sum())),
+        choice="" if keep is None else choice(keep, [rows for _, kept in looked for rows in kept]),
+    )
+    decoder = Decoder(stored, columns, spec, manifest.choice)
+    largest = manifest.held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
+    decoded = DecodedParts(decoder.decode, decoder.key, len(parts), manifest.held_bytes, largest)
+    return Parquet(manifest, spec, stored, np.append(0, np.cumsum(counts)).astype(np.int64), decoded)
+
+
+def _varying_bytes(stored: Stored, columns: tuple[TableColumn, ...]) -> float:
+    """Bytes of a row in columns of no fixed size, as the first part has them.
+
+    The footer says how large columns are as well, but what it says need not be true.
+    """
+    varying = [column.stored for column in columns if not column.field.is_fixed]
+    if not varying or not len(stored.parts):
+        return 0.0
+    table = stored.table(0, varying)
+    return float(table.nbytes / table.num_rows)
+
+
+FORMAT = Format(
+    name="parquet",
+    suffixes=(".parquet", ".pq", ".parq"),
+    matches=lambda head: head.startswith((b"PAR1", b"PARE")),
+    options={"filters": "which rows to read: [('year', '>=', 2020)] or a pyarrow.compute expression"},
+    access="by its row group, or its pages where they are listed, decoded once and kept",
+    detects="any flipped bit in pages with checksums, otherwise what cannot be decoded; not bounds in a footer or a page index, which filters trust",
+    open=open_parquet,
+)

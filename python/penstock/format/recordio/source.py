@@ -1,0 +1,144 @@
+"""MXNet RecordIO files (.rec), with or without .idx: records with an IRHeader, or plain ones (`header=False`).
+
+Frames: dmlc-core, include/dmlc/recordio.h; records of several parts are put together. Header: mxnet.recordio.IRHeader, a u32 flag,
+a float32 label, and the u64 id and id2; where the flag is not 0, so many float32 labels follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.format.recordio.positions import stated_lengths
+from penstock.source.fields.arrays import NoHeader, array_leaf, peek
+from penstock.source.fields.codec import BytesLeaf, Leaf, ValuesLeaf
+from penstock.source.fields.records import MakeLeaf, choose, first_records, leaf_of
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.index import Framing, index_shards
+
+#: Bytes of an IRHeader.
+HEADER_BYTES = 24
+_NOT_HEADED = "the record is damaged; records that are plain bytes, without an IRHeader, are read with header=False"
+
+
+def _index_files(
+    paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
+) -> tuple[Ids, Ids, Ids]:
+    counts, length = kernels.index_recordio(paths, sizes, record_bytes=record_bytes, threads=threads, progress=progress)
+    return np.zeros_like(counts), counts, length
+
+
+_FRAMING = Framing(kind="recordio", version=1, index=_index_files, stated=stated_lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordIOSource:
+    """The columns data, label, id and id2 of headed records; data alone of plain ones."""
+
+    manifest: Manifest
+    spec: Spec
+    headed: bool
+    leaves: dict[str, tuple[str, Leaf]]
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`. Raises RowError for the first record that is damaged, or has other labels."""
+        data = payloads(records)
+        parts = take_apart(data) if self.headed else {"data": data}
+        return {
+            name: leaf.column(name, parts[feature], allocate, threads) for name, (feature, leaf) in self.leaves.items()
+        }
+
+
+def payloads(records: Spans) -> Spans:
+    """The data of records without their framing; those of several parts are copied together."""
+    buffers = list(records.buffers)
+    *places, joined = kernels.recordio_payloads(buffers, records.which, records.offset, records.length)
+    return Spans((*buffers, joined), *places)
+
+
+def take_apart(data: Spans) -> dict[str, Spans]:
+    """What an IRHeader states, and what follows it; RowError for the first record that has none."""
+    flag = peek(data, 0, "<u4", 1)[:, 0].astype(np.int64)
+    begin = HEADER_BYTES + 4 * flag
+    if (short := np.flatnonzero(data.length < begin)).size:
+        row = int(short[0])
+        found = f"a header with {flag[row]} labels takes {begin[row]} bytes, the record has {data.length[row]}"
+        raise RowError(row, found, _NOT_HEADED)
+
+    def part(skip: Ids | int, length: Ids | int) -> Spans:
+        return Spans(data.buffers, data.which, data.offset + skip, np.zeros_like(flag) + length)
+
+    return {
+        "data": part(begin, data.length - begin),
+        "label": part(np.where(flag == 0, 4, HEADER_BYTES), np.where(flag == 0, 4, 4 * flag)),
+        "id": part(8, 8),
+        "id2": part(16, 8),
+    }
+
+
+def open_recordio(shards: Shards, read: ReadRanges, options: Options) -> RecordIOSource:
+    """Indexes the shards and learns from the first records how many labels there are.
+
+    Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
+    """
+    headed = options.own.get("header", True)
+    if not isinstance(headed, bool):
+        raise PlanError(
+            f"read: header={headed!r}; it is True (records begin with an IRHeader) or False (plain records)"
+        )
+    if len(shards) == 0:
+        raise SourceError("no RecordIO files to read")
+    index = index_shards(shards, read, options, _FRAMING)
+    manifest = Manifest("recordio", shards, index.first_sample, index.offset, index.length, index.unpacked)
+    where = shards.path(0)
+    if manifest.samples == 0:
+        raise SourceError(f"{where}: no records in {len(shards):,} file(s); write some, or point to others")
+    try:
+        data = payloads(first_records(manifest, read))
+        parts = take_apart(data) if headed else {"data": data}
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    makers = _makers(data, parts)
+    leaves = {
+        name: (column.feature, leaf_of(name, column, makers[column.feature], parts[column.feature], manifest, where))
+        for name, column in choose(options, dict.fromkeys(parts, ""), where).items()
+    }
+    return RecordIOSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, headed, leaves)
+
+
+def _makers(data: Spans, parts: dict[str, Spans]) -> dict[str, MakeLeaf]:
+    """How each part becomes a column: labels are one number where all records have it in the header itself."""
+
+    def label(spans: Spans) -> Leaf:
+        if (spans.offset == data.offset + 4).all():
+            return ValuesLeaf(Field("float32"), "float32")
+        return array_leaf(NoHeader("float32"), spans)
+
+    numbers = ValuesLeaf(Field("uint64"), "uint64")
+    known: dict[str, MakeLeaf] = {
+        "data": lambda _: BytesLeaf(),
+        "label": label,
+        "id": lambda _: numbers,
+        "id2": lambda _: numbers,
+    }
+    return {name: known[name] for name in parts}
+
+
+FORMAT = Format(
+    name="recordio",
+    suffixes=(".rec",),
+    matches=kernels.is_recordio,
+    options={"header": "whether records begin with an IRHeader (True); False takes them as plain bytes"},
+    access="by its own bytes",
+    detects="truncation, damaged framing; flipped bits of the data are not",
+    open=open_recordio,
+)

@@ -1,0 +1,1 @@
+"""WebDataset tar archives; keys of `.json` members become columns."""

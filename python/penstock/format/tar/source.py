@@ -1,0 +1,95 @@
+"""WebDataset: tar archives in which neighbouring files of one name are a sample (github.com/webdataset/webdataset).
+
+Nothing is extracted: a member's name is its sample's key and a column's name, never a path. Archives are read at any place by
+an index of their samples, made once by a walk over the members' headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.derived.decompress import with_packed
+from penstock.format.tar.columns import MemberColumn, Members, choose_columns
+from penstock.format.tar.json_members import JsonMember, open_members
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate, Format
+from penstock.source.records.index import Framing, index_shards
+from penstock.source.records.native_columns import parse_records, read_first_records
+
+_FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples, packing=kernels.recognise_tar_packing)
+
+
+@dataclass(frozen=True, eq=False)
+class WebDatasetSource:
+    """Samples of tar archives; a record is a sample's members with their headers.
+
+    columns: members. json_members: those of which keys are columns.
+    """
+
+    manifest: Manifest
+    spec: Spec
+    columns: tuple[MemberColumn, ...]
+    parser: kernels.TarParser = field(repr=False)
+    json_members: Sequence[JsonMember] = ()
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""
+        found = parse_records(self.parser, self.columns, records, allocate, threads)
+        for member in self.json_members:
+            contents = found[member.name]
+            assert isinstance(contents, Spans)
+            found |= member.parse(contents, allocate, threads)
+        return {name: found[name] for name in self.spec}
+
+
+def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDatasetSource:
+    """Indexes the archives and learns the columns from the first samples.
+
+    Raises SourceError if there is no sample at all, DataError for damaged files and JSON, PlanError for columns that cannot be.
+    """
+    index = index_shards(shards, read, options, _FRAMING)
+    manifest = Manifest("webdataset", shards, index.first_sample, index.offset, index.length, index.unpacked)
+    if manifest.samples == 0:
+        raise SourceError(
+            f"{shards.path(0)}: no samples in {len(shards):,} archive(s); a sample's files are named like 000.jpg and 000.cls"
+        )
+    samples = _first_samples(manifest, read)
+    wanted, json_members = open_members(samples, options, manifest)
+    columns = choose_columns(samples, wanted, shards.path(0))
+    parser = kernels.TarParser([column.description() for column in columns], values_limit=options.limits.values)
+    fields = {column.name: column.field for column in columns}
+    fields |= {column.name: column.field for member in json_members for column in member.columns}
+    names = fields if options.columns is None else options.columns
+    return WebDatasetSource(manifest, {name: fields[name] for name in names}, columns, parser, json_members)
+
+
+def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
+    """The members of the first samples."""
+    records = read_first_records(manifest, read)
+    samples: list[Members] = []
+    for row in range(len(records)):
+        record = records[row]
+        try:
+            members = kernels.tar_sample_members(record)
+        except RowError as error:
+            raise DataError(f"{manifest.place(row)}: {error.found}; {error.do}") from None
+        samples.append({extension: record[first : first + size] for extension, first, size in members})
+    return samples
+
+
+FORMAT = Format(
+    name="webdataset",
+    suffixes=(*with_packed(".tar"), ".tgz"),
+    matches=kernels.is_tar,
+    access="by its own bytes",
+    detects="flipped bits in headers (a sum each), truncation; not in the files' contents",
+    open=open_webdataset,
+)

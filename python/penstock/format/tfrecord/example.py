@@ -1,0 +1,191 @@
+"""The columns of tf.train.Example and SequenceExample records: which features there are, and what was asked for."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.core.errors import DataError, PlanError
+from penstock.core.options import Column, Options
+from penstock.core.spec import Field
+from penstock.source.records.native_columns import default_bytes, form_of
+
+#: What the numbers of an int64 feature can become; those of a float32 feature only the last four.
+_NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
+_FLOATS = _NUMBERS[-4:]
+_TEXTS = ("bytes", "string")
+#: Names that a message lists at most.
+_LISTED = 40
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What the first records say of a feature.
+
+    kind: "bytes", "float32", "int64", or "nothing" if no record holds a list; mixed: whether some hold another kind;
+    present: records that hold it, of `records`; least, most: values in a record that holds it. is_list: whether it is a list of
+    features (of a SequenceExample), so that present, least and most are those of its steps.
+    """
+
+    name: str
+    kind: str
+    mixed: bool
+    present: int
+    least: int
+    most: int
+    is_list: bool
+    records: int
+
+
+@dataclass(frozen=True)
+class ExampleColumn:
+    """One column of a batch: what it is called, the feature it is made of, its field, and a default as bytes."""
+
+    name: str
+    feature: str
+    field: Field
+    default: bytes | None
+    is_list: bool = False
+
+    def description(self, feature: int) -> tuple[int, str, str, int, str, bytes | None]:
+        """The column for `kernels.ExampleParser`."""
+        if self.is_list:
+            form = "nested" if self.field.shape == (None, None) else "steps"
+            step = math.prod(axis for axis in self.field.shape if axis is not None)
+            return feature, form, self.field.dtype, step, f"{self.field}", None
+        ragged = None in self.field.shape
+        values = math.prod(axis for axis in self.field.shape if axis is not None)
+        form = form_of(self.field)
+        if ragged and form == "texts":
+            values = -1
+        return feature, form, self.field.dtype, values, f"{self.field}", self.default
+
+
+def choose_columns(features: Mapping[str, Feature], options: Options, where: str) -> tuple[ExampleColumn, ...]:
+    """The columns that the user wants of the features that the first records have.
+
+    Raises PlanError for features that do not exist and for dtypes and shapes that they cannot have.
+    """
+    asked = options.columns
+    if asked is None:
+        wanted: dict[str, Column] = {
+            name: Column(feature=name) for name, feature in features.items() if feature.kind != "nothing"
+        }
+        if not wanted:
+            raise PlanError(
+                f"{where}: no feature with values in the first records; name the columns with dtype and shape"
+            )
+    else:
+        names = [asked] if isinstance(asked, str) else asked
+        pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
+        wanted = {name: Column(feature=column) if isinstance(column, str) else column for name, column in pairs}
+        if not wanted:
+            raise PlanError("columns: none are named; pass columns=None for all of them")
+    return tuple(_column(name, column, features) for name, column in wanted.items())
+
+
+def _column(name: str, column: Column, features: Mapping[str, Feature]) -> ExampleColumn:
+    feature = features.get(column.feature)
+    if feature is None or feature.kind == "nothing":
+        feature = _unseen(name, column, features)
+    dtype = column.dtype or _inferred_dtype(name, feature)
+    _check_dtype(name, dtype, feature)
+    if feature.is_list:
+        return ExampleColumn(name, column.feature, Field(dtype, _steps_shape(name, dtype, column, feature)), None, True)
+    shape = _inferred_shape(column, feature) if column.shape is None else tuple(column.shape)
+    _check_shape(name, dtype, shape, feature)
+    field = Field(dtype, shape)
+    if column.default is not None and None in shape:
+        raise PlanError(f"columns[{name!r}]: a record that lacks a ragged column has no values; leave the default away")
+    default = None if column.default is None else default_bytes(name, field, column.default)
+    return ExampleColumn(name, column.feature, field, default)
+
+
+def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tuple[int | None, ...]:
+    """The shape of a list of features: (None,) with a value a step, (None, n) with n of them, (None, None) with any number."""
+    if column.default is not None:
+        raise PlanError(f"columns[{name!r}]: a record that lacks a list has no steps; leave the default away")
+    step: tuple[int | None, ...] = () if feature.most == 1 else (feature.most,)
+    if feature.least != feature.most or feature.most == 0:
+        step = (None,)
+    if column.shape is None:
+        return (None, *step) if dtype not in _TEXTS or step == () else (None, None)
+    shape = tuple(column.shape)
+    values = math.prod(axis or 0 for axis in shape[1:])
+    fits = shape == (None, None) or (None not in shape[1:] and values == feature.least == feature.most)
+    if shape[:1] != (None,) or not fits or (dtype in _TEXTS and shape not in ((None,), (None, None))):
+        found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"
+        raise PlanError(
+            f"columns[{name!r}]: shape {shape} does not fit the list {column.feature!r}, whose steps hold {found} values; "
+            "the first axis is None, for the steps; shape=(None, None) takes any number of values a step"
+        )
+    return shape
+
+
+def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Feature:
+    """A feature that the first records lack: fine where everything is said about it, a slip of the pen otherwise."""
+    optional = column.default is not None or (column.shape is not None and None in column.shape)
+    records = next((feature.records for feature in features.values()), 0)
+    if column.dtype is None or column.shape is None or not optional:
+        near = difflib.get_close_matches(column.feature, features, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near and near[0] != column.feature else ""
+        listed = ", ".join(list(features)[:_LISTED]) + (", …" if len(features) > _LISTED else "")
+        raise PlanError(
+            f"columns[{name!r}]: no feature {column.feature!r} in the first records{hint or '.'} They have: {listed or 'none'}. "
+            "A feature that only later records have needs dtype, shape and default"
+        )
+    warnings.warn(
+        f"columns[{name!r}]: none of the first {records} records has the feature {column.feature!r}; "
+        "rows get the default unless later records have it",
+        stacklevel=2,
+    )
+    kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in _TEXTS else "int64"
+    return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, is_list=False, records=records)
+
+
+def _inferred_dtype(name: str, feature: Feature) -> str:
+    if feature.mixed:
+        raise DataError(
+            f"columns[{name!r}]: feature {feature.name!r} holds {feature.kind} in some records and other kinds in others; "
+            "give the column a dtype that takes both, or leave the column out"
+        )
+    return feature.kind
+
+
+def _check_dtype(name: str, dtype: str, feature: Feature) -> None:
+    known = (*_NUMBERS, *_TEXTS)
+    if dtype not in known:
+        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(known)}")
+    possible = {"bytes": _TEXTS, "float32": _FLOATS, "int64": _NUMBERS}[feature.kind]
+    if feature.present and not feature.mixed and dtype not in possible:
+        raise PlanError(
+            f"columns[{name!r}]: feature {feature.name!r} holds {feature.kind}, which cannot become {dtype}; "
+            f"it can become {', '.join(possible)}"
+        )
+
+
+def _inferred_shape(column: Column, feature: Feature) -> tuple[int | None, ...]:
+    always = feature.present == feature.records or column.default is not None
+    if feature.least != feature.most or feature.most == 0 or not always:
+        return (None,)
+    return () if feature.most == 1 else (feature.most,)
+
+
+def _check_shape(name: str, dtype: str, shape: tuple[int | None, ...], feature: Feature) -> None:
+    if any(axis is not None and axis < 1 for axis in shape) or None in shape[1:]:
+        raise PlanError(f"columns[{name!r}]: shape {shape}: axes are at least 1, and only the first can be None")
+    if dtype in _TEXTS and len(shape) > 1:
+        raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
+    values = math.prod(axis for axis in shape if axis is not None)
+    if None not in shape and feature.present and not feature.least <= values <= feature.most:
+        found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"
+        raise PlanError(
+            f"columns[{name!r}]: shape {shape} takes {values} values, the first records hold {found} in {feature.name!r}; "
+            "give the right shape; shape=(None,) takes any number of values"
+        )

@@ -1,0 +1,1 @@
+"""Token files (plain, llm.c's, Megatron's, .npy) cut into windows."""

@@ -1,0 +1,164 @@
+"""Files of token ids, cut into windows: plain .bin (nanoGPT), llm.c's, .npy, and Megatron's .bin with .idx.
+
+A window begins every `stride` tokens; where the stride is smaller than the window they overlap, and each token is still stored once. Windows never
+reach from one file into the next, nor, with documents="split", from one document into the next; what is left at an end and
+shorter than a window is no sample. There is no index: a window's place is arithmetic, so a terabyte of tokens opens at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import PlanError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
+from penstock.source.arrays.strided import Mapped, Records, RegularManifest, stored_column
+from penstock.source.protocol import Format
+from penstock.source.selection import check_typed, choose_features
+
+_COLUMN = "tokens"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cut:
+    """The options: see FORMAT."""
+
+    window: int
+    stride: int
+    dtype: str | None
+    to_dtype: str | None
+    documents: str
+    mapped: bool | None
+
+    @classmethod
+    def of(cls, own: Mapping[str, Any]) -> _Cut:
+        """The user's options, checked."""
+        given: dict[str, Any] = {field.name: own.get(field.name) for field in fields(cls)}
+        given["documents"] = given["documents"] or "join"
+        given["stride"] = given["window"] if given["stride"] is None else given["stride"]
+        for name in ("window", "stride"):
+            if not isinstance(given[name], int) or not 0 < given[name] < 1 << 40:
+                raise PlanError(
+                    f"tokens: {name}={given[name]!r}; pass how many tokens a sample has, for example window=2049"
+                )
+        if given["documents"] not in ("join", "split"):
+            raise PlanError(f"tokens: documents={given['documents']!r}; it is 'join' or 'split'")
+        return cls(**given)
+
+
+def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
+    """Opens token files; see FORMAT for the options. DataError for files that are not what they say."""
+    cut = _Cut.of(options.own)
+    runs, bins = _runs(shards, read, cut)
+    manifest = _manifest(bins, runs, cut)
+    if manifest.samples == 0:
+        longest = int(runs.tokens.max(initial=0))
+        raise SourceError(
+            f"{bins.path(0)}: the longest run has {longest:,} tokens, fewer than window={cut.window}; choose a smaller one"
+        )
+    column = stored_column(runs.dtype, (cut.window,), to_dtype=_wanted(runs.dtype, cut.to_dtype))
+    features = choose_features(options, [_COLUMN], "a token file")
+    for name in features:
+        check_typed(options, name, column.field, "a token file")
+    mapped = bins.is_local if cut.mapped is None else cut.mapped
+    files = Mapped(bins, read) if mapped else None
+    return Records(manifest, dict.fromkeys(features, column), files)
+
+
+def _runs(shards: Shards, read: ReadRanges, cut: _Cut) -> tuple[TokenRuns, Shards]:
+    """Where tokens lie, and the files that hold them."""
+    paths = shards.paths.to_pylist()
+    place = {path: shard for shard, path in enumerate(paths)}
+    bins = [path for path in paths if not path.endswith(".idx")]
+    chosen = shards.take(np.array([place[path] for path in bins], dtype=np.int64))
+    indices = [path.removesuffix(".bin") + ".idx" for path in bins]
+    if not bins or not (indices[0] in place or _is_file(indices[0])):
+        if cut.documents == "split":
+            raise PlanError(
+                f"{paths[0]}: documents='split' needs Megatron's index (.idx) beside the .bin, to know where they begin"
+            )
+        return runs_of_files(chosen if bins else shards, read, cut.dtype), chosen if bins else shards
+    for path in indices:
+        if path not in place and not _is_file(path):
+            raise SourceError(f"{path}: missing, and {indices[0]} is there; every .bin needs its own .idx")
+    listed = (
+        shards.take(np.array([place[path] for path in indices], dtype=np.int64))
+        if indices[0] in place
+        else _local(indices)
+    )
+    return megatron_runs(chosen, listed, read, cut.dtype, split=cut.documents == "split"), chosen
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isabs(path) and os.path.isfile(path)
+
+
+def _local(paths: list[str]) -> Shards:
+    """Local files that were not listed: indices beside the files that were."""
+    found = [os.stat(path) for path in paths]
+    sizes, times = ([getattr(one, name) for one in found] for name in ("st_size", "st_mtime_ns"))
+    return Shards(pa.array(paths, pa.large_string()), np.array(sizes, dtype=np.int64), np.array(times, dtype=np.int64))
+
+
+def _manifest(bins: Shards, runs: TokenRuns, cut: _Cut) -> RegularManifest:
+    windows: Ids = np.maximum(0, (runs.tokens - cut.window) // cut.stride + 1)
+    kept = np.flatnonzero(windows)  # an empty run would stand where another begins
+    first_of_run = np.append(0, np.cumsum(windows[kept])).astype(np.int64)
+    per_shard = np.bincount(runs.shard, weights=None, minlength=len(bins)) * 0
+    np.add.at(per_shard, runs.shard, windows)
+    size = runs.dtype.itemsize
+    return RegularManifest(
+        format=f"tokens {runs.dtype.str}",
+        shards=bins,
+        first_sample=np.append(0, np.cumsum(per_shard)).astype(np.int64),
+        first_of_run=first_of_run,
+        run_start=runs.start[kept],
+        record_bytes=cut.window * size,
+        stride_bytes=cut.stride * size,
+    )
+
+
+def _wanted(stored: np.dtype[Any], to_dtype: str | None) -> str:
+    """The dtype of the column; PlanError for one that cannot hold every token."""
+    if to_dtype is None:
+        return stored.newbyteorder("=").name
+    wanted = {"int64", "int32", "uint32", stored.newbyteorder("=").name}
+    if to_dtype not in wanted or not np.can_cast(stored, to_dtype):
+        held = sorted(name for name in wanted if np.can_cast(stored, name))
+        raise PlanError(f"tokens: to_dtype={to_dtype!r} cannot be made of {stored}; one of {', '.join(held)} can")
+    return to_dtype
+
+
+def _claims(shards: Shards) -> bool:
+    """Whether the files are Megatron's: a .idx for every .bin, and nothing else."""
+    names = set(shards.paths.to_pylist()) if pc.any(pc.ends_with(shards.paths, ".idx")).as_py() else set()
+    bins = {name for name in names if name.endswith(".bin")}
+    return bool(bins) and names == bins | {name.removesuffix(".bin") + ".idx" for name in bins}
+
+
+FORMAT = Format(
+    name="tokens",
+    matches=is_llmc,
+    claims=_claims,
+    access="in memory (mapped), elsewhere by its own bytes",
+    detects="sizes that do not fit the dtype, the header or Megatron's index",
+    options={
+        "window": "tokens of a sample (needed), for example 2049",
+        "stride": "tokens from one window's first to the next one's; the window's length unless given",
+        "dtype": "what plain files hold: 'uint16', 'uint32', …",
+        "to_dtype": "what is delivered: as stored unless given, or 'int64', 'int32'",
+        "documents": "with Megatron's index: windows across documents ('join') or within each ('split')",
+        "mapped": "False reads local files by ranges instead of mapping them (for global shuffles of more than fits into memory)",
+    },
+    open=open_tokens,
+)

@@ -1,0 +1,173 @@
+"""Zarr stores (v2 and v3) in a folder, or below a prefix: arrays whose first axes are equally long are columns ("train.images" for train/images).
+
+zarr-python decodes; rows are read in blocks of whole chunks. A chunk that is missing holds the fill value, as Zarr defines it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PenstockError, SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
+from penstock.source.checks.ranges import gone_file
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
+
+#: Files that make a folder a Zarr store; those of v2 are hidden, and no listing has them.
+_MARKS = ("zarr.json", ".zgroup", ".zarray")
+#: The column of a store that is one array and no group.
+_ARRAY = "array"
+#: Words in a codec's name that stand for code that would run, or objects that only pickle can hold.
+_REFUSED = ("pickle",)
+_PICKLED = "its codec is pickle, which can run any code and is never opened; save numbers or text instead"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ZarrManifest(Manifest):
+    """A manifest of one shard, the store; `files` are its files, `metadata` what describes the chosen arrays."""
+
+    files: Shards
+    metadata: str
+
+    @property
+    def listings(self) -> tuple[Shards, ...]:
+        """The files of the store."""
+        return (self.files,)
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits: names and sizes of all files below the root, and the arrays' descriptions."""
+        state = hashlib.blake2b(self.metadata.encode(), digest_size=16)
+        for buffer in pc.utf8_slice_codeunits(self.files.paths, len(self.files.root)).buffers()[1:]:
+            state.update(buffer or b"")
+        state.update(np.ascontiguousarray(self.files.sizes).data)
+        return state.hexdigest()
+
+
+def open_zarr(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays:
+    """Opens one store; `keys` names the groups or arrays below which columns are looked for."""
+    root = shards.root.rstrip("/")
+    if shards.several_roots or not shards.root or (shards.is_local and not _is_store(shards.root)):
+        raise SourceError(
+            f"{shards.root or shards.path(0)}: no Zarr store ({', '.join(_MARKS)}) in this folder; pass the path of one store"
+        )
+    opened = _arrays(root, shards, read, options)
+    arrays = {name: array for name, array in opened.items() if _below(name, options)}
+    if (gone := gone_file(read, shards)) is not None:
+        raise DataError(f"{gone}: the file is gone, and its chunk would be the fill value; copy the store again")
+    if not arrays:
+        raise SourceError(f"{root}: no arrays" + (f" below {options.own['keys']}" if "keys" in options.own else ""))
+    facts = {name: ArrayFacts(array.shape, np.dtype(array.dtype), _chunk(array)) for name, array in arrays.items()}
+    columns = choose_arrays(facts, options, root)
+    chosen = {column.array: facts[column.array] for column in columns.values()}
+    for name, one in chosen.items():
+        _refuse_code(arrays[name], f"{root}, {name}")
+        check_bounded(one, name, options, root)
+    rows = next(iter(chosen.values())).shape[0]
+    described = json.dumps([[name, arrays[name].metadata.to_dict()] for name in sorted(chosen)], default=str)
+    store = Shards(
+        pa.array([root], pa.large_string()), shards.sizes.sum(keepdims=True), shards.versions.max(keepdims=True)
+    )
+    manifest = ZarrManifest(
+        format="zarr", shards=store, first_sample=np.array([0, rows], dtype=np.int64), files=shards, metadata=described
+    )
+
+    def rows_of(_: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
+        return np.asarray(arrays[name][first : first + count])
+
+    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), rows_of)
+
+
+def _is_store(root: str) -> bool:
+    return any(os.path.isfile(os.path.join(root, mark)) for mark in _MARKS)
+
+
+def _below(name: str, options: Options) -> bool:
+    keys = options.own.get("keys") or [""]
+    wanted = [key.strip("/").replace("/", ".") for key in ([keys] if isinstance(keys, str) else keys)]
+    return any(not key or f"{name}.".startswith(f"{key}.") for key in wanted)
+
+
+def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> dict[str, Any]:
+    """Every array of a store by its dotted name."""
+    try:
+        import zarr
+    except ModuleNotFoundError:
+        raise SourceError(
+            "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
+        ) from None
+    try:
+        found: Any = zarr.open(_store(shards, read, options), mode="r")
+        if isinstance(found, zarr.Array):
+            return {_ARRAY: found}
+        members = found.members(max_depth=None)
+        return {name.replace("/", "."): member for name, member in sorted(members) if isinstance(member, zarr.Array)}
+    except PenstockError:
+        raise
+    except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata
+        if any(word in str(error).lower() for word in _REFUSED):
+            raise DataError(f"{root}: {_PICKLED} ({error})") from None
+        raise DataError(
+            f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
+        ) from error
+
+
+def _store(shards: Shards, read: ReadRanges, options: Options) -> Any:
+    """The store, a folder or over byte ranges, made only now since it needs zarr."""
+    from penstock.format.zarr.local import CheckedStore
+    from penstock.format.zarr.store import RangedStore
+
+    if shards.is_local:
+        return CheckedStore(shards.root.rstrip("/"), shards, read)
+    return RangedStore(shards, read, options)
+
+
+def _chunk(array: Any) -> tuple[int, ...]:
+    """What is read at once: a shard's chunks lie in one file, and each can be read alone."""
+    return tuple(array.chunks)
+
+
+def _refuse_code(array: Any, where: str) -> None:
+    """DataError for arrays whose codecs would unpickle."""
+    named = json.dumps(_codecs(array.metadata.to_dict()), default=str).lower()
+    if any(word in named for word in _REFUSED):
+        raise DataError(f"{where}: {_PICKLED}")
+
+
+def _codecs(metadata: Mapping[str, Any]) -> list[Any]:
+    return [metadata.get(name) for name in ("filters", "compressor", "codecs", "object_codec")]
+
+
+def _claims(shards: Shards) -> bool:
+    """Whether the files' folder is a store: v3 says so in a file that is listed, v2 in hidden ones (elsewhere in its name)."""
+    if not shards.root or shards.several_roots:
+        return False
+    if os.path.isabs(shards.root):
+        return _is_store(shards.root)
+    marked = pc.any(pc.equal(shards.paths, f"{shards.root}zarr.json")).as_py()
+    return bool(marked) or shards.root.endswith(".zarr/")
+
+
+FORMAT = Format(
+    name="zarr",
+    claims=_claims,
+    access="with its chunk",
+    detects="what the codecs see; not a missing chunk, which is the fill value",
+    extra="zarr",
+    options={"keys": "groups or arrays to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
+    open=open_zarr,
+)

@@ -1,0 +1,117 @@
+"""A Zarr store over ranges of files that were listed, for zarr-python; hidden files of version 2 are looked for one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+
+from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.errors import SourceError
+from penstock.core.options import Options
+from penstock.core.shards import Shards
+
+#: What version 2 calls its metadata; no listing has them.
+_HIDDEN = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
+
+class RangedStore(Store):
+    """The files below `shards.root`, read-only."""
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, shards: Shards, read: ReadRanges, options: Options) -> None:
+        super().__init__(read_only=True)
+        self._shards, self._read, self._options = shards, read, options
+        names = [path.removeprefix(shards.root) for path in shards.paths.to_pylist()]
+        self._files = {name: shard for shard, name in enumerate(names)}
+        self._found: dict[str, tuple[Shards, ReadRanges] | None] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = Store.__hash__
+
+    def __str__(self) -> str:
+        return self._shards.root
+
+    def _place(self, key: str) -> tuple[Shards, int, ReadRanges] | None:
+        if key in self._files:
+            return self._shards, self._files[key], self._read
+        if key.rpartition("/")[2] not in _HIDDEN or self._options.locate is None:
+            return None
+        if key not in self._found:
+            try:
+                self._found[key] = self._options.locate([self._shards.root + key])
+            except SourceError:
+                self._found[key] = None
+        found = self._found[key]
+        return None if found is None else (found[0], 0, found[1])
+
+    def _bytes(self, key: str, wanted: ByteRequest | None) -> bytes | None:
+        place = self._place(key)
+        if place is None:
+            return None
+        shards, shard, read = place
+        begin, end = _span(wanted, int(shards.sizes[shard]))
+        return read_range(read, shards, shard, begin, max(0, end - begin)).tobytes()
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The bytes of a file, or some of them; None if it is not there."""
+        from zarr.core.buffer import default_buffer_prototype
+
+        data = await asyncio.to_thread(self._bytes, key, byte_range)
+        return None if data is None else (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Several of these."""
+        return list(await asyncio.gather(*(self.get(key, prototype, wanted) for key, wanted in key_ranges)))
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a file."""
+        return await asyncio.to_thread(self._place, key) is not None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Never."""
+        raise PermissionError(f"{self}: the store is only read")
+
+    async def delete(self, key: str) -> None:
+        """Never."""
+        raise PermissionError(f"{self}: the store is only read")
+
+    async def list(self) -> AsyncIterator[str]:
+        """All names."""
+        for name in self._files:
+            yield name
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Names that begin so."""
+        for name in self._files:
+            if name.startswith(prefix):
+                yield name
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """What lies directly in a folder."""
+        folder = prefix.rstrip("/") + "/" if prefix else ""
+        below = (name[len(folder) :] for name in self._files if name.startswith(folder))
+        for name in dict.fromkeys(rest.partition("/")[0] for rest in below):
+            yield name
+
+
+def _span(wanted: Any, size: int) -> tuple[int, int]:
+    if isinstance(wanted, RangeByteRequest):
+        return min(wanted.start, size), min(wanted.end, size)
+    if isinstance(wanted, OffsetByteRequest):
+        return min(wanted.offset, size), size
+    if isinstance(wanted, SuffixByteRequest):
+        return max(0, size - wanted.suffix), size
+    return 0, size

@@ -1,0 +1,1 @@
+"""Datasets that are not files: arrays and Python objects in memory, iterables, pipes, SQL."""

@@ -1,0 +1,122 @@
+"""Rows that come in one order only: iterables that are drawn while the training runs, and nothing is kept.
+
+The natural order is the only one. Each rank draws all rows and keeps its own; a new epoch makes a new iterator; resuming
+draws the rows before again, unless the function takes the number of the first row as `start`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from penstock.core.errors import DataError, PlanError
+from penstock.core.spec import Columns, Spec
+from penstock.inputs.items import Items, new_rows
+from penstock.source.manifest import Manifest
+
+#: Rows that are drawn and stacked at once.
+STREAM_ROWS = 64
+#: Rows that are rather drawn than jumped over, where a function can begin at any row.
+_FAR_ROWS = 4096
+
+
+class Draw:
+    """Items by number, ascending; an earlier one makes a new iterator. Used by one thread at a time.
+
+    begun: an iterator at the first item. make: gives another that begins at the item of a number if it `skips`, else at the
+    first; None if there can be no other.
+    """
+
+    def __init__(self, begun: Iterator[Any], make: Callable[[int], Iterator[Any]] | None, *, skips: bool) -> None:
+        self._items: Iterator[Any] | None = begun
+        self._make, self._skips, self._position = make, skips, 0
+
+    def take(self, first: int, rows: int) -> list[Any]:
+        """Items [first, first + rows), fewer where they end; exceptions of the iterator name the item."""
+        far = self._skips and first - self._position > _FAR_ROWS
+        if self._items is None or first < self._position or far:
+            self._begin(first)
+        assert self._items is not None
+        drawn: list[Any] = []
+        try:
+            for _ in islice(self._items, first - self._position):
+                self._position += 1
+            if self._position == first:
+                drawn.extend(islice(self._items, rows))
+        except Exception as error:
+            error.add_note(f"penstock: sample {self._position + len(drawn)} of an iterable")
+            self._items = None
+            raise
+        self._position += len(drawn)
+        return drawn
+
+    def more(self) -> bool:
+        """Whether there is another item after those that were taken."""
+        ended = object()
+        found = next(self._items, ended) is not ended if self._items is not None else False
+        self._items = None
+        return found
+
+    @property
+    def position(self) -> int:
+        """The number of the next item."""
+        return self._position
+
+    def _begin(self, first: int) -> None:
+        if self._make is None:
+            raise PlanError(
+                f"sample {first:,} is wanted, and this iterator, which can be drawn only once, is past it; pass a function "
+                f"that makes a new one, as from_iterable(lambda: …), or let spool=True keep the rows"
+            )
+        self._position = first if self._skips else 0
+        self._items = self._make(self._position)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """An iterable as a source of blocks that are loaded in ascending order."""
+
+    manifest: Manifest
+    items: Items
+    draw: Draw = field(repr=False)
+    first_item: Any = field(repr=False)
+    rows_together: int
+    block_rows: int = STREAM_ROWS
+    forward_only: bool = True
+    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that the first item has."""
+        return self.items.spec
+
+    def load(self, first: int, rows: int) -> Columns:
+        """Rows [first, first + rows); DataError where the stream is shorter or longer than it should be."""
+        if (first, rows) == (0, 1) and self.draw.position:  # a look at the first, which need not be drawn again
+            return self.items.stack([self.first_item], new_rows)
+        with self._turn:
+            found = self.draw.take(first, rows)
+            samples = self.manifest.samples
+            if len(found) < rows:
+                raise DataError(
+                    f"the stream ended after {self.draw.position:,} samples, and there should be {samples:,}; pass "
+                    f"samples={self.draw.position}"
+                )
+            if first + rows == samples and self.draw.more():
+                raise DataError(
+                    f"the stream goes on after the {samples:,} samples that it should have; pass how many there are as "
+                    f"samples=…, or end it with itertools.islice"
+                )
+        return self.items.stack(found, new_rows)
+
+
+def takes_start(make: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `start`."""
+    try:
+        return "start" in inspect.signature(make).parameters
+    except (ValueError, TypeError):
+        return False

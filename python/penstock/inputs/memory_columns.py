@@ -1,0 +1,237 @@
+"""What users have in memory, as columns: dicts of arrays, Arrow tables, pandas and Polars frames, lists of dicts.
+
+| value                                              | column                                                         |
+| -------------------------------------------------- | -------------------------------------------------------------- |
+| numbers, booleans, bfloat16 (ml_dtypes, torch)     | an array of the same dtype                                     |
+| text, bytes, dictionaries and categories of them   | large_string, large_binary                                     |
+| dates, times, durations of NumPy, Arrow, pandas    | int64, in the unit of their type                               |
+| lists of arrays or lists that differ in length     | ragged (see `penstock.core.ragged`)                                 |
+| None, NaT, pandas.NA, nulls                        | refused; NaN is a number where the column is one of floats     |
+
+pandas and Polars are known by their names and protocols, and never imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.errors import DataError, PlanError, SourceError
+from penstock.core.ragged import ragged_column
+from penstock.core.spec import Field, field_of_type, is_bytes, is_text
+from penstock.inputs.item_values import REFUSALS, as_array
+from penstock.source.tables.table import TableColumn, column_of, one_array
+
+_WHAT = "pass a dict of columns, a list of dicts, a pyarrow.Table, or a pandas or Polars DataFrame"
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A column: contiguous NumPy values, native and with rows first (bfloat16 as uint16), or Arrow values; and what they are."""
+
+    values: Any
+    field: Field
+
+
+# Columns by their names
+
+
+def named_columns(given: Any) -> Mapping[str, Any]:
+    """The columns of whatever holds some; PlanError for what holds none, names that are no text, and names that come twice."""
+    if isinstance(given, Mapping):
+        return given
+    if _maker(given) == "pandas" and hasattr(given, "columns"):
+        return _of_pandas(given)
+    if isinstance(given, (list, tuple)) and all(isinstance(row, Mapping) for row in given):
+        return _of_rows(given)
+    if hasattr(given, "__arrow_c_stream__") and hasattr(given, "columns"):
+        given = pa.table(given)
+    if isinstance(given, (pa.Table, pa.RecordBatch)):
+        _refuse_twice(given.schema.names)
+        return dict(zip(given.schema.names, given.columns, strict=True))
+    if hasattr(given, "collect"):
+        raise PlanError(f"from_arrays: {type(given).__name__} is a query that has not run; call .collect() first")
+    raise PlanError(f"from_arrays: {type(given).__name__}; {_WHAT}")
+
+
+def _maker(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def _refuse_twice(names: Sequence[Any]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise PlanError(f"from_arrays: several columns are named {twice[0]!r}; give each a name of its own")
+
+
+def _of_pandas(frame: Any) -> Mapping[str, Any]:
+    """A frame's columns. Row numbers are left out; an index with a name holds data, which must not be lost."""
+    if odd := [name for name in frame.columns if not isinstance(name, str)]:
+        raise PlanError(
+            f"from_arrays: a column is named {odd[0]!r}, a {type(odd[0]).__name__}; name columns by text: "
+            f"frame.columns = frame.columns.map(str)"
+        )
+    _refuse_twice(list(frame.columns))
+    if named := [name for name in frame.index.names if name is not None]:
+        raise PlanError(
+            f"from_arrays: the index {named[0]!r} is no column; make it one with frame.reset_index(), or leave it out with "
+            f"frame.reset_index(drop=True)"
+        )
+    return {name: frame[name] for name in frame.columns}
+
+
+def _of_rows(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if not rows:
+        raise SourceError(f"from_arrays: an empty {type(rows).__name__}; {_WHAT}")
+    names = list(rows[0])
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            raise PlanError(
+                f"from_arrays: row {number} has the keys {list(row)}, and row 0 has {names}; every row must have the same ones"
+            )
+    return {str(name): [row[name] for row in rows] for name in names}
+
+
+# One column
+
+
+def hold(name: str, column: Any) -> Held:
+    """A column as batches can be gathered from; PlanError for what cannot be held, with the reason."""
+    try:
+        plain = _plain(name, column)
+    except REFUSALS as error:  # tensors elsewhere or with gradients, mixed types
+        if isinstance(error, PlanError):
+            raise
+        raise PlanError(f"from_arrays: column {name!r} cannot be held as an array: {error}; convert it first") from None
+    if isinstance(plain, Held):
+        return plain
+    return _hold_arrow(name, plain) if isinstance(plain, pa.Array) else _hold_numpy(name, plain)
+
+
+def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
+    """The column as a NumPy array, or as an Arrow array where it holds no numbers; as it is held where NumPy has no such dtype."""
+    if isinstance(column, pa.ChunkedArray):
+        return one_array(_without_views(column))
+    if isinstance(column, pa.Array):
+        return column
+    if np.ma.is_masked(column):
+        raise PlanError(f"from_arrays: column {name!r} has masked values; fill or drop them first")
+    maker = _maker(column)
+    if maker == "pandas":
+        return _pandas_series(name, column)
+    if maker == "torch":
+        return _torch_values(column)
+    if maker != "numpy" and hasattr(column, "__arrow_c_stream__"):
+        return one_array(_without_views(pa.chunked_array(column)))
+    # Through NumPy, numbers beside texts would become texts, and bytes lose the zeros at their end.
+    if isinstance(column, (list, tuple)) and any(isinstance(value, (str, bytes)) for value in column):
+        return pa.array(column, from_pandas=True)
+    return _numpy_values(column)
+
+
+def _numpy_values(column: Any) -> npt.NDArray[Any] | pa.Array:
+    try:
+        array: npt.NDArray[Any] = np.asarray(column)
+    except ValueError:  # rows of several lengths
+        return _ragged(list(column))
+    if (
+        array.dtype.kind == "O"
+        and array.ndim
+        and any(isinstance(value, (list, tuple, np.ndarray)) for value in array.flat)
+    ):
+        return _ragged(list(column))
+    if array.dtype.kind in "OUS" and array.ndim:
+        return pa.array(array.tolist(), from_pandas=True)
+    return array
+
+
+def _ragged(rows: list[Any]) -> pa.Array:
+    """Rows of several lengths, where only the first axis varies; lists in lists of any length, as Arrow has them."""
+    try:
+        arrays = [as_array(row) for row in rows]
+    except REFUSALS:
+        return pa.array(rows, from_pandas=True)
+    full = [array for array in arrays if array.shape != (0,)] or arrays
+    return ragged_column(arrays, np.result_type(*full), full[0].shape[1:])
+
+
+def _torch_values(tensor: Any) -> npt.NDArray[Any] | Held:
+    if str(tensor.dtype) != "torch.bfloat16" or tensor.requires_grad:
+        return np.asarray(tensor)
+    bits = tensor.contiguous().view(sys.modules["torch"].int16).numpy()
+    return Held(bits.view(np.uint16), Field("bfloat16", bits.shape[1:]))
+
+
+def _pandas_series(name: str, series: Any) -> npt.NDArray[Any] | pa.Array | Held:
+    kind = getattr(series, "dtype", None)
+    if not isinstance(kind, np.dtype):  # pandas' own types: categories, text, nullable numbers, times of a zone
+        array = pa.array(series, from_pandas=True)
+        return one_array(_without_views(array)) if isinstance(array, pa.ChunkedArray) else array
+    return _plain(name, series.tolist() if kind.kind == "O" else series.to_numpy())
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Categories whose names are views, as Polars has them, with names that can be looked up."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    names = column.type.value_type
+    kind = pa.large_string() if is_text(names) else pa.large_binary() if is_bytes(names) else names
+    parts = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(kind)) for part in column.chunks]
+    return pa.chunked_array([part.dictionary_decode() for part in parts], kind)
+
+
+def _hold_numpy(name: str, array: npt.NDArray[Any]) -> Held:
+    if array.ndim == 0:
+        raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
+    if array.dtype.name == "bfloat16":
+        return Held(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
+    if array.dtype.kind in "mM":
+        return _hold_times(name, array)
+    if array.dtype.kind not in "biufc":
+        raise PlanError(f"from_arrays: column {name!r} has dtype {array.dtype}; convert it to numbers first")
+    native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    return Held(native, Field(native.dtype.name, native.shape[1:]))
+
+
+def _hold_times(name: str, array: npt.NDArray[Any]) -> Held:
+    if missing := int(np.isnat(array).sum()):
+        raise PlanError(f"from_arrays: column {name!r} has {missing:,} missing times (NaT); fill or drop them first")
+    native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    return Held(native.view(np.int64), Field("int64", native.shape[1:]))
+
+
+def _hold_arrow(name: str, column: pa.Array) -> Held:
+    if pa.types.is_dictionary(column.type):
+        column = one_array(_without_views(pa.chunked_array([column])))
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    _refuse_nulls(name, column)
+    try:
+        field = field_of_type(column.type)
+        values = column_of(column, TableColumn(name, (name,), field))
+    except (PlanError, DataError):
+        raise PlanError(
+            f"from_arrays: column {name!r} has Arrow type {column.type}, which no batch can hold; cast it first"
+        ) from None
+    return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
+
+
+def _refuse_nulls(name: str, column: pa.Array) -> None:
+    if column.null_count:
+        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
+    if pa.types.is_nested(column.type) and hasattr(column.type, "value_type"):
+        _refuse_nulls(name, column.flatten())
+
+
+def _own(column: pa.Array) -> pa.Array:
+    """The same values in buffers that hold nothing else, so that a part of a longer array has a digest of its own."""
+    if column.nbytes == column.get_total_buffer_size():
+        return column
+    return pa.concat_arrays([column, column.slice(0, 0)])

@@ -1,0 +1,207 @@
+"""Rows that are drawn once and kept in the user's cache: an Arrow IPC file of blocks, memory-mapped.
+
+Fixed columns are stored as fixed-size binary, a row's bytes each; text, bytes and lists as Arrow has them. A kept spool is
+two files, `<key>.arrow` and then `<key>.json`, which says what is in it; each appears whole or not at all. A spool without
+a key belongs to this process: its file has no name any more once it is open.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.byte_ranges import Progress
+from penstock.core.cache_dirs import cache_folder
+from penstock.core.column_digest import add_column
+from penstock.core.errors import DataError, SourceError
+from penstock.core.limits import Limits
+from penstock.core.scratch import check_room, room_errors, scratch_file, unlock
+from penstock.core.spec import Columns, Field, Spec
+from penstock.source.manifest import Manifest, StatedManifest
+
+_VERSION = 1
+_FOLDER = "spool"
+_WHAT, _FACTS_BYTES = "the rows that are drawn (or pass spool=False to keep none)", 4096
+
+#: Blocks of columns with equally many rows each, the last perhaps fewer.
+Blocks = Iterator[Columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Spool:
+    """Rows out of a spool, any of them at any time."""
+
+    manifest: Manifest
+    spec: Spec
+    block_rows: int
+    batches: tuple[pa.RecordBatch, ...] = field(repr=False)
+
+    def load(self, first: int, rows: int) -> Columns:
+        """Rows [first, first + rows), as places in the mapped file where one block holds them all."""
+        number, skip = divmod(first, self.block_rows)
+        parts = []
+        while rows > 0:
+            part = self.batches[number].slice(skip, rows)
+            parts.append(part)
+            rows, number, skip = rows - part.num_rows, number + 1, 0
+        return {name: _loaded([part.column(name) for part in parts], field) for name, field in self.spec.items()}
+
+
+def _loaded(parts: list[pa.Array], field: Field) -> npt.NDArray[Any] | pa.Array:
+    if not field.is_fixed:
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    arrays = [_rows_of(part, field) for part in parts]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _rows_of(part: pa.Array, field: Field) -> npt.NDArray[Any]:
+    if field.row_bytes == 0:
+        return np.zeros((len(part), *(axis or 0 for axis in field.shape)), field.numpy_dtype)
+    width = field.row_bytes
+    held = np.frombuffer(part.buffers()[1], dtype=np.uint8)[width * part.offset : width * (part.offset + len(part))]
+    return held.view(field.numpy_dtype).reshape(len(part), *(axis or 0 for axis in field.shape))
+
+
+# Keeping
+
+
+def kept_spool(
+    key: str, draw: Callable[[], tuple[Spec, int, Blocks]], limits: Limits, progress: Progress | None, total: int
+) -> Spool:
+    """The spool of this name; drawn and stored first if it is not there. Several processes draw it once.
+
+    draw() gives the columns, the rows of a block, and the blocks.
+    """
+    folder = _folder()
+    path = os.path.join(folder, key)
+    if (found := _open(path)) is not None:
+        return found
+    with _locked(path, folder):
+        if (found := _open(path)) is not None:  # another process was quicker
+            return found
+        with _scratch(path, folder) as scratch:
+            facts = _store(scratch, *draw(), limits, progress, total)
+            os.replace(scratch, path + ".arrow")
+        with _scratch(path, folder) as scratch:
+            with open(scratch, "w", encoding="utf-8") as file:
+                json.dump(facts, file)
+            os.replace(scratch, path + ".json")
+    found = _open(path)
+    if found is None:
+        raise DataError(f"{path}.arrow: written a moment ago, and not there now; something empties the cache")
+    return found
+
+
+def own_spool(spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None) -> Spool:
+    """A spool of this process alone."""
+    folder = _folder()
+    with _scratch(os.path.join(folder, "own"), folder) as scratch:
+        return _mapped(scratch, _store(scratch, spec, block_rows, blocks, limits, progress, 0))
+
+
+def _folder() -> str:
+    folder = cache_folder(_FOLDER)
+    if folder is None:
+        raise SourceError("rows that are drawn once are kept in the user's cache, and there is none that can be used")
+    return folder
+
+
+@contextmanager
+def _locked(path: str, folder: str) -> Iterator[None]:
+    with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+        handle = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        unlock(handle)
+
+
+@contextmanager
+def _scratch(path: str, folder: str) -> Iterator[str]:
+    """A scratch file; only what goes wrong with it is said to be for want of room, not what the user's iterable raises."""
+    with ExitStack() as made:
+        with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+            scratch = made.enter_context(scratch_file(path))
+        yield scratch
+
+
+def _open(path: str) -> Spool | None:
+    try:
+        with open(path + ".json", encoding="utf-8") as file:
+            facts = json.load(file)
+        if facts["version"] != _VERSION or os.stat(path + ".arrow").st_size != facts["size"]:
+            return None
+        return _mapped(path + ".arrow", facts)
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        return None  # as good as none
+
+
+def _mapped(path: str, facts: dict[str, Any]) -> Spool:
+    reader = pa.ipc.open_file(pa.memory_map(path))
+    batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
+    samples = sum(batch.num_rows for batch in batches)
+    manifest = StatedManifest.of("iterable", samples, facts["digest"], facts["size"])
+    spec = {name: Field(dtype, tuple(shape)) for name, (dtype, shape) in facts["columns"].items()}
+    return Spool(manifest, spec, facts["block_rows"], batches)
+
+
+def _store(
+    path: str, spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None, total: int
+) -> dict[str, Any]:
+    """Draws the blocks into a file: what is in it."""
+    state = hashlib.blake2b(repr(sorted(spec.items())).encode(), digest_size=16)
+    folder, rows, writer = os.path.dirname(path), 0, None
+    with open(path, "wb") as file:
+        for block in blocks:
+            batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
+            for name in spec:
+                add_column(state, block[name])
+            _check_room(folder, batch.nbytes, file.tell(), limits)
+            with room_errors(path, folder, batch.nbytes, _WHAT):
+                writer = writer or pa.ipc.new_file(file, batch.schema)
+                writer.write_batch(batch)
+                file.flush()
+            rows += batch.num_rows
+            if progress is not None:
+                progress(rows, max(rows, total))
+        if writer is None:
+            raise SourceError("nothing was drawn: the first item never came")
+        with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+            writer.close()
+            file.flush()
+        size = file.tell()
+    columns = {name: [field.dtype, list(field.shape)] for name, field in spec.items()}
+    return {
+        "version": _VERSION,
+        "size": size,
+        "digest": state.hexdigest(),
+        "block_rows": block_rows,
+        "columns": columns,
+    }
+
+
+def _check_room(folder: str, coming: int, written: int, limits: Limits) -> None:
+    if written + coming > limits.unpacked_bytes:
+        raise DataError(
+            f"more than {limits.unpacked_bytes:,} bytes were drawn; if that is meant, raise Limits(unpacked_bytes=…)"
+        )
+    check_room(f"spool, {written:,} bytes so far", folder, coming, _WHAT)
+
+
+def _stored(column: Any, field: Field) -> pa.Array:
+    if not field.is_fixed:
+        return column
+    width = field.row_bytes
+    held = np.ascontiguousarray(column).reshape(-1).view(np.uint8) if width else np.zeros(len(column), np.uint8)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width or 1), len(column), [None, pa.py_buffer(held)])

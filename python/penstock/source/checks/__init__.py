@@ -1,0 +1,1 @@
+"""Checksums that `penstock index --checksums` made: stored, built, and compared where bytes enter."""

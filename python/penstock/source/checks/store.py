@@ -1,0 +1,143 @@
+"""Checksums of files, kept in the user's cache: a file a folder, with the CRC-32C of every 64 KiB of the files in it.
+
+A file's checksums count as long as it has the size and the version (modification time, or hash of the ETag) that it had when
+they were made. Like every entry of the cache they appear whole or not at all, and damaged ones are as good as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.cache_dirs import cache_folder, found_folder
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.derived.entries import digest_of_bytes, write_whole
+
+#: Bytes of a file that share a checksum: 4 bytes in the cache for each, 64 MB for a terabyte.
+CHUNK_BITS = 16
+CHUNK_BYTES = 1 << CHUNK_BITS
+
+_MAGIC = b"PSTKCS01"
+#: Magic, BLAKE2b-128 of the rest, bytes of the checksums, which follow; then names, sizes and versions as an Arrow stream.
+_HEADER = struct.Struct("<8s16sq")
+_CHECKED_FROM = 24
+_FOLDER = "checksums"
+
+Checksums = npt.NDArray[np.uint32]
+
+
+def chunks_of(sizes: Ids) -> Ids:
+    """How many checksums files of these sizes have."""
+    chunks: Ids = -(-sizes // CHUNK_BYTES)
+    return chunks
+
+
+@dataclass(frozen=True, eq=False)
+class FolderChecksums:
+    """The files of a folder: names, sizes, versions, and the checksums of file i at first[i] … first[i + 1] - 1."""
+
+    names: pa.LargeStringArray
+    sizes: Ids
+    versions: Ids
+    sums: Checksums
+
+    @property
+    def first(self) -> Ids:
+        """Where each file's checksums begin."""
+        return np.append(0, np.cumsum(chunks_of(self.sizes))).astype(np.int64)
+
+    def find(self, names: pa.LargeStringArray, sizes: Ids, versions: Ids) -> Ids:
+        """The number of each file that is here as it is now; -1 for the others."""
+        found: Ids = pc.fill_null(pc.index_in(names, value_set=self.names), -1).to_numpy().astype(np.int64)
+        if len(self.names):
+            same = (self.sizes[found] == sizes) & (self.versions[found] == versions)
+            found[~same] = -1
+        return found
+
+    def with_files(self, other: FolderChecksums) -> FolderChecksums:
+        """These files and others, which replace those of their names."""
+        stay = pc.invert(pc.is_in(self.names, value_set=other.names)).to_numpy(zero_copy_only=False)
+        kept = np.repeat(stay, chunks_of(self.sizes))
+        return FolderChecksums(
+            pa.concat_arrays([self.names.filter(pa.array(stay)), other.names]),
+            np.append(self.sizes[stay], other.sizes),
+            np.append(self.versions[stay], other.versions),
+            np.append(self.sums[kept], other.sums),
+        )
+
+
+def by_folder(paths: pa.LargeStringArray) -> Iterator[tuple[str, Ids]]:
+    """Every folder, and the numbers of the files in it."""
+    encoded = pc.replace_substring_regex(paths, "[^/]*$", "").dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    turn = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[turn], np.arange(len(encoded.dictionary) + 1))
+    for number, folder in enumerate(encoded.dictionary.to_pylist()):
+        yield folder, turn[edges[number] : edges[number + 1]]
+
+
+def names_of(paths: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The last part of each path."""
+    return pc.replace_substring_regex(paths, "^.*/", "")
+
+
+def has_any() -> bool:
+    """Whether this user has checksums of any file."""
+    return found_folder(_FOLDER) is not None
+
+
+def load_folder(folder: str) -> FolderChecksums | None:
+    """The checksums of a folder's files; None if there are none that are whole."""
+    cache = found_folder(_FOLDER)
+    if cache is None:
+        return None
+    try:
+        with open(_path(cache, folder), "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    if len(content) < _HEADER.size:
+        return None
+    magic, digest, sums_bytes = _HEADER.unpack_from(content)
+    if magic != _MAGIC or digest != digest_of_bytes(memoryview(content)[_CHECKED_FROM:]):
+        return None
+    sums = np.frombuffer(content, dtype="<u4", count=sums_bytes // 4, offset=_HEADER.size)
+    batch = pa.ipc.open_stream(pa.py_buffer(content)[_HEADER.size + sums_bytes :]).read_next_batch()
+    return FolderChecksums(batch["name"], batch["size"].to_numpy(), batch["version"].to_numpy(), sums)
+
+
+def store_files(shards: Shards, sums: Checksums) -> bool:
+    """Keeps the checksums of files, those of each file after those of the one before; False if there is no place for them."""
+    cache = cache_folder(_FOLDER)
+    first = np.append(0, np.cumsum(chunks_of(shards.sizes))).astype(np.int64)
+    kept = cache is not None
+    for folder, numbers in by_folder(shards.paths) if cache is not None else ():
+        part = shards.take(numbers)
+        mine = np.concatenate([sums[first[number] : first[number + 1]] for number in numbers.tolist()])
+        made = FolderChecksums(names_of(part.paths), part.sizes, part.versions, mine)
+        before = load_folder(folder)
+        kept &= _store(_path(str(cache), folder), made if before is None else before.with_files(made))
+    return kept
+
+
+def _store(path: str, files: FolderChecksums) -> bool:
+    batch = pa.record_batch({"name": files.names, "size": pa.array(files.sizes), "version": pa.array(files.versions)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    sums = files.sums.astype("<u4").tobytes()
+    checked = _HEADER.pack(_MAGIC, b"", len(sums))[_CHECKED_FROM:] + sums + sink.getvalue().to_pybytes()
+    return write_whole(path, [_MAGIC, digest_of_bytes(checked), checked])
+
+
+def _path(cache: str, folder: str) -> str:
+    return os.path.join(cache, hashlib.blake2b(folder.encode(), digest_size=16).hexdigest() + ".sums")

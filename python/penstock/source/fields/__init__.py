@@ -1,0 +1,1 @@
+"""Records made of fields (RecordIO, MDS, LitData): how the bytes of each field become a column."""

@@ -1,0 +1,117 @@
+"""Records of fields (see rust/src/fields.rs): the source that MDS and LitData share, and how users choose among fields."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.options import Column, Options
+from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.source.fields.codec import Leaf
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate
+
+#: Records that are looked at to learn shapes, and how many bytes of them at most.
+INFER_RECORDS = 100
+INFER_BYTES = 64 << 20
+
+#: Makes the leaf of a field from the field's bytes in the first records.
+MakeLeaf = Callable[[Spans], Leaf]
+
+
+@dataclass(frozen=True, eq=False)
+class FieldsSource:
+    """Columns of records of fields.
+
+    widths: bytes of each field of a record, -1 where the record states them; None if a record is one field, and nothing else. leaves: for each column the number of its field
+    and how it is made.
+    """
+
+    manifest: Manifest
+    spec: Spec
+    widths: tuple[int, ...] | None
+    leaves: Mapping[str, tuple[int, Leaf]]
+    random_access: bool = False
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`. Raises RowError for the first row that is damaged."""
+        fields = [records] if self.widths is None else split(records, self.widths)
+        return {
+            name: leaf.column(name, fields[number], allocate, threads) for name, (number, leaf) in self.leaves.items()
+        }
+
+
+def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
+    """The places of each field; RowError for the first record that is not exactly as long as its fields."""
+    buffers, which = records.buffers, records.which
+    offset, length = kernels.split_fields(list(buffers), which, records.offset, records.length, list(widths))
+    rows = len(records)
+    return [
+        Spans(buffers, which, offset[number * rows : (number + 1) * rows], length[number * rows : (number + 1) * rows])
+        for number in range(len(widths))
+    ]
+
+
+def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+    """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
+    assert manifest.offset is not None
+    assert manifest.length is not None
+    ends = np.cumsum(manifest.length[:INFER_RECORDS])
+    rows = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
+    length = manifest.length[:rows]
+    at = ends[:rows] - length
+    buffer = np.empty(int(ends[rows - 1]), dtype=np.uint8)
+    samples = np.arange(rows, dtype=np.int64)
+    read(manifest.stored, manifest.shard_of(samples), manifest.offset[:rows], length, buffer, at)
+    return Spans((buffer,), np.zeros(rows, dtype=np.int64), at, length)
+
+
+def no_records() -> Spans:
+    """What columns are made by that are as the index says."""
+    nothing = np.empty(0, dtype=np.int64)
+    return Spans((), nothing, nothing, nothing)
+
+
+def choose(options: Options, offered: Mapping[str, str], where: str) -> dict[str, Column]:
+    """The columns that a user wants of those that are offered (name -> why it cannot be had, "" if it can).
+
+    Raises PlanError for names that are not there, and for those that cannot be had; without `columns` all of them must be,
+    since leaving some out silently would lose data.
+    """
+    asked = options.columns
+    if asked is None:
+        wanted: Mapping[str, str | Column] = {name: name for name in offered}
+    else:
+        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    if not wanted:
+        raise PlanError("columns: none are named; pass columns=None for all of them")
+    chosen: dict[str, Column] = {}
+    for name, wish in wanted.items():
+        column = wish if isinstance(wish, Column) else Column(feature=wish)
+        if column.feature not in offered:
+            close = difflib.get_close_matches(column.feature, offered, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise PlanError(f"{where}: no column {column.feature!r}; there are {', '.join(offered)}{meant}")
+        if column.default is not None:
+            raise PlanError(f"columns[{name!r}]: every record has {column.feature!r}; leave the default away")
+        if why := offered[column.feature]:
+            rest = ", ".join(repr(name) for name, why in offered.items() if not why)
+            raise PlanError(f"{where}: column {column.feature!r}: {why}; leave it out with columns=[{rest}]")
+        chosen[name] = column
+    return chosen
+
+
+def leaf_of(name: str, column: Column, make: MakeLeaf, spans: Spans, manifest: Manifest, where: str) -> Leaf:
+    """The leaf of a column, as the first records and the user's wishes for dtype and shape say."""
+    try:
+        return make(spans).as_field(column.dtype, column.shape)
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: column {column.feature!r}: {error.found}; {error.do}") from None
+    except PlanError as error:
+        raise PlanError(f"{where}: columns[{name!r}]: {error}") from None

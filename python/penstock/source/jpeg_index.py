@@ -1,0 +1,127 @@
+"""The JPEG index: a file of entry points beside the user's other indexes, and a builder that can be interrupted.
+
+A dataset's index is named by the manifest's digest and the column. It is made in parts of `PART_SAMPLES` samples, each of which
+appears whole or not at all; what was made before an interruption is used again. The file holds, after the header, per sample the
+length of its entry points (uint32) and the record's CRC-32C (uint32), then all entry points one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import threading
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.cache_dirs import cache_folder
+from penstock.core.spec import Bytes, EntryPoints, Ids
+from penstock.derived.entries import write_whole
+
+#: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
+EVERY_PIXELS = 128
+
+#: Samples of a part of the index while it is built.
+PART_SAMPLES = 4096
+
+_MAGIC = b"PSTKJP01"
+#: Magic, BLAKE2b-128 of the rest, samples, pixels between entry points.
+_HEADER = struct.Struct("<8s16sqq")
+_CHECKED_FROM = 24
+
+Checksums = npt.NDArray[np.uint32]
+
+
+def index_path(digest: str, column: str, part: int | None = None) -> str | None:
+    """Where the index of a dataset's column is kept, or a part of it while it is built; None without a cache."""
+    folder = cache_folder("jpeg")
+    name = hashlib.blake2b(column.encode(), digest_size=4).hexdigest()
+    suffix = "entries" if part is None else f"part{part}"
+    return None if folder is None else os.path.join(folder, f"{digest}-{name}.{suffix}")
+
+
+def load(path: str | None) -> EntryPoints | None:
+    """The index in a file; None if there is none that is whole."""
+    try:
+        found = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    if path is None or found is None or found.st_size < _HEADER.size:
+        return None
+    return _load_checked(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _load_checked(path: str, size: int, _: int) -> EntryPoints | None:
+    """As `load`, once for every version of a file."""
+    content = np.memmap(path, dtype=np.uint8, mode="r", shape=(size,))
+    magic, digest, samples, _ = _HEADER.unpack_from(content[: _HEADER.size].tobytes())
+    first = _HEADER.size + 8 * samples
+    if magic != _MAGIC or samples < 0 or len(content) < first or digest != _digest(content[_CHECKED_FROM:]):
+        return None
+    length = content[_HEADER.size : _HEADER.size + 4 * samples].view("<u4").astype(np.int64)
+    checksum = content[_HEADER.size + 4 * samples : first].view("<u4").astype(np.uint32)
+    if int(length.sum()) != len(content) - first:
+        return None
+    return EntryPoints(np.cumsum(length) - length, length, checksum, np.asarray(content[first:]))
+
+
+def store(path: str | None, length: Ids, checksum: Checksums, data: Bytes) -> bool:
+    """Writes an index whole or not at all; False if there is no place for it."""
+    if path is None:
+        return False
+    header = _HEADER.pack(_MAGIC, b"", len(length), EVERY_PIXELS)
+    rest = [header[_CHECKED_FROM:], length.astype("<u4").tobytes(), checksum.astype("<u4").tobytes(), data.tobytes()]
+    state = hashlib.blake2b(digest_size=16)
+    for piece in rest:
+        state.update(piece)
+    return write_whole(path, [_MAGIC, state.digest(), *rest])
+
+
+def _digest(content: Bytes) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(content).data, digest_size=16).digest()
+
+
+class Growing:
+    """An index that grows while a first epoch decodes. Many threads may add; what is there is used at once."""
+
+    def __init__(self, samples: int, path: str | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._tried = np.zeros(samples, dtype=bool)
+        self._offset = np.zeros(samples, dtype=np.int64)
+        self._length = np.zeros(samples, dtype=np.int64)
+        self._checksum = np.zeros(samples, dtype=np.uint32)
+        self._data = np.empty(1 << 16, dtype=np.uint8)
+        self._used = 0
+
+    def missing(self, samples: Ids) -> Ids:
+        """Places in `samples` whose entry points nobody has made yet."""
+        return np.flatnonzero(~self._tried[samples])
+
+    def view(self) -> EntryPoints:
+        """What there is so far."""
+        with self._lock:
+            return EntryPoints(self._offset, self._length, self._checksum, self._data)
+
+    def add(self, samples: Ids, length: Ids, checksum: Checksums, data: Bytes) -> None:
+        """Adds the entry points of samples; once every sample was tried, the index is stored."""
+        with self._lock:
+            while self._used + len(data) > len(self._data):
+                self._data = np.concatenate([self._data, np.empty_like(self._data)])
+            self._data[self._used : self._used + len(data)] = data
+            self._offset[samples] = self._used + np.cumsum(length) - length
+            self._checksum[samples] = checksum
+            self._length[samples] = length
+            self._used += len(data)
+            self._tried[samples] = True
+            if self._tried.all():
+                self._store()
+
+    def _store(self) -> None:
+        """Stores the index in the order of the sample ids."""
+        spans = zip(self._offset.tolist(), self._length.tolist(), strict=True)
+        data = np.concatenate([self._data[offset : offset + length] for offset, length in spans])
+        store(self._path, self._length, self._checksum, data)

@@ -1,0 +1,157 @@
+"""The manifest: which shards a dataset has, how many records, and where each record lies.
+
+Sample ids are the records' numbers in manifest order: shard after shard, record after record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """Shards and records of a dataset.
+
+    first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
+    offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
+    every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
+    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
+    their shard, so that each is read by its own range.
+    """
+
+    format: str
+    shards: Shards
+    first_sample: Ids
+    offset: Ids | None = None
+    length: Ids | None = None
+    unpacked: Shards | None = None
+    scattered: bool = False
+
+    @property
+    def samples(self) -> int:
+        """Number of records in the dataset."""
+        return int(self.first_sample[-1])
+
+    @property
+    def stored(self) -> Shards:
+        """The files to read: offset and length are places in them."""
+        return self.shards if self.unpacked is None else self.unpacked
+
+    @property
+    def listings(self) -> tuple[Shards, ...]:
+        """All files that samples are read from: the shards, and what they were unpacked to."""
+        return (self.shards,) if self.unpacked is None else (self.shards, self.unpacked)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all records together."""
+        return int(self.stored.sizes.sum())
+
+    @cached_property
+    def one_record_each(self) -> bool:
+        """Whether every shard is one record, so that a sample's id is its shard's number."""
+        if self.offset is not None or len(self.shards) != self.samples:
+            return False
+        return bool((np.diff(self.first_sample) == 1).all())
+
+    def shard_of(self, samples: Ids) -> Ids:
+        """The shard of each sample id."""
+        if self.one_record_each:
+            return samples
+        return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    def extents(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
+        """Shard, offset and length (int64) of each record that has bytes of its own."""
+        shard = self.shard_of(samples)
+        if self.offset is None or self.length is None:
+            return shard, np.zeros(len(samples), dtype=np.int64), self.shards.sizes[samples]
+        return shard, self.offset[samples], self.length[samples]
+
+    def place(self, sample: int) -> str:
+        """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""
+        if len(self.shards) == 0:
+            return f"sample {sample}"
+        shard = int(self.shard_of(np.array([sample]))[0])
+        path = self.shards.path(shard)
+        if self.one_record_each:
+            return path
+        record = f"{path}, record {sample - int(self.first_sample[shard]):,}"
+        return record if self.offset is None else f"{record}, byte {int(self.offset[sample]):,}"
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data: names below the root, sizes, record counts and record lengths.
+
+        Modification times are left out, so that a copy of the data on another machine is the same data.
+        """
+        state = hashlib.blake2b(digest_size=16)
+        state.update(self.format.encode())
+        below_root = pc.utf8_slice_codeunits(self.shards.paths, len(self.shards.root))
+        for buffer in below_root.buffers()[1:]:
+            state.update(buffer or b"")
+        for numbers in (self.shards.sizes, self.first_sample, self.length):
+            state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
+        return state.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class StatedManifest(Manifest):
+    """The manifest of data that lies in no files: what gives it says its digest and size."""
+
+    stated_digest: str = ""
+    stated_bytes: int = 0
+
+    @classmethod
+    def of(cls, format: str, samples: int, digest: str, size_bytes: int) -> StatedManifest:
+        """A manifest without shards."""
+        none = np.empty(0, dtype=np.int64)
+        shards = Shards(pa.array([], pa.large_string()), none, none)
+        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes)
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        return self.stated_digest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all samples together, as far as they are known."""
+        return self.stated_bytes
+
+
+def digest_of(identity: str) -> str:
+    """32 hex digits of a text that names data."""
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class TableManifest(Manifest):
+    """A manifest of rows in columns.
+
+    held_bytes: bytes of all rows in memory, in the columns that were chosen, as far as it is known beforehand. choice: what
+    besides the files decides which rows there are (a filter, a split), a part of the data's identity.
+    """
+
+    held_bytes: int = 0
+    choice: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all rows in memory."""
+        return self.held_bytes
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that identify the data: the files, and the choice among their rows."""
+        if not self.choice:
+            return super().digest
+        return hashlib.blake2b(f"{super().digest} {self.choice}".encode(), digest_size=16).hexdigest()

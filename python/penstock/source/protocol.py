@@ -1,0 +1,150 @@
+"""What a format gives to the engine. A format sees byte ranges, never a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.kernels import EpochOrder
+from penstock.core.options import Options
+from penstock.core.rows import Rows
+from penstock.core.shards import Shards
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.source.manifest import Manifest
+
+#: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
+Allocate = Callable[[str, Field, int], Any]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """An opened dataset: its manifest, the columns that it offers, and how records become columns.
+
+    `random_access` says that samples lie in memory, or are mapped into it: there is nothing to read before `parse`.
+    """
+
+    @property
+    def manifest(self) -> Manifest:
+        """Shards and records."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `parse` gives."""
+
+    @property
+    def random_access(self) -> bool:
+        """Whether samples lie in memory, so that nothing is read before `parse`."""
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """Columns of the records (one span a row, frame included), one a field of `spec`.
+
+        `records` is empty where the samples lie in memory. Raises RowError (row, found, do) for the first bad row; the
+        engine adds file and record.
+        """
+
+
+@runtime_checkable
+class StepSource(Protocol):
+    """A source in memory that gathers the rows of whole steps while it computes their order."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `gather_steps` gives."""
+
+    @property
+    def gathers_steps(self) -> bool:
+        """Whether that is faster than `parse`, for these columns."""
+
+    def gather_steps(
+        self,
+        order: EpochOrder,
+        share: tuple[int, int],
+        step: int,
+        rows: int,
+        allocate: Allocate,
+    ) -> Columns:
+        """Columns of whole steps, `rows` in all, from `step` on, by the calling thread alone.
+
+        share: the places [first, last) of every global batch that are wanted.
+        """
+
+
+@runtime_checkable
+class BlockSource(Protocol):
+    """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
+
+    block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
+    """
+
+    @property
+    def manifest(self) -> Manifest:
+        """Shards and rows; no offsets."""
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that `load` gives."""
+
+    @property
+    def block_rows(self) -> int | None:
+        """How many neighbouring rows are worth loading together."""
+
+    def load(self, first: int, rows: int) -> Columns | Rows:
+        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`, or all of them as `Rows`.
+
+        Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
+        data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
+        """
+
+
+@runtime_checkable
+class PartSource(Protocol):
+    """A source of blocks that keeps parts of itself in memory, out of which single rows are picked."""
+
+    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
+        """Tables, and for each of `samples` which table holds it, and in which row (both int64)."""
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""
+
+    @property
+    def rows_together(self) -> int:
+        """How many rows are worth asking for at once."""
+
+
+AnySource: TypeAlias = Source | BlockSource
+
+
+def is_forward_only(source: AnySource) -> bool:
+    """Whether a source of blocks says that it loads them in ascending order only, so that nothing can be shuffled."""
+    return bool(getattr(source, "forward_only", False))
+
+
+def always_false(_: Any) -> bool:
+    """For formats that nothing but suffix or name tells."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A row of the registry.
+
+    claims(shards): whether the files together are a dataset of this format (a folder with an index, say); asked first.
+    suffixes: lower case, with the dot; asked next. matches(head): whether a file's first 512 bytes are of this format; asked
+    last. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
+    detects, extra: for the table of formats in the documentation: what a single sample costs to reach, what damage is
+    seen without an index of checksums, and which extra to install.
+    """
+
+    name: str
+    suffixes: tuple[str, ...] = ()
+    matches: Callable[[bytes], bool] = always_false
+    claims: Callable[[Shards], bool] = always_false
+    options: Mapping[str, str] = field(default_factory=dict)
+    access: str = ""
+    detects: str = ""
+    extra: str = ""
+    open: Callable[[Shards, ReadRanges, Options], AnySource]

@@ -1,0 +1,237 @@
+"""Where the records of files without an index of their own lie: native indexing on first use, kept in the user's cache.
+
+What is particular to a format is its `Framing`. Files that were packed as a whole are unpacked once to the cache and read from
+there (see `unpack`); they stay as long as what was opened is in use. Files that lie elsewhere are read once, whole, for their index.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core import kernels
+from penstock.core.byte_ranges import ReadRanges, forget
+from penstock.core.cache_dirs import cache_folder
+from penstock.core.options import Options
+from penstock.core.progress import BRIEF_BYTES, available_threads, watched
+from penstock.core.shards import Shards
+from penstock.core.spec import Ids
+from penstock.derived.decompress import unpack_once
+from penstock.derived.downloads import Bringing, for_each_shard, told_of
+from penstock.derived.entries import Entry, load_entry, shard_key, store_entry
+from penstock.derived.lease import hold
+from penstock.source.checks.ranges import check_files
+
+#: Files beside shards that are asked for at once.
+_STATED_TOGETHER = 16
+
+
+class IndexFiles(Protocol):
+    """A native indexer: visits every record of every file once."""
+
+    def __call__(
+        self, paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
+    ) -> tuple[Ids, Ids, Ids]:
+        """Where each file's first record begins, records of each file, and the length of each record, file after file.
+
+        Records lie without gaps; frames and padding belong to their record. Raises DataError for the first damaged frame.
+        """
+
+
+#: The length of each record of a shard as a file beside it states them; None without such a file, or if it cannot be right.
+StatedLengths = Callable[[Shards, int, ReadRanges, Options], Ids | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framing:
+    """How a format's records follow each other.
+
+    kind: names the index's entries in the cache, with `settings`, which are the options that the entries depend on. version:
+    changes when the meaning of an entry does. packing: how each file is packed as a whole (see `kernels.recognise_packing`),
+    0 not at all; None if the format is never packed. stated: what spares reading a file that lies elsewhere whole.
+    """
+
+    kind: str
+    version: int
+    index: IndexFiles
+    packing: Callable[[list[str], int], Ids] | None = None
+    settings: str = ""
+    stated: StatedLengths | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RecordIndex:
+    """Records of all shards: see `Manifest` for the arrays. unpacked: the files to read, None if they are the shards."""
+
+    first_sample: Ids
+    offset: Ids
+    length: Ids
+    unpacked: Shards | None
+
+
+def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Framing) -> RecordIndex:
+    """Indexes shards, from the cache where it has them.
+
+    Raises DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC) where unpacked files, or
+    one that is here for its index only, would fill the disk.
+    """
+    folder = cache_folder("index")
+    named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
+    keys = [key or uuid.uuid4().hex for key in named]
+    known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
+    leases = _Leases()
+    try:
+        leases.hold(keys[shard] for shard, entry in known.items() if entry.packing)
+        limit = options.limits.record_bytes
+        entries = {shard: entry for shard, entry in known.items() if _is_usable(keys[shard], entry, limit)}
+        missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
+        if missing.size:
+            job = _Job(options, framing, leases)
+            if shards.is_local:
+                check_files(read, shards, missing)
+            index = job.entries if shards.is_local else job.entries_from_elsewhere
+            found = index(shards.take(missing), [keys[shard] for shard in missing], read)
+            for shard, entry in zip(missing.tolist(), found, strict=True):
+                entries[shard] = entry
+                if named[shard] is not None:
+                    store_entry(folder, keys[shard], entry)
+    except BaseException:
+        leases.release()
+        raise
+    return _joined(shards, keys, [entries[shard] for shard in range(len(shards))], leases)
+
+
+class _Leases:
+    """Keeps unpacked files in the cache until nothing reads them."""
+
+    def __init__(self) -> None:
+        self._releases: list[Callable[[], None]] = []
+
+    def hold(self, keys: Iterable[str]) -> None:
+        listed = list(keys)
+        if listed and (folder := cache_folder("unpacked")) is not None:
+            self._releases.append(hold(folder, listed))
+
+    def release(self) -> None:
+        for release in self._releases:
+            release()
+
+
+def _is_usable(key: str, entry: Entry, limit: int) -> bool:
+    """Whether what an entry was made of is here, and no record (with its frame) is above the limit: indexing says which."""
+    if entry.length.size and int(entry.length.max()) > limit:
+        return False
+    if not entry.packing:
+        return True
+    target = _unpacked_path(key)
+    return target is not None and _is_of_size(target, entry.unpacked_bytes)
+
+
+def _is_of_size(path: str, size: int) -> bool:
+    try:
+        return os.stat(path).st_size == size
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """Makes the entries of shards that the cache does not have."""
+
+    options: Options
+    framing: Framing
+    leases: _Leases
+
+    def entries(self, shards: Shards, keys: list[str], _: ReadRanges) -> list[Entry]:
+        """Of local files."""
+        threads = available_threads()
+        packing = np.zeros(len(shards), dtype=np.int64)
+        if self.framing.packing is not None:
+            packing = self.framing.packing(shards.paths.to_pylist(), threads)
+        unpacked_bytes = np.full(len(shards), -1, dtype=np.int64)
+        packed = np.flatnonzero(packing)
+        readable: list[str] = shards.paths.to_pylist()
+        sizes = shards.sizes.copy()
+        if packed.size:
+            packed_keys = [keys[shard] for shard in packed]
+            self.leases.hold(packed_keys)
+            targets = unpack_once(shards.take(packed), packing[packed], packed_keys, self.options)
+            for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
+                readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
+        limit = self.options.limits.record_bytes
+        total = int(sizes.sum())
+        with told_of(shards, Shards(pa.array(readable, pa.large_string()), sizes, shards.versions)):
+            start, counts, length = watched(
+                kernels.WorkProgress(),
+                lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
+                self.options.progress,
+                total,
+                brief=total < BRIEF_BYTES,
+            )
+        parts = np.split(length, np.cumsum(counts)[:-1])
+        columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
+        return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
+
+    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ReadRanges) -> list[Entry]:
+        """Of files that are brought here one by one, but for those whose index lies beside them."""
+        stated = self._stated(shards, read)
+        rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
+
+        def one(number: int, path: str, work: Bringing) -> Entry:
+            shard = rest[number : number + 1]
+            here = Shards(pa.array([path], pa.large_string()), shards.sizes[shard], shards.versions[shard])
+            quiet = replace(self.options, progress=lambda _, __: work.check())
+            return replace(self, options=quiet).entries(here, [keys[shard[0]]], read)[0]
+
+        made = for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else []
+        forget(read, shards.take(rest[[bool(entry.packing) for entry in made]]))
+        found = iter(made)
+        return [next(found) if length is None else Entry(length) for length in stated]
+
+    def _stated(self, shards: Shards, read: ReadRanges) -> list[Ids | None]:
+        stated = self.framing.stated
+        if stated is None:
+            return [None] * len(shards)
+        with ThreadPoolExecutor(_STATED_TOGETHER, thread_name_prefix="penstock-stated") as threads:
+            return list(threads.map(lambda shard: stated(shards, shard, read, self.options), range(len(shards))))
+
+
+def _unpacked_path(key: str) -> str | None:
+    folder = cache_folder("unpacked")
+    return None if folder is None else os.path.join(folder, key)
+
+
+def _joined(shards: Shards, keys: list[str], entries: list[Entry], leases: _Leases) -> RecordIndex:
+    first_sample = np.zeros(len(entries) + 1, dtype=np.int64)
+    np.cumsum([entry.length.size for entry in entries], out=first_sample[1:])
+    length = np.concatenate([entry.length for entry in entries])
+    offset = np.cumsum(length)
+    offset -= length
+    for entry, first in zip(entries, first_sample[:-1].tolist(), strict=True):
+        records = offset[first : first + entry.length.size]
+        if records.size:
+            records += entry.start - records[0]
+    unpacked = _unpacked_shards(shards, keys, entries)
+    if unpacked is not None:
+        weakref.finalize(unpacked, leases.release)
+    return RecordIndex(first_sample, offset, length, unpacked)
+
+
+def _unpacked_shards(shards: Shards, keys: list[str], entries: list[Entry]) -> Shards | None:
+    if not any(entry.packing for entry in entries):
+        return None
+    paths: list[str] = shards.paths.to_pylist()
+    sizes = shards.sizes.copy()
+    for shard, entry in enumerate(entries):
+        if entry.packing and (target := _unpacked_path(keys[shard])) is not None:
+            paths[shard], sizes[shard] = target, entry.unpacked_bytes
+    copied = np.array([entry.packing != 0 for entry in entries])
+    return Shards(pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied)

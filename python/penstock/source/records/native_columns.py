@@ -1,0 +1,161 @@
+"""What native parsers of records have in common: outputs for fixed columns go in, and what comes back becomes columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.errors import PlanError
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
+from penstock.core.spec import Column as Values
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Allocate
+
+#: Records that are looked at to learn the columns, and how many bytes of them at most.
+FIRST_RECORDS = 100
+FIRST_BYTES = 64 << 20
+
+
+class NativeColumn(Protocol):
+    """A column that native code fills."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a batch."""
+
+    @property
+    def field(self) -> Field:
+        """What it holds."""
+
+    @property
+    def default(self) -> bytes | None:
+        """A row of defaults (numbers) or one value (bytes), if there is one."""
+
+
+class NativeParser(Protocol):
+    """Fills columns from records; see `_core.pyi`."""
+
+    def parse(self, buffers: Any, which: Any, offset: Any, length: Any, outs: Any, threads: int, /) -> list[Any]:
+        """One part a column: see `finish`."""
+
+
+def form_of(field: Field) -> str:
+    """How native code gives a column back: "fixed", "ragged", "spans", "texts" or "nested"."""
+    if field.shape == (None, None):
+        return "nested"
+    if field.dtype in ("bytes", "string"):
+        return "spans" if field == Field("bytes") else "texts"
+    return "ragged" if None in field.shape else "fixed"
+
+
+def parse_records(
+    parser: NativeParser, columns: Sequence[NativeColumn], records: Spans, allocate: Allocate, threads: int
+) -> Columns:
+    """One column a field, with one row a record (a span with its frame); RowError for the first row that is damaged."""
+    arrays: dict[str, Any] = {
+        column.name: allocate(column.name, column.field, len(records))
+        for column in columns
+        if form_of(column.field) == "fixed"
+    }
+    outs = [bytes_of(arrays[column.name]) if column.name in arrays else None for column in columns]
+    filled = parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
+    return {
+        column.name: arrays[column.name] if column.name in arrays else _finish(column, part, records)
+        for column, part in zip(columns, filled, strict=True)
+    }
+
+
+def bytes_of(array: Any) -> Bytes:
+    """The bytes of a contiguous array, without a copy."""
+    if not array.flags.c_contiguous:
+        raise ValueError("allocate must give contiguous arrays")
+    flat: Bytes = array.reshape(-1).view(np.uint8)
+    return flat
+
+
+def _finish(column: NativeColumn, part: Any, records: Spans) -> Values:
+    """What native code gave for the column, as a column of a batch."""
+    form = form_of(column.field)
+    if form == "spans":
+        return _finish_spans(part, records, column.default)
+    if form == "ragged":
+        return _finish_ragged(part, column.field)
+    if form == "nested":
+        data, ends, steps, offsets = part
+        values = pa.LargeListArray.from_arrays(pa.array(steps), _values(column.field, data, ends))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    data, ends, offsets = part
+    values = _values(column.field, data, ends)
+    return pa.LargeListArray.from_arrays(pa.array(offsets), values) if column.field.shape else values
+
+
+def _values(field: Field, data: Bytes, ends: Ids) -> pa.Array:
+    """Numbers, or the values of bytes that begin at `ends`."""
+    if field.dtype not in ("bytes", "string"):
+        return pa.array(data.view(field.numpy_dtype))
+    kind = pa.large_string() if field.dtype == "string" else pa.large_binary()
+    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
+    which, offset, length = part
+    buffers = records.buffers
+    if default is not None and (absent := which < 0).any():
+        which[absent] = len(buffers)
+        buffers = (*buffers, np.frombuffer(default or b"\0", dtype=np.uint8))
+    return Spans(buffers, which, offset, length)
+
+
+def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
+    data, offsets = part
+    values = pa.array(data.view(field.numpy_dtype))
+    for axis in reversed(field.shape[1:]):
+        values = pa.FixedSizeListArray.from_arrays(values, axis)
+    step = math.prod(axis for axis in field.shape[1:] if axis is not None)
+    return pa.LargeListArray.from_arrays(pa.array(offsets // step if step > 1 else offsets), values)
+
+
+def default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
+    """A row of defaults (numbers) or one value (bytes) as native code stores it."""
+    if field.dtype in ("bytes", "string"):
+        if not isinstance(default, bytes | str):
+            raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
+        return default.encode() if isinstance(default, str) else default
+    bits = field.dtype == "bfloat16"
+    dtype = np.dtype(np.float32) if bits else field.numpy_dtype
+    try:
+        value = np.array(default).astype(dtype)
+        fits = dtype.kind == "f" or bool(value == default)
+    except (ValueError, OverflowError, TypeError):
+        fits = False
+    if not fits or isinstance(default, bytes | str):
+        raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
+    shape = tuple(axis or 0 for axis in field.shape)
+    try:
+        row = np.full(shape, value)
+    except ValueError:
+        raise PlanError(f"columns[{name!r}]: a default of shape {value.shape} for {field}; give one number") from None
+    if bits:
+        words = row.view(np.uint32)
+        row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
+    return row.tobytes()
+
+
+def read_first_records(
+    manifest: Manifest, read: ReadRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
+) -> Spans:
+    """The first records of the first shard that has any: so many at most, and one that is larger than so many bytes only by itself."""
+    shard = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
+    last = min(int(manifest.first_sample[shard + 1]), most)
+    assert manifest.offset is not None
+    assert manifest.length is not None
+    offset, length = manifest.offset[:last] - manifest.offset[0], manifest.length[:last]
+    records = max(1, int(np.searchsorted(offset + length, most_bytes, side="right")))
+    size = int(offset[records - 1] + length[records - 1])
+    buffer = read_range(read, manifest.stored, shard, int(manifest.offset[0]), size)
+    return Spans((buffer,), np.zeros(records, dtype=np.int64), offset[:records], length[:records])

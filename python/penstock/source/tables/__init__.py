@@ -1,0 +1,1 @@
+"""Arrow tables to columns: what Parquet, Arrow, CSV, JSON and SQL have in common."""

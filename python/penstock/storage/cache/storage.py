@@ -1,0 +1,297 @@
+"""A remote storage with a cache on the local disk before it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
+from penstock.core.traffic import Traffic
+from penstock.storage.cache.cache import RangeCache
+from penstock.storage.cache.files import Bases, Ranges
+from penstock.storage.cache.folder import default_cache
+from penstock.storage.cache.locks import Claims
+from penstock.storage.cache.policy import Expected
+from penstock.storage.fetch.plan import distinct
+from penstock.storage.stores.forked import renew_in_children
+
+#: Bytes that are fetched ahead at once.
+_AHEAD_BYTES = 8 << 20
+
+
+class NextUse(Protocol):
+    """When bytes are needed next."""
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds that an epoch takes."""
+
+    def __call__(self, shard: Ids, offset: Ids) -> npt.NDArray[np.float64]:
+        """In how many seconds byte offsets of shards are needed next; infinite for never."""
+
+
+@dataclass(frozen=True)
+class CacheTraffic:
+    """What a storage's cache did so far in this process.
+
+    hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes: of the former; fetched_bytes: what was asked
+    of the remote storage, also ahead. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
+    damaged: pieces whose bytes had changed on the disk, and that were fetched again; likewise.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    hit_bytes: int = 0
+    fetched_bytes: int = 0
+    stored_bytes: int = 0
+    evicted: int = 0
+    damaged: int = 0
+
+
+class Uncached(Protocol):
+    """What a cache stands before: a remote storage, or a user's own."""
+
+    def list(self, where: str) -> Shards:
+        """The files that a path, folder or glob names."""
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """See `core.byte_ranges.ReadRanges`."""
+
+
+#: All storages of this process.
+_all: weakref.WeakSet[CachedStorage] = weakref.WeakSet()
+renew_in_children(_all)
+
+
+class CachedStorage:
+    """Ranges come from the cache; what it lacks is fetched once for all processes that share it, and kept.
+
+    identity tells files apart that other storages have under the same names. cache: None for the user's own, or none at all if `by_default` is False. The user's own is opened with the first read.
+    """
+
+    def __init__(
+        self, remote: Uncached, cache: RangeCache | None = None, *, by_default: bool = True, identity: str = ""
+    ) -> None:
+        self.remote, self._identity = remote, identity
+        self._cache, self._undecided = cache, cache is None and by_default
+        self._bases: weakref.WeakKeyDictionary[Shards, Bases] = weakref.WeakKeyDictionary()
+        self._traffic = CacheTraffic()
+        self._lock = threading.Lock()
+        self._reading = 0
+        _all.add(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: another thread may have held the lock, and none reads."""
+        self._lock, self._reading = threading.Lock(), 0
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return str(getattr(self.remote, "root", ""))
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """Requests and bytes so far, and what the cache spared; None if that is not known of the storage behind it."""
+        asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
+        if not isinstance(asked, Traffic):
+            return None
+        return replace(
+            asked,
+            cache_hits=spared.hits,
+            cache_misses=spared.misses,
+            cache_bytes=spared.hit_bytes,
+            cache_damaged=spared.damaged,
+        )
+
+    @property
+    def cache(self) -> RangeCache | None:
+        """The cache; None if it is switched off, or there is no folder for it."""
+        with self._lock:
+            if self._undecided:
+                self._cache, self._undecided = default_cache(), False
+            return self._cache
+
+    def use_cache(self, cache: RangeCache | None) -> None:
+        """Another cache from now on, or none."""
+        with self._lock:
+            self._cache, self._undecided = cache, False
+            self._bases.clear()
+
+    @property
+    def cache_traffic(self) -> CacheTraffic:
+        """What the cache did so far."""
+        cache = self._cache
+        if cache is None:
+            return self._traffic
+        return replace(self._traffic, stored_bytes=cache.stored_bytes, evicted=cache.evicted, damaged=cache.damaged)
+
+    @property
+    def is_caching(self) -> bool:
+        """Whether the cache is switched on."""
+        return self.cache is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody reads right now."""
+        return self._reading == 0
+
+    def list(self, where: str) -> Shards:
+        """See `remote.RemoteStorage.list`; listings are never cached."""
+        return self.remote.list(where)
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """See `core.byte_ranges.ReadRanges`."""
+        cache = self.cache
+        if cache is None:
+            self.remote.read(shards, shard, offset, length, out, at)
+            return
+        self._count_readers(1)
+        try:
+            if cache.read_whole(self._bases_of(cache, shards), shard, offset, length, out, at):
+                self._traffic_of(hits=len(length), hit_bytes=int(length.sum()))
+                return
+            wanted = self._ranges(cache, shards, shard, offset, length, at)
+            missing = cache.read(wanted, out)
+            fetched = self._fetch(cache, shards, missing, out) if len(missing) else missing.at
+            self._count(wanted, fetched)
+        finally:
+            self._count_readers(-1)
+
+    def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> None:
+        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`."""
+        cache = self.cache
+        if cache is None:
+            return
+        ahead = cache.lacks(self._ranges(cache, shards, shard, offset, length, np.zeros_like(offset)))
+        ahead = cache.worth_fetching(ahead.take(np.flatnonzero(ahead.begin >= 0)))
+        group = (np.cumsum(ahead.length) - ahead.length) // _AHEAD_BYTES
+        for number in distinct(group).tolist():
+            if not go_on():
+                break
+            some = ahead.take(np.flatnonzero(group == number))
+            at = np.cumsum(some.length) - some.length
+            out = np.empty(int(some.length.sum()), dtype=np.uint8)
+            self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
+
+    def forget(self, shards: Shards) -> None:
+        """Drops what is kept of files."""
+        cache = self.cache
+        if cache is None:
+            return
+        numbers, nothing = np.arange(len(shards)), np.zeros(len(shards), dtype=np.int64)
+        files = self._ranges(cache, shards, numbers, nothing, shards.sizes, nothing)
+        cache.forget(files.take(np.flatnonzero(files.begin >= 0)))
+
+    def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
+        """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
+        cache = self.cache
+        if cache is None:
+            return lambda: None
+        return cache.expect(_Forecast(self._bases_of(cache, shards), shards, next_use))
+
+    def _fetch(self, cache: RangeCache, shards: Shards, missing: Ranges, out: Bytes) -> Ids:
+        """Fetches what nobody else fetches meanwhile, and waits for the rest; the places of what was fetched."""
+        places = [np.empty(0, dtype=np.int64)]
+        while len(missing):
+            claims = cache.claims()
+            try:
+                mine = self._claim(cache, claims, missing)
+                fresh = cache.read(missing.take(mine), out)  # somebody may have kept it since it was looked for
+                if len(fresh):
+                    self.remote.read(shards, fresh.shard, fresh.offset, fresh.length, out, fresh.at)
+                    self._traffic_of(fetched_bytes=int(fresh.length.sum()))
+                    places.append(fresh.at)
+                    cache.keep(fresh, out)
+            finally:
+                claims.release()
+            left = np.ones(len(missing), dtype=bool)
+            left[mine] = False
+            missing = missing.take(np.flatnonzero(left))
+        return np.concatenate(places)
+
+    @staticmethod
+    def _claim(cache: RangeCache, claims: Claims, missing: Ranges) -> Ids:
+        """Claims what is free, or the first if nothing is; the numbers of what may now be fetched."""
+        alone = np.flatnonzero(missing.begin < 0)  # never kept, so that nobody waits for it
+        shared = np.flatnonzero(missing.begin >= 0)
+        begin, length = missing.begin[shared], missing.length[shared]
+        high, _, _, base = cache.files.owners(begin)
+        first = (high >> np.uint64(3)).astype(np.int64) + begin - base
+        taken = claims.take(first, length)
+        if not len(alone) and not len(taken):
+            claims.wait(int(first[0]), int(length[0]))
+            taken = np.zeros(1, dtype=np.int64)
+        return np.sort(np.concatenate([alone, shared[taken]]))
+
+    def _ranges(self, cache: RangeCache, shards: Shards, shard: Ids, offset: Ids, length: Ids, at: Ids) -> Ranges:
+        base = self._bases_of(cache, shards).of(shard)
+        return Ranges(shard, offset, length, at, np.where(base < 0, base, base + offset))
+
+    def _bases_of(self, cache: RangeCache, shards: Shards) -> Bases:
+        with self._lock:
+            found = self._bases.get(shards)
+            if found is None or found.files is not cache.files:  # another thread may have begun with the cache before
+                found = self._bases[shards] = Bases(cache.files, shards, self._identity)
+            return found
+
+    def _count(self, wanted: Ranges, fetched: Ids) -> None:
+        """Counts ranges: those that hold a place that was fetched are misses."""
+        if not len(fetched):
+            self._traffic_of(hits=int(np.count_nonzero(wanted.length)), hit_bytes=int(wanted.length.sum()))
+            return
+        some = wanted.length > 0
+        turn = np.argsort(wanted.at[some], kind="stable")
+        missed = distinct(np.searchsorted(wanted.at[some][turn], fetched, side="right") - 1)
+        missed_bytes = int(wanted.length[some][turn][missed].sum())
+        hits, hit_bytes = int(some.sum()) - len(missed), int(wanted.length.sum()) - missed_bytes
+        self._traffic_of(hits=hits, misses=len(missed), hit_bytes=hit_bytes)
+
+    def _traffic_of(self, **more: int) -> None:
+        with self._lock:
+            self._traffic = replace(
+                self._traffic, **{name: getattr(self._traffic, name) + n for name, n in more.items()}
+            )
+
+    def _count_readers(self, more: int) -> None:
+        with self._lock:
+            self._reading += more
+
+
+class _Forecast:
+    """When pieces are needed next, by what is known of shards."""
+
+    def __init__(self, bases: Bases, shards: Shards, next_use: NextUse) -> None:
+        self._bases, self._shards, self._next_use = bases, shards, next_use
+        self._sorted: tuple[Ids, Ids] | None = None
+
+    @property
+    def margin_s(self) -> float:
+        """See `cache_choice.Forecast`: an epoch.
+
+        All of an epoch is needed once. To drop one piece of it for another makes no request less, but one write more, and heaps the
+        requests of an epoch up at its end.
+        """
+        return self._next_use.epoch_s
+
+    def __call__(self, begin: Ids) -> Expected:
+        """See `cache_choice.Forecast`."""
+        if self._sorted is None:
+            base = self._bases.of(np.arange(len(self._shards)))
+            known = np.flatnonzero(base >= 0)
+            turn = known[np.argsort(base[known], kind="stable")]
+            self._sorted = base[turn], turn
+        base, shard = self._sorted
+        found = np.full(len(begin), np.nan)
+        if len(base):
+            place = np.maximum(np.searchsorted(base, begin, side="right") - 1, 0)
+            offset = begin - base[place]
+            mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
+            found[mine] = self._next_use(shard[place[mine]], offset[mine])
+        return found

@@ -1,0 +1,133 @@
+"""How many requests to keep in flight, and when one has taken too long: learnt from those that came back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+
+from penstock.core.traffic import Traffic
+from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES
+
+#: Requests in flight: at least, at first, at most.
+FEWEST, FIRST, MOST = 4, 128, 256
+#: More in flight must bring at least this much more to be kept.
+_GAIN = 1.05
+_GROWTH = 1.5
+#: Answers of about one size that are remembered for the latency's percentile, and how many must be known.
+_REMEMBERED, _KNOWN = 256, 20
+#: A request should take no longer than this at the rate that one connection had lately; each answer counts for so much of that rate.
+_LONGEST_S, _LATEST = 2.0, 0.05
+#: A store that asks for less is heard once it does so for this share of the latest requests: in large stores a few always do.
+_SLOWED_SHARE, _LATELY = 1 / 8, 256
+#: Steps without a gain before more is tried again: stores and lines change.
+_PATIENCE = 8
+
+
+class Pace:
+    """How many requests to keep in flight, for all threads.
+
+    Little's law found in practice: the number is raised while that brings more bytes a second, and halved when the store asks
+    for less.
+    """
+
+    def __init__(self, fewest: int = FEWEST, first: int = FIRST, most: int = MOST) -> None:
+        self._fewest, self._most = fewest, most
+        self.in_flight = first
+        self.traffic = Traffic()
+        self._lock = threading.Lock()
+        self._durations: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._bytes = self._answers = 0
+        self._busy_s = 0.0
+        self._busy_since: float | None = None
+        self._best, self._settled, self._waited = 0.0, first, 0
+        self._slowed_at = self._connection_rate = 0.0
+        self._slowed = self._went_well = 0.0
+
+    def forked(self) -> None:
+        """In the child of a fork: the lock may have been held by a thread that is not there."""
+        self._lock = threading.Lock()
+
+    @property
+    def longest_bytes(self) -> int:
+        """How long a request may be: 16 MiB, less where connections are slow."""
+        if not self._connection_rate:
+            return LONGEST_BYTES
+        return min(LONGEST_BYTES, max(SHARED_BYTES, int(_LONGEST_S * self._connection_rate)))
+
+    def answered(self, duration_s: float, size: int, *, busy: bool) -> None:
+        """A request came back; `busy`: as many as allowed were in flight."""
+        with self._lock:
+            self.traffic.add(duration_s, size)
+            self._went_well += 1
+            if self._went_well + self._slowed > _LATELY:
+                self._went_well, self._slowed = self._went_well / 2, self._slowed / 2
+            self._durations[size.bit_length()].append(duration_s)
+            if size >= SHARED_BYTES // 2:  # of a short answer most is waiting
+                rate = size / max(duration_s, 1e-6)
+                self._connection_rate += (_LATEST if self._connection_rate else 1.0) * (rate - self._connection_rate)
+            now = time.monotonic()
+            if busy and self._busy_since is not None:
+                self._bytes += size
+                self._answers += 1
+                self._busy_s += now - self._busy_since
+            self._busy_since = now if busy else None  # while fewer are in flight than may be, the clock stands still
+            if self._answers >= max(16, 2 * self.in_flight):
+                self._step()
+
+    def failed(self, *, slow_down: bool) -> None:
+        """A request failed and will be made again."""
+        with self._lock:
+            self.traffic.requests += 1
+            self.traffic.retries += 1
+            self._slowed += slow_down
+            enough = max(2.0, _SLOWED_SHARE * (self._slowed + self._went_well))
+            now = time.monotonic()
+            if slow_down and self._slowed >= enough and now - self._slowed_at > 1.0:
+                self._slowed_at = now
+                self.in_flight = self._settled = max(self._fewest, self.in_flight // 2)
+                self._best = self._slowed = self._went_well = 0.0
+                self._restart()
+
+    def hedged(self) -> None:
+        """A request was made a second time because the first took long."""
+        with self._lock:
+            self.traffic.hedges += 1
+
+    def late_after_s(self, size: int) -> float | None:
+        """The time that 95 of 100 answers of about this size took less than, with some room; None while too few are known.
+
+        Where few of this size are known, those of all sizes tell, with more room.
+        """
+        with self._lock:
+            known, room = list(self._durations.get(size.bit_length(), ())), 1.5
+            if len(known) < _KNOWN and self._durations:
+                known = [duration for one in self._durations.values() for duration in one]
+                room = 3.0 * 2 ** max(0, size.bit_length() - max(self._durations))
+        if len(known) < _KNOWN:
+            return None
+        return max(0.05, room * sorted(known)[int(0.95 * len(known))])
+
+    def told(self) -> Traffic:
+        """A copy of what was counted."""
+        with self._lock:
+            self.traffic.most_in_flight = self.in_flight
+            return self.traffic.copy()
+
+    def _restart(self) -> None:
+        self._bytes = self._answers = 0
+        self._busy_s, self._busy_since = 0.0, None
+
+    def _step(self) -> None:
+        rate = self._bytes / max(self._busy_s, 1e-6)
+        if rate > self._best * _GAIN:
+            self._best, self._settled, self._waited = rate, self.in_flight, 0
+            self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))
+        elif self.in_flight > self._settled:
+            self.in_flight, self._waited = self._settled, 0  # more did not bring more
+        else:
+            self._waited += 1
+            if self._waited >= _PATIENCE:
+                self._best, self._waited = rate, 0
+                self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))
+        self._restart()

@@ -1,0 +1,147 @@
+"""Remote files: what a store offers (list, one request) becomes what the engine asks for (many ranges at once)."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import pyarrow.compute as pc
+
+from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
+from penstock.core.errors import StorageError
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
+from penstock.core.traffic import Traffic
+from penstock.storage.fetch.pace import Pace
+from penstock.storage.fetch.plan import plan
+from penstock.storage.fetch.retry import Retry, TransientError, WrongAnswerError, with_retries
+from penstock.storage.fetch.scheduler import Fetcher
+
+_T = TypeVar("_T")
+
+#: A store that is not there is told soon; a training that runs is worth waiting for.
+LIST_RETRY = Retry(deadline_s=20.0)
+READ_RETRY = Retry(deadline_s=120.0)
+
+
+class Store(Protocol):
+    """One kind of store; neither of its calls retries."""
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+
+    def list(self, where: str) -> Shards:
+        """Files with their sizes and ETags; TransientError for what may pass."""
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """A buffer of `length` bytes from `start`; DataError if the file is another than was listed."""
+
+
+@dataclass(frozen=True)
+class _Get:
+    """Makes one request for bytes of a shard; see `waiting.Get`."""
+
+    store: Store
+    shards: Shards
+
+    def __call__(self, shard: int, start: int, length: int) -> Any:
+        shards = self.shards
+        return self.store.get(shards.path(shard), self._etag(shard), int(shards.sizes[shard]), start, length)
+
+    def target(self, shard: int) -> tuple[str, str, int]:
+        """See `waiting.Get`."""
+        name = self.shards.path(shard)[len(self.store.root) :]
+        return name, self._etag(shard), int(self.shards.sizes[shard])
+
+    def _etag(self, shard: int) -> str:
+        etags = self.shards.etags
+        return "" if etags is None else str(etags[shard])
+
+
+class RemoteStorage:
+    """Reads ranges of a store's files by planned, paced, retried and hedged requests."""
+
+    def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
+        self._store, self._list_retry, self._has_warned = store, list_retry, False
+        self._fetcher = Fetcher(Pace(), read_retry, getattr(store, "direct", None))
+        self._deadline_s = read_retry.deadline_s
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with: the bucket or server."""
+        return self._store.root
+
+    def list(self, where: str) -> Shards:
+        """The files that a path, folder or glob names, with or without the root; SourceError if there are none."""
+        where, stop = where.removeprefix(self.root), threading.Event()
+        found = _told(
+            lambda: _left_to_a_thread(
+                lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore), stop
+            )
+        )
+        self._warn_of_versions(found)
+        return found
+
+    def _warn_of_versions(self, shards: Shards) -> None:
+        """Says once where a store tells nothing by which one version of a file is told from another."""
+        without = -1 if self._has_warned or shards.etags is None else pc.index(shards.etags, "").as_py()
+        if without < 0:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{shards.path(without)}: the store says neither an ETag nor when the file was last changed. If it is replaced by "
+            "another of the same size while it is read, old and new bytes are mixed unnoticed, and nothing of it is kept in "
+            "the cache; have the server send ETag or Last-Modified",
+            stacklevel=2,
+        )
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """See `core.byte_ranges.ReadRanges`; StorageError if the store does not answer in time."""
+        longest_bytes = self._fetcher.longest_bytes(int(length.sum()))
+        requests = plan(shard, offset, length, at, longest_bytes=longest_bytes)
+        _told(lambda: self._fetcher.fetch(_Get(self._store, shards), requests, out))
+
+    @property
+    def traffic(self) -> Traffic:
+        """Requests and bytes so far."""
+        return self._fetcher.pace.told()
+
+
+def _told(call: Callable[[], _T]) -> _T:
+    try:
+        return call()
+    except WrongAnswerError as error:
+        raise StorageError(f"{error}") from None
+    except TransientError as error:
+        raise StorageError(
+            f"{error}; given up after the last retry: is the store reachable, and does it keep up?"
+        ) from None
+
+
+def _left_to_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
+    """The call's result. Ctrl-C and the end of a run need not wait for it: then `stop` is set, and the thread ends by itself."""
+    result: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=work, name="penstock-list", daemon=True).start()
+    try:
+        while not wait((result,), LOOK_S).done:
+            if is_stopped():
+                raise StoppedError
+        return result.result()
+    finally:
+        stop.set()
+
+
+def _ignore(_: TransientError) -> None:
+    pass

@@ -1,0 +1,134 @@
+"""Which requests for objects the native client can make, and for which URLs.
+
+It takes less CPU time than obstore, and nothing of the interpreter's. obstore knows the stores: it signs the URLs, and
+makes the requests where a proxy or unusual settings are in play, and again those that were not answered as hoped, whose errors it tells.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import getproxies
+
+import obstore
+from obstore.store import HTTPStore, S3Store
+
+from penstock.core.errors import ProcessError
+from penstock.storage.redact import is_signed
+from penstock.storage.stores.forked import is_lost, use_client
+from penstock.storage.stores.own_hosts import NOWHERE
+from penstock.storage.trust import NOBODY, Trust
+
+#: Who gets what has no credentials.
+_ANYBODY = Trust(hosts=("*",))
+#: A signature is good for so long, and used for half of that.
+_SIGNED_S = 900
+#: Signed URLs that are remembered.
+_REMEMBERED = 8192
+#: After so many requests in turn that were left to obstore, all are for a while.
+_IN_TURN, _LEFT_S = 8, 60.0
+#: Settings of an S3 store and of a client under which a GET of a signed URL is all that it takes.
+_PLAIN = frozenset(
+    {
+        *("bucket", "endpoint", "region", "default_region", "virtual_hosted_style_request", "aws_endpoint_url_s3"),
+        *("access_key_id", "secret_access_key", "session_token", "metadata_endpoint", "imdsv1_fallback"),
+        *("role_arn", "role_session_name", "sts_endpoint", "web_identity_token_file"),
+        *("container_credentials_relative_uri", "container_credentials_full_uri", "container_authorization_token_file"),
+        *("conditional_put", "copy_if_not_exists", "disable_tagging", "unsigned_payload", "checksum_algorithm"),
+    }
+)
+_PLAIN_CLIENT = frozenset({"timeout", "connect_timeout", "allow_http", "user_agent", "proxy_url", "proxy_excludes"})
+#: Environment variables that S3 stores obey and a signed URL does not.
+_UNUSUAL = ("AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER", "AWS_S3_EXPRESS", "AWS_SSE_CUSTOMER_KEY_BASE64")
+
+
+class Direct:
+    """URLs of a store's objects by their names, signed if need be, and whether it is worth asking there."""
+
+    def __init__(self, url_of: Callable[[str], str], trust: Trust = NOBODY, *, is_plain: bool = False) -> None:
+        self.url_of, self._trust = url_of, trust
+        #: Whether these are files of a plain HTTP server.
+        self.is_plain = is_plain
+        self._in_turn, self._again_at = 0, 0.0
+
+    @classmethod
+    def of(cls, store: Any, root: str, trust: Trust = NOBODY) -> Direct | None:
+        """For an obstore store; None where obstore should make all requests."""
+        options = dict(getattr(store, "client_options", None) or {})
+        has_proxy = options.get("proxy_url", NOWHERE) != NOWHERE or getproxies().keys() & {"http", "https", "all"}
+        if has_proxy or not options.keys() <= _PLAIN_CLIENT:
+            return None
+        if isinstance(store, HTTPStore):
+            return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True) if root and "@" not in root else None
+        config: Mapping[str, Any] = getattr(store, "config", {})
+        if isinstance(store, S3Store) and config.keys() <= _PLAIN and not any(map(os.environ.get, _UNUSUAL)):
+            return cls(_Signed(store), trust)
+        return None
+
+    @classmethod
+    def of_own(cls, store: Any, root: str, trust: Trust) -> Direct:
+        """For a store that was made here, behind whatever proxy."""
+        if isinstance(store, HTTPStore):
+            return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True)
+        return cls(_Signed(store), trust)
+
+    def url(self, name: str) -> str | None:
+        """Where an object is; None if obstore should ask for it."""
+        if time.monotonic() < self._again_at:
+            return None
+        try:
+            return self.url_of(name)
+        except (obstore.exceptions.BaseError, ProcessError, OSError, ValueError):
+            self.left()
+            return None
+
+    def follow(self, url: str, to: str) -> str | None:
+        """Where to ask after `url` redirected to `to`, with the signature of `url` if that has none; None where it must not be sent."""
+        to = urljoin(url, to)
+        if not self._trust.may_follow(url, to):
+            return None
+        signature = urlsplit(url).query
+        if not is_signed(signature) or is_signed(urlsplit(to).query):
+            return to
+        return f"{to}{'&' if '?' in to else '?'}{signature}"
+
+    def worked(self) -> None:
+        """A request was answered as hoped."""
+        self._in_turn = 0
+
+    def left(self) -> None:
+        """A request was left to obstore."""
+        self._in_turn += 1
+        if self._in_turn >= _IN_TURN:
+            self._in_turn, self._again_at = 0, time.monotonic() + _LEFT_S
+
+
+class _Signed:
+    """Signed URLs of a store's objects, each used for some minutes. Without a lock, which the child of a fork might find held."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._known: dict[str, tuple[float, str]] = {}
+
+    def __call__(self, name: str) -> str:
+        now = time.monotonic()
+        until, url = self._known.get(name, (0.0, ""))
+        if now < until:
+            return url
+        if not (is_lost("obstore") and self._has_keys):
+            use_client("obstore", name)
+        url = obstore.sign(self._store, "GET", name, timedelta(seconds=_SIGNED_S))
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[name] = now + _SIGNED_S / 2, url
+        return url
+
+    @property
+    def _has_keys(self) -> bool:
+        """Whether nobody has to be asked for the keys, so that signing needs no connection."""
+        given = self._store.credential_provider is not None or "access_key_id" in self._store.config
+        return given or bool(os.environ.get("AWS_ACCESS_KEY_ID"))

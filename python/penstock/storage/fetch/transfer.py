@@ -1,0 +1,154 @@
+"""One call for many requests: which of them are done, and where their answers go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.core.cancel import stop_flag
+from penstock.core.kernels import HttpLanding
+from penstock.core.spec import Bytes
+from penstock.storage.fetch.plan import Requests
+from penstock.storage.fetch.queue import Get, Request
+
+
+class Call:
+    """One call of `Fetcher.fetch`. It is set up and waited for by one thread; its requests are made by others."""
+
+    def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
+        self._get, self._planned, self._out = get, planned, out
+        self._begun: dict[int, tuple[float | None, int]] = {}
+        self._left = set(range(len(planned)))
+        self._to_copy = len(planned)
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._hedged: set[int] = set()
+        self._landing: HttpLanding | None = None
+        self.stop, self._unwanted = threading.Event(), stop_flag()
+        if not len(planned):
+            self._done.set()
+
+    def requests(self) -> list[Request]:
+        """All of them, to be made. They hold the call, and it does not hold them, so that its memory is free when it ends."""
+        planned = self._planned
+        places = zip(planned.shard.tolist(), planned.offset.tolist(), planned.length.tolist(), strict=True)
+        return [Request(self, number, self._get, *place) for number, place in enumerate(places)]
+
+    @property
+    def landing(self) -> HttpLanding:
+        """Where native threads put answers; asked for by one thread."""
+        if self._landing is None:
+            planned = self._planned
+            self._landing = HttpLanding(self._out, planned.first_copy, planned.source, planned.at, planned.size)
+            if self.stop.is_set():
+                self._landing.close_all()
+            with self._lock:
+                done = set(range(len(planned))) - self._left
+            for number in done:  # answered already, in another way
+                self._landing.close(number)
+        return self._landing
+
+    def landed(self, number: int) -> None:
+        """An answer lies where it belongs."""
+        with self._lock:
+            if number not in self._left:
+                return
+            self._left.remove(number)
+            self._begun.pop(number, None)
+            self._to_copy -= 1
+            if not self._to_copy:
+                self._done.set()
+
+    def wants(self, number: int) -> bool:
+        """Whether a request's answer is still waited for."""
+        return number in self._left and not self.stop.is_set() and not self._unwanted.is_set()
+
+    def begin(self, number: int, size: int) -> bool:
+        """Notes that a request begins, with others of `size` bytes in all; False if it need not."""
+        if not self.wants(number):
+            return False
+        if self._begun.get(number, (None, 0))[0] is None:
+            self._begun[number] = time.monotonic(), size
+        return True
+
+    def hand_over(self, number: int, size: int) -> bool:
+        """As `begin`, for native threads: the landing knows when they begin."""
+        if not self.wants(number):
+            return False
+        self._begun[number] = None, size
+        return True
+
+    def put(self, number: int, answer: Any) -> None:
+        """Copies an answer to where it belongs, unless that is done already."""
+        with self._lock:
+            if not self.wants(number):
+                return  # the slower of two, or too late
+            self._left.remove(number)
+            self._begun.pop(number, None)
+        if self._landing is not None:
+            self._landing.close(number)
+        try:
+            self._copy(number, np.frombuffer(answer, dtype=np.uint8))
+        except BaseException as error:
+            self.fail(error)
+            return
+        with self._lock:
+            self._to_copy -= 1
+            if not self._to_copy:
+                self._done.set()
+
+    def fail(self, error: BaseException) -> None:
+        """A request failed for good: the whole call has."""
+        with self._lock:
+            self._error = self._error or error
+        self.stop.set()
+        self._done.set()
+
+    def _copy(self, number: int, data: Bytes) -> None:
+        planned = self._planned
+        for copy in range(int(planned.first_copy[number]), int(planned.first_copy[number + 1])):
+            source, at, size = int(planned.source[copy]), int(planned.at[copy]), int(planned.size[copy])
+            self._out[at : at + size] = data[source : source + size]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether everything is done."""
+        return self._done.wait(timeout_s)
+
+    def late(self, late_after_s: Callable[[int], float | None]) -> Iterable[Request]:
+        """Requests that take unusually long, to be made a second time; each once."""
+        limits: dict[int, float | None] = {}
+        for number, (began_at, size) in self._begun.copy().items():  # one step, as a list of the items is not
+            if size.bit_length() not in limits:
+                limits[size.bit_length()] = late_after_s(size)
+            limit_s = limits[size.bit_length()]
+            since_s = self._since_s(number, began_at)
+            if limit_s is not None and since_s > limit_s and number not in self._hedged:
+                self._hedged.add(number)
+                yield replace(self.requests()[number], alone=True)
+
+    def _since_s(self, number: int, began_at: float | None) -> float:
+        """How long ago a request was made first; 0 if it waits still."""
+        since_s = None if self._landing is None else self._landing.since(number)
+        if since_s is not None:
+            return since_s
+        return 0.0 if began_at is None else time.monotonic() - began_at
+
+    def end(self) -> None:
+        """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""
+        self.stop.set()
+        if self._landing is not None:
+            self._landing.close_all()
+
+    def check(self) -> None:
+        """Raises what went wrong."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # else the error's traceback and this call would hold each other

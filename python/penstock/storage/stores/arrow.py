@@ -1,0 +1,80 @@
+"""Any `pyarrow.fs.FileSystem` as a store: HadoopFileSystem where libhdfs is installed, S3, GCS, a user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.core.errors import DataError, SourceError
+from penstock.core.shards import Shards
+from penstock.storage.glob import Wanted
+from penstock.storage.stores.file_errors import file_error
+
+
+class ArrowStore:
+    """The files of an Arrow file system; a file's modification time stands for its version."""
+
+    def __init__(self, filesystem: fs.FileSystem) -> None:
+        self._filesystem = filesystem
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return f"{self._filesystem.type_name}://"
+
+    def list(self, where: str) -> Shards:
+        """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        wanted = Wanted(where)
+        folder = wanted.folder
+        try:
+            found = self._files(wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise file_error(folder, error) from None
+        if not found:
+            raise SourceError(f"{self.root}{where}: no such file, and none below it")
+        if len(found) == 1 and found[0].path == folder:
+            folder = folder.rpartition("/")[0]
+        found = tuple(sorted(found, key=lambda one: one.path))
+        versions = np.array([one.mtime_ns or 0 for one in found], dtype=np.int64)
+        return Shards(
+            pa.array([self.root + one.path for one in found], pa.large_string()),
+            np.array([one.size for one in found], dtype=np.int64),
+            versions,
+            self.root + (folder + "/" if folder else ""),
+            etags=pa.array([_version(one) for one in found], pa.large_string()),
+        )
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One read of `length` bytes from `start`; DataError if the file is gone or has another size or time."""
+        name, failed, data = path.removeprefix(self.root), None, None
+        try:
+            with self._filesystem.open_input_file(name) as file:
+                data = memoryview(file.read_at(length, start))
+        except (OSError, pa.ArrowException) as error:
+            failed = error
+        try:
+            now = self._filesystem.get_file_info(name)
+        except (OSError, pa.ArrowException) as error:
+            raise file_error(path, failed or error) from None
+        # Asked afterwards, so that it holds for what was read.
+        if now.type != fs.FileType.File or (now.size, _version(now)) != (size, etag):
+            found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
+            raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
+        if failed is not None:
+            raise file_error(path, failed) from None
+        return data
+
+    def _files(self, wanted: Wanted) -> tuple[Any, ...]:
+        one = self._filesystem.get_file_info(wanted.folder) if wanted.folder else None
+        if one is not None and one.type == fs.FileType.File:
+            return (one,)
+        selected = fs.FileSelector(wanted.folder, recursive=True, allow_not_found=True)
+        found = self._filesystem.get_file_info(selected)
+        return tuple(one for one in found if one.type == fs.FileType.File and wanted.has(one.path, one.size))
+
+
+def _version(one: Any) -> str:
+    return str(one.mtime_ns or "")

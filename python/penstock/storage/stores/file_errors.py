@@ -1,0 +1,31 @@
+"""What the errors of file systems mean that others wrote."""
+
+from __future__ import annotations
+
+from penstock.core.errors import SourceError, StorageError
+from penstock.storage.fetch.retry import TransientError
+from penstock.storage.redact import without_secrets
+
+#: Of the statuses that blame the request, those that pass.
+_PASSING = (408, 425, 429)
+
+
+def file_error(path: str, error: Exception) -> Exception:
+    """The error to raise for what a file system said of a path; TransientError where another attempt may go well.
+
+    Besides OSError these are errors of the client's own, which no class tells apart; a status may.
+    """
+    if isinstance(error, FileNotFoundError):
+        return SourceError(f"{path}: no such file")
+    found = without_secrets(f"{error}") or type(error).__name__
+    status = getattr(error, "status", None)
+    if isinstance(error, PermissionError) or status in (401, 403):
+        return StorageError(f"{path}: the file system refuses: {found}; check what you may read")
+    is_wrong = type(error).__module__ == "builtins" and not isinstance(error, OSError)
+    if (
+        is_wrong
+        or isinstance(error, ValueError)
+        or (isinstance(status, int) and 400 <= status < 500 and status not in _PASSING)
+    ):
+        return StorageError(f"{path}: {type(error).__name__}: {found}; check the path, and what is passed as storage=")
+    return TransientError(f"{path}: {found}")

@@ -1,0 +1,111 @@
+"""Any fsspec file system as a store: what pandas, Dask and Hugging Face users have set up already."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.cancel import in_threads
+from penstock.core.errors import DataError, SourceError
+from penstock.core.shards import Shards, version_number
+from penstock.storage.glob import Wanted
+from penstock.storage.redact import check_url
+from penstock.storage.stores.file_errors import file_error
+from penstock.storage.stores.file_version import is_same_version, version_of
+
+#: Files whose size a listing does not give are looked up one by one, so many at once.
+_LOOKUPS = 16
+
+
+class FsspecStore:
+    """The files of an fsspec file system."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem, self._turn = filesystem, _turn_of(filesystem)
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        protocol = self._filesystem.protocol
+        root = f"{protocol if isinstance(protocol, str) else protocol[0]}://"
+        return "" if self._name(f"{root}host/x").startswith(root) else root  # names of "http" are whole URLs
+
+    def list(self, where: str) -> Shards:
+        """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        check_url(where)
+        where = self._name(where)
+        wanted = Wanted(where)
+        folder = wanted.folder
+        try:
+            found = self._found(wanted)
+        except Exception as error:
+            raise file_error(folder, error) from None
+        names = sorted(name for name, one in found.items() if wanted.has(name, one["size"] or 0))
+        if not names:
+            raise SourceError(f"{self.root}{where}: no such file, and none below it")
+        if names == [folder]:
+            folder = folder.rpartition("/")[0]
+        versions = [version_of(found[name]) for name in names]
+        return Shards(
+            pa.array([self.root + name for name in names], pa.large_string()),
+            np.array([found[name]["size"] for name in names], dtype=np.int64),
+            np.array([version_number(version) for version in versions], dtype=np.int64),
+            self.root + (folder + "/" if folder else ""),
+            etags=pa.array(versions, pa.large_string()),
+        )
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One read of `length` bytes from `start`; DataError if the file is gone or another than was listed."""
+        name, failed, data = path.removeprefix(self.root), None, None
+        try:
+            with self._turn:
+                data = self._filesystem.cat_file(name, start=start, end=start + length)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+        except Exception as error:
+            failed = file_error(path, error)
+        try:
+            self._filesystem.invalidate_cache(name)  # many remember what they listed
+            now = self._filesystem.info(name)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+        except Exception as error:
+            raise failed or file_error(path, error) from None
+        # Asked afterwards, so that it holds for what was read.
+        if now["size"] != size or not is_same_version(etag, version_of(now)):
+            raise DataError(
+                f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
+            )
+        if failed is not None:
+            raise failed
+        return data
+
+    def _name(self, where: str) -> str:
+        return str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
+
+    def _found(self, wanted: Wanted) -> Any:
+        """Files by their names. One that is named is only looked up, since some stores list nothing."""
+        if wanted.folder and not wanted.is_glob:
+            self._filesystem.invalidate_cache(wanted.folder)
+            try:
+                one = self._filesystem.info(wanted.folder)
+            except FileNotFoundError:
+                return {}
+            if one.get("type") == "file":
+                return {wanted.folder: one}
+        self._filesystem.invalidate_cache(wanted.folder)
+        found = self._filesystem.find(wanted.folder, detail=True)
+        unknown = [name for name, one in found.items() if one.get("size") is None and wanted.has(name, 1)]
+        looked_up = in_threads(self._filesystem.info, unknown, most=_LOOKUPS, name="penstock-list")
+        return found | dict(zip(unknown, looked_up, strict=True))
+
+
+def _turn_of(filesystem: Any) -> AbstractContextManager[Any]:
+    """One turn a read for fsspec's caching file systems: what they note of their downloads is not made for several threads."""
+    cached = sys.modules.get("fsspec.implementations.cached")
+    return threading.Lock() if cached and issubclass(type(filesystem), cached.CachingFileSystem) else nullcontext()

@@ -1,0 +1,147 @@
+"""HDFS through hdfs-native, a client without Java; Hadoop's settings are found as Hadoop's own tools find them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.shards import Shards
+from penstock.storage.fetch.retry import TransientError
+from penstock.storage.glob import Wanted
+from penstock.storage.stores.forked import use_client
+
+#: Files that stay open: an open one costs no call to the name node.
+_OPEN_FILES = 1024
+#: The client's own retries, of which each name node gets its turn; the rest is for `RemoteStorage`.
+_FEW_RETRIES = {
+    "dfs.client.failover.max.attempts": "4",
+    "dfs.client.failover.sleep.base.millis": "100",
+    "dfs.client.failover.sleep.max.millis": "1000",
+}
+_AGAIN = "if the data was changed on purpose, open the dataset again"
+
+
+class HdfsStore:
+    """The files of one name node, name service (HA) or view of several; a file's modification time stands for its version.
+
+    `root` begins every path in messages: "hdfs://namenode:8020/".
+    """
+
+    def __init__(self, client: Any, root: str) -> None:
+        self._client, self._root = client, root
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, str], Any] = OrderedDict()
+
+    @classmethod
+    def open(cls, url: str) -> tuple[HdfsStore, str]:
+        """The store that a URL names, and the path within it: "hdfs://namenode:8020/train/*.tar" → (…, "train/*.tar").
+
+        The host may be a name service of $HADOOP_CONF_DIR; without one (hdfs:///train) it is fs.defaultFS.
+        """
+        try:
+            from hdfs_native import Client
+        except ModuleNotFoundError:
+            raise SourceError(
+                "HDFS is read with hdfs-native, which is not installed: pip install 'penstock[hdfs]'"
+            ) from None
+        parts = urlsplit(url)
+        root = f"{parts.scheme}://{parts.netloc}/"
+        try:
+            client = Client(f"{parts.scheme}://{parts.netloc}" if parts.netloc else None, config=_FEW_RETRIES)
+        except (OSError, RuntimeError, ValueError) as error:
+            found, do = _told_shortly(error), "is HADOOP_CONF_DIR set, and the name right?"
+            if "fallback mount" in found:
+                do = f"the client asks for fs.viewfs.mounttable.{parts.netloc}.linkFallback in core-site.xml, besides its links"
+            raise StorageError(f"{root}: {found}; {do}") from None
+        return cls(client, root), url[len(root) :]
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return self._root
+
+    def list(self, where: str) -> Shards:
+        """The files below a folder, of a glob, or the one of that name, in the order of their names."""
+        use_client("hdfs-native", self._root + where)
+        wanted = Wanted(where)
+        folder = wanted.folder
+        try:
+            found = [one for one in self._client.list_status("/" + folder, recursive=True) if not one.isdir]
+        except FileNotFoundError:
+            found = []
+        except (OSError, RuntimeError) as error:
+            raise self._told(self._root + folder, error) from None
+        alone = [one for one in found if one.path == "/" + folder]
+        kept = alone or [one for one in found if wanted.has(one.path[1:], one.length)]
+        if not kept:
+            raise SourceError(f"{self._root}{where}: no such file, and none below it")
+        if alone:
+            folder = folder.rpartition("/")[0]
+        kept.sort(key=lambda one: one.path)
+        versions = np.array([one.modification_time for one in kept], dtype=np.int64)
+        return Shards(
+            pa.array([self._root + one.path[1:] for one in kept], pa.large_string()),
+            np.array([one.length for one in kept], dtype=np.int64),
+            versions,
+            self._root + (folder + "/" if folder else ""),
+            etags=pa.array(versions.astype(str).tolist(), pa.large_string()),
+        )
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """`length` bytes from `start`; DataError if the file is gone or has another size or time.
+
+        What an open file gives is of the version that was opened, whatever happens to its name meanwhile.
+        """
+        use_client("hdfs-native", path)
+        try:
+            return self._reader(path, etag, size).read_range(start, length)
+        except FileNotFoundError:
+            self._forget(path, etag)
+            raise DataError(f"{path}: no such file any more; {_AGAIN}") from None
+        except (OSError, RuntimeError) as error:
+            self._forget(path, etag)  # its blocks may have moved
+            raise self._told(path, error) from None
+
+    def _reader(self, path: str, etag: str, size: int) -> Any:
+        """The open file of a version; DataError if the name now has another."""
+        key = path, etag
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        name = path[len(self._root) - 1 :]
+        reader = self._client.read(name)
+        now = self._client.get_file_info(name)
+        if (now.length, str(now.modification_time)) != (size, etag) or len(reader) != size:
+            raise DataError(f"{path}: changed since it was listed; {_AGAIN}")
+        with self._lock:
+            self._open[key] = reader
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)
+        return reader
+
+    def _forget(self, path: str, etag: str) -> None:
+        with self._lock:
+            self._open.pop((path, etag), None)
+
+    def _told(self, path: str, error: Exception) -> Exception:
+        found = _told_shortly(error)
+        if isinstance(error, PermissionError) or "AccessControlException" in str(error):
+            return StorageError(
+                f"{path}: HDFS refuses: {found}; check the user (HADOOP_USER_NAME, kinit) and its rights"
+            )
+        return TransientError(f"{path}: {found}")
+
+
+def _told_shortly(error: Exception) -> str:
+    """What went wrong, without Java's stack and without what is known of each data node."""
+    text = str(error).replace("\\n", "\n").strip().partition("\n")[0].partition(": [")[0]
+    for mark in ('RPCError("', 'DataTransferError("', 'InvalidArgument("'):
+        text = text.removeprefix(mark)
+    return text.replace('", "', ": ").removesuffix('")')[:300]

@@ -1,0 +1,279 @@
+"""Object stores (S3 and compatibles, Google Cloud Storage, Azure) and HTTP, through obstore."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+from obstore import exceptions
+from obstore.store import HTTPStore, from_url
+
+from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.shards import Shards
+from penstock.storage.fetch.native_client import ATTEMPT_TIMEOUT_S
+from penstock.storage.fetch.retry import WrongAnswerError
+from penstock.storage.fetch.signed_urls import Direct
+from penstock.storage.glob import Wanted
+from penstock.storage.redact import hide, without_secrets
+from penstock.storage.stores.aws_profile import check_environment, profile_settings
+from penstock.storage.stores.credentials import check_credentials
+from penstock.storage.stores.errors import store_error
+from penstock.storage.stores.forked import use_client
+from penstock.storage.stores.http import Answer, PlainHttp
+from penstock.storage.stores.listing import listed_objects, shards_of
+from penstock.storage.stores.odd_answer import odd_answer
+from penstock.storage.stores.own_hosts import REFUSED, bucket_region, only_own_hosts
+from penstock.storage.stores.relay import REFUSALS
+from penstock.storage.stores.version import conditions, is_version, moment, shown
+from penstock.storage.trust import NOBODY, Trust
+
+#: Objects that one page of a listing names.
+_PAGE = 1000
+
+#: How obstore says that an answer does not give its length.
+_NO_LENGTH = "Content-Length Header missing"
+_REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+#: How it says that it followed redirects in vain; it does not say where they led.
+_ENDLESS = "error following redirect"
+_AGAIN = "if the data was changed on purpose, open the dataset again"
+#: Of a store's settings, those that say where it is.
+_PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
+
+
+class _Plain:
+    """Requests of our own for what obstore does not read (see `plain_http`), and whether all should be made so."""
+
+    def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
+        self._direct, self._root, self._has_trusted = direct, root, has_trusted
+        self._http = PlainHttp(direct.follow, odd_answer if direct.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
+        self._is_needed = False
+
+    def url(self, name: str, error: Exception | None = None) -> str | None:
+        """Where to ask instead of obstore: because of its error, or because it would not read this answer any more than the last one."""
+        return self._direct.url(name) if self._is_needed or self._helps(error) else None
+
+    def _helps(self, error: Exception | None) -> bool:
+        """Whether another client need not meet this error, or can say more of it."""
+        found = str(error)
+        is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature where it follows a redirect
+        return any(mark in found for mark in (REFUSED, *REFUSALS, _NO_LENGTH, _ENDLESS)) or (
+            self._has_trusted and is_lost
+        )
+
+    def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
+        """See `PlainHttp.get`; FileNotFoundError is a DataError."""
+        try:
+            answer = self._http.get(path, url, etag, start, length)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+        self._is_needed = True
+        return answer
+
+    def head(self, name: str, url: str) -> Any:
+        """As obstore's; None if there is no such object."""
+        try:
+            answer = self._http.get(self._root + name, url, "", 0, 1)
+        except FileNotFoundError:
+            return None
+        return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": moment(answer.last_modified)}
+
+
+class ObjectStore:
+    """The objects of one bucket, container or server.
+
+    `root` begins every path in messages: "s3://bucket/". `store` is an obstore store; its own retries should be off, since
+    requests are retried here.
+    """
+
+    def __init__(self, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> None:
+        self._store, self._root, self._settings, self._trust = store, root, settings or {}, trust
+        self._is_http = root.startswith("http")
+        self._has_warned = False
+        #: How the native client may ask for objects; None where it may not.
+        self.direct = Direct.of(store, root, trust)
+        self._plain: _Plain | None = None
+
+    @classmethod
+    def open(cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> tuple[ObjectStore, str]:
+        """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
+
+        Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
+        overrides them. Raises StorageError for settings that cannot be.
+        """
+        try:
+            return cls._opened(url, config, trust)
+        except (exceptions.BaseError, ValueError) as error:  # not one request was made: a setting, or the URL, is wrong
+            found = without_secrets(str(error).partition("\n\nDebug source")[0])
+            raise StorageError(
+                f"{url}: {found}; check the URL, and the settings of this store in the environment"
+            ) from None
+
+    @classmethod
+    def _opened(cls, url: str, config: Mapping[str, Any] | None, trust: Trust) -> tuple[ObjectStore, str]:
+        parts = urlsplit(url)
+        is_http = parts.scheme in ("http", "https")
+        root = f"{parts.scheme}://{parts.netloc}/"
+        options: Any = {"timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S), "allow_http": True}
+        no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=ATTEMPT_TIMEOUT_S)}
+        path = url[len(root) :]
+        if is_http:
+            return cls._own(HTTPStore.from_url(root, client_options=options, retry_config=no_retries), root), path
+        settings: Any = dict(config or {})
+        credentials: Any = {}
+        if parts.scheme in ("s3", "s3a"):
+            check_environment()
+            found, provider = profile_settings(settings)
+            settings = found | settings
+            hide(settings)
+            credentials = {} if provider is None else {"credential_provider": provider}
+        options |= only_own_hosts(parts, settings)
+        store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
+        if not credentials:
+            check_credentials(root, settings)
+        return cls._own(store, root, settings, trust), path
+
+    @classmethod
+    def _own(
+        cls, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+    ) -> ObjectStore:
+        made = cls(store, root, settings, trust)
+        made._plain = _Plain(Direct.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
+        return made
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with."""
+        return self._root
+
+    @property
+    def endpoint(self) -> str:
+        """What tells this store from others with the same names: its kind, bucket and endpoint, and nothing secret."""
+        config = getattr(self._store, "config", {})
+        url = urlsplit(str(getattr(self._store, "url", "")))
+        named = [str(config[key]) for key in _PUBLIC if config.get(key)]
+        return " ".join([*named, url.hostname or "", url.path, str(getattr(self._store, "prefix", None) or "")])
+
+    def list(self, where: str) -> Shards:
+        """The objects below a prefix (a folder), of a glob, or the one of that name, in the order of their names."""
+        wanted = Wanted(where)
+        may_be_one = bool(where) and not where.endswith("/")
+        if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])
+        found = listed_objects(self._below, self._look_into, wanted, self._root)
+        if not len(found) and may_be_one and wanted.is_glob and (one := self._head(where)) is not None:
+            return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])  # the name itself looks like a glob
+        if not len(found):
+            raise self._nothing(where)
+        return found
+
+    def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
+        """One request, without retries: `length` bytes of an object from `start`.
+
+        Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
+        """
+        name = path[len(self._root) :]
+        if self._plain is not None and (url := self._plain.url(name)) is not None:
+            return self._plainly(path, url, etag, size, start, length)
+        use_client("obstore", path)
+        options: Any = {"range": (start, start + length), **conditions(etag)}
+        try:
+            answer = obstore.get(self._store, name, options=options)
+            meta, data = answer.meta, memoryview(answer.bytes())
+        except exceptions.PreconditionError:
+            raise _another(path, etag) from None
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            if self._plain is not None and (url := self._plain.url(name, error)) is not None:
+                return self._plainly(path, url, etag, size, start, length)
+            raise self._told(path, error) from None
+        if self._is_http and (odd := odd_answer(name, answer.attributes)):
+            raise WrongAnswerError(f"{path}: {odd}")
+        if meta["size"] != size:
+            raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
+        self._check_version(path, meta, etag)
+        return data
+
+    def _plainly(self, path: str, url: str, etag: str, size: int, start: int, length: int) -> Any:
+        assert self._plain is not None
+        answer = self._plain.get(path, url, etag, start, length)
+        if answer.size != size:
+            raise DataError(f"{path}: {answer.size:,} bytes now, {size:,} when it was listed; {_AGAIN}")
+        self._check_version(path, {"e_tag": answer.etag, "last_modified": moment(answer.last_modified)}, etag)
+        return answer.data
+
+    def _check_version(self, path: str, meta: Any, version: str) -> None:
+        """Not every server minds conditions."""
+        is_same = is_version(meta, version)
+        if is_same is None:
+            self._warn_of_dates(path)
+        elif not is_same:
+            raise _another(path, version)
+
+    def _warn_of_dates(self, path: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"{path}: the server told when the file was last changed, but its answers do not: whether a file is replaced by "
+                f"another of the same size while it is read is seen only if the server minds If-Unmodified-Since; have it send ETags",
+                stacklevel=2,
+            )
+
+    def _head(self, name: str) -> Any:
+        use_client("obstore", self._root + name)
+        try:
+            return obstore.head(self._store, name)
+        except FileNotFoundError:
+            return None
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            if self._plain is not None and (url := self._plain.url(name, error)) is not None:
+                return self._plain.head(name, url)
+            raise self._told(self._root + name, error) from None
+
+    def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
+        """Pages of the objects below a folder, behind a name; not every server knows to begin there."""
+        use_client("obstore", self._root + folder)
+        try:
+            for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
+                yield page if after is None else [one for one in page if one["path"] > after]
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._unlisted(folder, error) from None
+
+    def _look_into(self, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
+        use_client("obstore", self._root + folder)
+        try:
+            found = obstore.list_with_delimiter(self._store, prefix=folder or None)
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise self._unlisted(folder, error) from None
+        return found["common_prefixes"], found["objects"]
+
+    def _unlisted(self, folder: str, error: Exception) -> Exception:
+        told = self._told(self._root + folder, error)
+        return self._nothing(folder) if self._is_http and isinstance(told, StorageError) else told
+
+    def _nothing(self, where: str) -> SourceError:
+        if self._is_http:
+            return SourceError(
+                f"{self._root}{where}: no such file, and this server lists none; name the files: a list of URLs, or "
+                f"braces, as in train-{{000..099}}.tar"
+            )
+        return SourceError(f"{self._root}{where}: no such object, and none below it")
+
+    def _told(self, path: str, error: Exception) -> Exception:
+        return store_error(path, error, self._root, self._region if self._root.startswith("s3") else None)
+
+    def _region(self) -> str:
+        return bucket_region(urlsplit(self._root).netloc, self._settings)
+
+
+def _never_odd(_: str, __: Mapping[str, str]) -> str:
+    """What a store says of an object is what was put there with it."""
+    return ""
+
+
+def _another(path: str, etag: str) -> DataError:
+    return DataError(f"{path}: another object than when it was listed ({shown(etag)}); {_AGAIN}")

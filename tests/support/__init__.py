@@ -1,0 +1,1 @@
+"""What tests share: files of every format, damaged ones, promises, faulty proxies."""
