@@ -30,6 +30,8 @@ Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 _BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
 #: A buffer is no more than this part of the memory that may be held.
 _BUFFERS = 32
+#: A table of so many entries a row is filled faster than the rows are sorted.
+_TABLE_ROWS = 16
 
 
 class Cursor:
@@ -125,10 +127,12 @@ class OpenBlocks:
     def needed(self, item: Item) -> tuple[Ids, Ids]:
         """The sample ids at which the item's blocks begin, and for each row which of these blocks holds it."""
         epoch = self._order.epoch(item.epoch)
-        starts = item.samples // epoch.block_rows * epoch.block_rows
-        starts = np.where(item.samples >= epoch.tail_start, item.samples, starts)
-        first, row_block = np.unique(starts, return_inverse=True)
-        return first, row_block.astype(np.int64)
+        whole = -(-epoch.tail_start // epoch.block_rows)  # the last one may be short in the natural order
+        number = item.samples // epoch.block_rows
+        number = np.where(item.samples >= epoch.tail_start, item.samples - epoch.tail_start + whole, number)
+        numbers, row_block = _distinct(number)
+        first = np.where(numbers < whole, numbers * epoch.block_rows, numbers - whole + epoch.tail_start)
+        return first, row_block
 
     def ends(self, item: Item, first: Ids) -> Ids:
         """The sample ids at which blocks end that begin at `first`."""
@@ -144,6 +148,20 @@ class OpenBlocks:
             return {start for start in opened if start >= done}
         lanes, rows, _ = self._order.parts(item.step + item.steps, self._rank, self._world_size)
         return set(epoch.blocks(lanes, rows).tolist()).intersection(opened)
+
+
+def _distinct(numbers: Ids) -> tuple[Ids, Ids]:
+    """What `np.unique(numbers, return_inverse=True)` gives, of numbers from 0 on; without sorting, where they lie closely together."""
+    least = int(numbers.min())
+    room = int(numbers.max()) - least + 1
+    if room > _TABLE_ROWS * len(numbers):
+        found, place = np.unique(numbers, return_inverse=True)
+        return found, place.astype(np.int64)
+    table = np.zeros(room, dtype=np.int64)
+    table[numbers - least] = 1
+    found = np.flatnonzero(table)
+    table[found] = np.arange(len(found))
+    return found + least, table[numbers - least]
 
 
 class OpenPieces:
