@@ -38,7 +38,9 @@ def explain_sharing(order: Order, world_size: int) -> list[str]:
 def extra_blocks(order: Order, world_size: int) -> float:
     """How much more the ranks read at most than each block once, as a share: 0.0625 for 3 ranks with 32 lanes of 3 rows."""
     shares = (order.share(rank, world_size) for rank in range(world_size))
-    return sum(-(-last // order.rows_per_lane) - first // order.rows_per_lane for first, last in shares) / order.lanes - 1
+    return (
+        sum(-(-last // order.rows_per_lane) - first // order.rows_per_lane for first, last in shares) / order.lanes - 1
+    )
 
 
 def lanes_for(batch_size: int, ranks: Sequence[int]) -> int:

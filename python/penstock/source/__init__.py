@@ -1,1 +1,14 @@
-"""What a format gives to the engine: the protocol of a source, its manifest, and what several formats share."""
+"""What a format gives to the engine: the protocol of a source, its manifest, and what several formats share.
+
+Public, for formats of your own (docs/own_format.md): `Format`, `Manifest`, `Field`, `Spans`, `RowError`.
+
+`protocol` (what a source is), `manifest` (shards and records), `selection` (columns by name), `dotted_names`, `jpeg_index`; `records/` (records
+in files), `fields/` (records made of fields), `arrays/` (arrays on disk), `tables/` (Arrow tables), `checks/` (checksums).
+"""
+
+from penstock.core.errors import RowError
+from penstock.core.spec import Field, Spans
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Format
+
+__all__ = ["Field", "Format", "Manifest", "RowError", "Spans"]

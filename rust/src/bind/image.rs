@@ -102,7 +102,7 @@ fn format(from: &Bound<'_, PyDict>) -> PyResult<Format> {
 /// Raises `penstock.errors.RowError(row, found, do)`.
 fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
     let RowFault { row, fault: Fault { found, remedy } } = fault;
-    let raise = || py.import("penstock.errors")?.getattr("RowError")?.call1((*row, found, remedy));
+    let raise = || py.import("penstock.core.errors")?.getattr("RowError")?.call1((*row, found, remedy));
     raise().map_or_else(|error| error, PyErr::from_value)
 }
 

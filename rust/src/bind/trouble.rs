@@ -8,7 +8,7 @@ use crate::framing::Trouble;
 
 /// The class `name` of penstock.errors; the errors' tree is Python's.
 fn error_class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    py.import("penstock.errors")?.getattr(name)
+    py.import("penstock.core.errors")?.getattr(name)
 }
 
 /// RowError: the row, what was found, what to do.
