@@ -119,7 +119,7 @@ _HttpDone: TypeAlias = tuple[int, str, int, str, float, bool]
 
 @final
 class HttpLane:
-    """Threads that make requests; they follow no redirect and use no proxy."""
+    """Makes requests, many at once in a few threads; follows no redirect and uses no proxy."""
 
     def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpLane: ...
     def submit(self, jobs: Sequence[_HttpJob], limit: int) -> None: ...

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.storage import open_storage
 from servers.s3 import Server, served
 from support.faulty_proxy import Faults, proxy
 
@@ -178,3 +179,30 @@ print("done", flush=True)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def http_threads() -> int:
+    return sum(task.read_text() == "penstock-http\n" for task in Path("/proc/self/task").glob("*/comm"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="nobody tells the names of native threads")
+def test_many_requests_share_few_threads(through: Callable[[Faults], None]) -> None:
+    faults = Faults(kinds=("stall",), stall_s=1.0)
+    through(faults)
+    storage, where = open_storage("s3://data/small")
+    shards = storage.list(where)
+    zero = np.zeros(len(shards), dtype=np.int64)
+    out = np.zeros(503 * len(shards), dtype=np.uint8)
+    before, faults.share = http_threads(), 1.0
+    reading = threading.Thread(
+        target=lambda: storage.remote.read(
+            shards, np.arange(len(shards)), zero, zero + 503, out, 503 * np.arange(len(shards))
+        )
+    )
+    reading.start()
+    while faults.counts["stall"] < 100 and reading.is_alive():
+        time.sleep(0.01)
+    assert 1 <= http_threads() - before <= 9, "8 at most that make requests, one that looks names up"
+    faults.share = 0.0
+    reading.join()
+    assert out.reshape(-1, 503)[:, :3].tolist() == [[0xFF, 0xD8, 0xFF]] * len(shards)

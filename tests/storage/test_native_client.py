@@ -248,6 +248,41 @@ def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
     assert done.stdout.splitlines() == ["0 ['landed']"] * 8
 
 
+LEFT = """
+import gc, os, socket, threading
+import numpy as np
+from penstock.kernels import HttpLanding, HttpLane
+
+HEAD = b"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-3/4\\r\\ncontent-length: 4\\r\\n\\r\\n"
+listening = socket.create_server(("127.0.0.1", 0))
+
+def serve():
+    stream, _ = listening.accept()
+    while stream.recv(4096):
+        stream.sendall(HEAD + b"abcd")
+
+threading.Thread(target=serve, daemon=True).start()
+url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+lane, zero, whole = HttpLane(5.0), np.zeros(1, dtype=np.int64), np.array([4])
+for number in range(4):
+    landing = HttpLanding(np.empty(4, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
+    lane.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
+    ended = [done[1] for done in lane.wait(20.0)]
+    child = os.fork()
+    if not child:
+        del lane, landing
+        gc.collect()
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], ended)
+"""
+
+
+def test_a_child_that_lets_go_of_a_lane_takes_no_connection_from_its_parent() -> None:
+    """They share the list of sockets that the parent's threads wait for. The server has one connection to give."""
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["0 ['landed']"] * 4
+
+
 def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_natively() -> None:
     size, out = np.array([4, 4]), np.zeros(8, dtype=np.uint8)
     call = Call(Mock(), plan(np.array([0, 1]), np.array([0, 0]), size, np.array([0, 4])), out)

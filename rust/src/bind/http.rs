@@ -89,7 +89,7 @@ type PyJob<'py> = (u64, String, String, u64, u64, Vec<PyPart<'py>>);
 /// (ticket, how it ended, status, what was found, seconds, busy).
 type PyDone = (u64, &'static str, u16, String, f64, bool);
 
-/// Threads that make requests; see `http::Lane`.
+/// Makes requests, many at once in a few threads; see `http::Lane`.
 #[pyclass(frozen)]
 struct HttpLane(Lane);
 

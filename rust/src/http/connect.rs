@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 /// A host's addresses are used for so long; that it has none is believed as long.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -19,50 +23,63 @@ pub struct Origin {
     pub port: u16,
 }
 
+type Known = HashMap<Origin, (Instant, Vec<SocketAddr>)>;
+
 /// Addresses of servers, and when they were asked for.
 #[derive(Default)]
 pub struct Addresses {
-    known: Mutex<HashMap<Origin, (Instant, Vec<SocketAddr>)>>,
+    known: Arc<Mutex<Known>>,
     turn: AtomicUsize,
 }
 
 impl Addresses {
     /// A stream to one of a server's addresses, each in turn.
-    pub fn connect(&self, origin: &Origin, deadline: Instant) -> io::Result<Arc<TcpStream>> {
-        let addresses = in_turn(self.of(origin), self.turn.fetch_add(1, Ordering::Relaxed));
-        let until = deadline.min(Instant::now() + CONNECT_TIMEOUT);
+    pub async fn connect(&self, origin: &Origin) -> io::Result<TcpStream> {
+        let addresses = in_turn(self.of(origin).await, self.turn.fetch_add(1, Ordering::Relaxed));
+        let until = Instant::now() + CONNECT_TIMEOUT;
         let mut failed = io::Error::other("no such host");
         for (number, address) in addresses.iter().enumerate() {
             let left = until.saturating_duration_since(Instant::now()) / (addresses.len() - number) as u32;
-            match TcpStream::connect_timeout(address, left.max(Duration::from_millis(1))) {
-                Ok(stream) => {
+            match timeout(left.max(Duration::from_millis(1)), TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
                     stream.set_nodelay(true)?;
-                    stream.set_nonblocking(true)?;
-                    return Ok(Arc::new(stream));
+                    return Ok(stream);
                 }
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    failed = io::Error::other("no connection in time");
-                }
-                Err(error) => failed = error,
+                Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => failed = error,
+                Ok(Err(_)) | Err(_) => failed = io::Error::other("no connection in time"),
             }
         }
         Err(failed)
     }
 
-    /// Of a host that there is not, none. One thread asks the system, and others wait for it; the system takes as long as it
-    /// takes, whatever our deadlines are.
-    fn of(&self, origin: &Origin) -> Vec<SocketAddr> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, found)) = known.get(origin)
-            && since.elapsed() < REMEMBERED
-        {
-            return found.clone();
+    /// Of a host that there is not, none. The system takes as long as it takes, in a thread of its own (see `lane::start`): there is one,
+    /// so that whoever waits for it finds what others have asked.
+    async fn of(&self, origin: &Origin) -> Vec<SocketAddr> {
+        if let Some(found) = known(&self.known, origin) {
+            return found;
         }
-        let found: Vec<_> =
-            (origin.host.as_str(), origin.port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-        known.insert(origin.clone(), (Instant::now(), found.clone()));
-        found
+        let (all, origin) = (Arc::clone(&self.known), origin.clone());
+        spawn_blocking(move || look_up(&all, origin)).await.unwrap_or_default()
     }
+}
+
+fn lock(all: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn known(all: &Mutex<Known>, origin: &Origin) -> Option<Vec<SocketAddr>> {
+    lock(all).get(origin).filter(|(since, _)| since.elapsed() < REMEMBERED).map(|(_, found)| found.clone())
+}
+
+/// Asks the system, unless that was done meanwhile.
+fn look_up(all: &Mutex<Known>, origin: Origin) -> Vec<SocketAddr> {
+    if let Some(found) = known(all, &origin) {
+        return found;
+    }
+    let found: Vec<_> =
+        (origin.host.as_str(), origin.port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    lock(all).insert(origin, (Instant::now(), found.clone()));
+    found
 }
 
 /// The addresses of the family that the system names first begin, each time with another one.

@@ -1,16 +1,18 @@
 //! One connection to a server, with or without TLS: nothing waits but `wait`.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::socket::{self, Ready};
+use super::socket;
 
 /// The system wakes a reader when so many bytes are there, and not for every packet: each wake costs as much as copying some of them.
 /// For this it lets a connection's receive buffer grow to twice as much: 1 MiB of memory for each connection.
@@ -21,6 +23,18 @@ const LEAST_LOW_WATER: usize = 32 << 10;
 const HELD_BYTES: usize = 128 << 10;
 /// So long many bytes are waited for; what is there by then is taken.
 const LOW_WATER_WAIT: Duration = Duration::from_secs(1);
+
+/// What is received at once where it cannot go to its place directly; it should stay in the nearer caches.
+const RECEIVED_BYTES: usize = 128 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; RECEIVED_BYTES]);
+}
+
+/// Lends memory for what is received and put to its place before anything is waited for.
+pub fn with_scratch<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| work(scratch))
+}
 
 /// A connection.
 pub struct Connection {
@@ -44,13 +58,13 @@ struct Outgoing<'a>(&'a TcpStream);
 
 impl Read for Incoming {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        (&*self.0).read(out)
+        self.0.try_read(out)
     }
 }
 
 impl Write for Outgoing<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.0.try_write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -72,32 +86,28 @@ fn is_nothing_yet(error: &io::Error) -> bool {
 
 impl Connection {
     /// Without TLS.
-    pub fn plain(stream: Arc<TcpStream>) -> Self {
-        Self { stream, tls: None, low_water: 1, comes_in_bulk: true }
+    pub fn plain(stream: TcpStream) -> Self {
+        Self { stream: Arc::new(stream), tls: None, low_water: 1, comes_in_bulk: true }
     }
 
     /// With TLS, once both sides have agreed.
-    pub fn secure(
-        stream: Arc<TcpStream>,
-        host: &str,
-        config: Arc<ClientConfig>,
-        deadline: Instant,
-    ) -> io::Result<Self> {
+    pub async fn secure(stream: TcpStream, host: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        let incoming = BufReader::with_capacity(HELD_BYTES / 2, Incoming(Arc::clone(&stream)));
-        let mut made = Self { tls: Some(Box::new(Session { session, incoming })), ..Self::plain(stream) };
+        let mut made = Self::plain(stream);
+        let incoming = BufReader::with_capacity(HELD_BYTES / 2, Incoming(Arc::clone(&made.stream)));
+        made.tls = Some(Box::new(Session { session, incoming }));
         while made.tls.as_ref().is_some_and(|tls| tls.session.is_handshaking()) {
-            made.flush(deadline)?;
+            made.flush().await?;
             match made.tls.as_mut().map_or(Ok(1), |tls| tls.receive()) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
-                Err(error) if is_nothing_yet(&error) => made.wait(1, deadline)?,
+                Err(error) if is_nothing_yet(&error) => made.wait(1).await?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        made.flush(deadline)?;
+        made.flush().await?;
         Ok(made)
     }
 
@@ -107,21 +117,21 @@ impl Connection {
             let is_decrypted = !tls.session.reader().fill_buf().is_err_and(|error| is_nothing_yet(&error));
             is_decrypted || !tls.incoming.buffer().is_empty()
         });
-        !is_held && self.stream.peek(&mut [0]).is_err_and(|error| is_nothing_yet(&error))
+        !is_held && socket::is_quiet(&self.stream)
     }
 
     /// Sends all of it.
-    pub fn send(&mut self, text: &[u8], deadline: Instant) -> io::Result<()> {
+    pub async fn send(&mut self, text: &[u8]) -> io::Result<()> {
         self.comes_in_bulk = true;
         if let Some(tls) = &mut self.tls {
             tls.session.writer().write_all(text)?;
-            return self.flush(deadline);
+            return self.flush().await;
         }
         let mut left = text;
         while !left.is_empty() {
-            match (&*self.stream).write(left) {
+            match self.stream.try_write(left) {
                 Ok(sent) => left = &left[sent..],
-                Err(error) if is_nothing_yet(&error) => socket::wait(&self.stream, Ready::Write, deadline)?,
+                Err(error) if is_nothing_yet(&error) => self.stream.writable().await?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -129,12 +139,12 @@ impl Connection {
         Ok(())
     }
 
-    fn flush(&mut self, deadline: Instant) -> io::Result<()> {
+    async fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.session.wants_write() {
             match tls.session.write_tls(&mut Outgoing(&self.stream)) {
                 Ok(_) => {}
-                Err(error) if is_nothing_yet(&error) => socket::wait(&self.stream, Ready::Write, deadline)?,
+                Err(error) if is_nothing_yet(&error) => self.stream.writable().await?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -144,7 +154,7 @@ impl Connection {
 
     /// Bytes that are there, 0 at the end; `WouldBlock` if none are.
     pub fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return (&*self.stream).read(out) };
+        let Some(tls) = &mut self.tls else { return self.stream.try_read(out) };
         loop {
             match tls.session.reader().read(out) {
                 Err(error) if is_nothing_yet(&error) => tls.receive()?,
@@ -153,37 +163,49 @@ impl Connection {
         }
     }
 
-    /// Bytes as soon as some are there, 0 at the end; see `wait`.
-    pub fn read_some(&mut self, out: &mut [u8], expected: usize, deadline: Instant) -> io::Result<usize> {
+    /// Bytes as soon as some are there, 0 at the end.
+    pub async fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.read(out) {
-                Err(error) if is_nothing_yet(&error) => self.wait(expected, deadline)?,
+                Err(error) if is_nothing_yet(&error) => self.wait(1).await?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return done,
             }
         }
     }
 
-    /// Waits until bytes are there, many if as many as `expected` are still to come.
-    pub fn wait(&mut self, expected: usize, deadline: Instant) -> io::Result<()> {
-        let held = if self.tls.is_some() { HELD_BYTES } else { 0 };
-        let many = expected.saturating_sub(held).min(LOW_WATER);
-        if self.comes_in_bulk && many >= LEAST_LOW_WATER {
-            let until = deadline.min(Instant::now() + LOW_WATER_WAIT);
-            match self.wait_for(many, until) {
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => self.comes_in_bulk = false,
+    /// What `take` makes of bytes as soon as some are there, of none at the end; see `wait`.
+    pub async fn take_some<T>(&mut self, expected: usize, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
+        loop {
+            match with_scratch(|scratch| self.read(scratch).map(|count| take(&scratch[..count]))) {
+                Err(error) if is_nothing_yet(&error) => self.wait(expected).await?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return done,
             }
         }
-        self.wait_for(1, deadline)
     }
 
-    fn wait_for(&mut self, bytes: usize, deadline: Instant) -> io::Result<()> {
+    /// Waits until bytes are there, many if as many as `expected` are still to come. All that was there before has been read: a change is
+    /// told, and not what stays as it is.
+    pub async fn wait(&mut self, expected: usize) -> io::Result<()> {
+        let held = if self.tls.is_some() { HELD_BYTES } else { 0 };
+        let many = expected.saturating_sub(held).min(LOW_WATER);
+        if self.comes_in_bulk && many >= LEAST_LOW_WATER {
+            self.set_low_water(many);
+            match timeout(LOW_WATER_WAIT, self.stream.readable()).await {
+                Ok(done) => return done,
+                Err(_) => self.comes_in_bulk = false,
+            }
+        }
+        self.set_low_water(1);
+        self.stream.readable().await
+    }
+
+    fn set_low_water(&mut self, bytes: usize) {
         if bytes != self.low_water {
             socket::set_low_water(&self.stream, bytes);
             self.low_water = bytes;
         }
-        socket::wait(&self.stream, Ready::Read, deadline)
     }
 }
 

@@ -1,112 +1,34 @@
-//! Threads that make requests, some at once, and a list of those that ended.
+//! Requests under way, some at once, made by a few threads; and a list of those that ended.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
-use std::ops::Range;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::client::Client;
-use super::{Landing, Outcome};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
 
-/// What is received at once where it cannot go to its place directly; it should stay in the nearer caches.
-const RECEIVED_BYTES: usize = 128 << 10;
+use super::client::Client;
+use super::{Job, Outcome};
 
 /// While jobs wait that nobody has begun, the ends of several are told together, this much later at most.
 const TOGETHER: Duration = Duration::from_millis(2);
 /// Fewer waiting jobs than this are told of at once, so that more come.
 const FEW: usize = 4;
-/// A thread without work ends after this.
+/// After so long without a job all connections are closed.
 const IDLE: Duration = Duration::from_secs(5);
 /// A connection that nobody used for so long is closed.
 const KEPT: Duration = Duration::from_secs(30);
-const STACK_BYTES: usize = 512 << 10;
-
-/// Bytes [from, from + length) of a job's answer are the answer to request `request` of `landing`.
-#[derive(Debug)]
-pub struct Part {
-    /// Where they go.
-    pub landing: Arc<Landing>,
-    /// Which request of the landing.
-    pub request: usize,
-    /// Offset in the job's answer.
-    pub from: u64,
-    /// Bytes.
-    pub length: u64,
-}
-
-/// One request: `length` bytes of an object from `start`.
-#[derive(Debug)]
-pub struct Job {
-    /// What the caller calls it.
-    pub ticket: u64,
-    /// Where the object is; signed if need be.
-    pub url: String,
-    /// What tells this version of the object from others (see `head::versions`); empty if nothing does.
-    pub version: String,
-    /// Bytes of the whole object.
-    pub size: u64,
-    /// The first byte.
-    pub start: u64,
-    /// How many.
-    pub length: u64,
-    /// Whose they are, one behind the other.
-    pub parts: Vec<Part>,
-}
-
-impl Job {
-    pub(super) fn range(&self) -> Range<u64> {
-        self.start..self.start + self.length
-    }
-
-    fn begin(&self) {
-        self.parts.iter().for_each(|part| part.landing.begin(part.request));
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.parts.iter().any(|part| part.landing.is_open(part.request))
-    }
-
-    /// Writes bytes of the answer to where they belong; false if nobody wants any.
-    pub(super) fn put(&self, offset: u64, bytes: &[u8]) -> bool {
-        let end = offset + bytes.len() as u64;
-        let mut touched =
-            self.parts.iter().filter(|part| part.from < end && offset < part.from + part.length).peekable();
-        if touched.peek().is_none() {
-            return self.is_wanted();
-        }
-        let mut wanted = false;
-        for part in touched {
-            let (low, high) = (part.from.max(offset), (part.from + part.length).min(end));
-            let some = &bytes[(low - offset) as usize..(high - offset) as usize];
-            wanted |= part.landing.put(part.request, low - part.from, some);
-        }
-        wanted || self.is_wanted()
-    }
-
-    /// Has `read` fill memory where the answer goes from `offset` on (see `Landing::lend`).
-    pub(super) fn lend(
-        &self,
-        offset: u64,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> Option<io::Result<usize>> {
-        let part = self.parts.partition_point(|part| part.from <= offset).checked_sub(1)?;
-        let part = &self.parts[part];
-        let left = (part.from + part.length).checked_sub(offset).filter(|left| *left > 0)?;
-        part.landing.lend(part.request, offset - part.from, |out| {
-            let most = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            read(&mut out[..most])
-        })
-    }
-
-    /// All bytes are there.
-    pub(super) fn finish(&self) -> Outcome {
-        let landed = self.parts.iter().filter(|part| part.landing.close(part.request)).count();
-        if landed == 0 { Outcome::Dropped } else { Outcome::Landed }
-    }
-}
+/// A lane's threads at least, so that a certificate that is checked in one does not stop all, and at most: they hardly do more than copy.
+const THREADS: (usize, usize) = (2, 8);
+const THREAD_NAME: &str = "penstock-http";
 
 /// A job that ended.
 #[derive(Debug)]
@@ -121,15 +43,17 @@ pub struct Done {
     pub busy: bool,
 }
 
-/// Jobs that wait, threads that do them, and those that ended.
+/// Jobs that wait, the threads that do them, and those that ended.
 pub struct Lane {
     shared: Arc<Shared>,
+    runtime: Mutex<Option<Runtime>>,
+    /// The process that has the threads.
+    process: u32,
 }
 
 struct Shared {
     client: Client,
     state: Mutex<State>,
-    work: Condvar,
     news: Condvar,
 }
 
@@ -139,49 +63,57 @@ struct State {
     done: Vec<Done>,
     limit: usize,
     running: usize,
-    threads: usize,
+    /// Jobs that ever began.
+    begun: u64,
+    /// Whether somebody looks after connections that nobody uses any more.
+    watched: bool,
     woken: bool,
     closed: bool,
+}
+
+/// The threads of a lane: as many as this process may use CPUs, but for bounds, and one for what the system's resolver makes wait.
+///
+/// # Errors
+/// If the system has none to give.
+pub(super) fn start() -> io::Result<Runtime> {
+    thread::Builder::new().name(THREAD_NAME.into()).spawn(|| {})?; // the runtime would panic
+    let cpus = thread::available_parallelism().map_or(THREADS.0, NonZero::get);
+    let mut built = Builder::new_multi_thread();
+    built.worker_threads(cpus.clamp(THREADS.0, THREADS.1)).max_blocking_threads(1);
+    built.thread_name(THREAD_NAME).enable_all().build()
 }
 
 impl Lane {
     /// A lane whose requests take no longer than `timeout`; `is_plain` as for `Client::new`.
     #[must_use]
     pub fn new(timeout: Duration, is_plain: bool) -> Self {
-        let shared = Shared {
-            client: Client::new(timeout, KEPT, is_plain),
-            state: Mutex::default(),
-            work: Condvar::new(),
-            news: Condvar::new(),
-        };
-        Self { shared: Arc::new(shared) }
+        let shared =
+            Shared { client: Client::new(timeout, KEPT, is_plain), state: Mutex::default(), news: Condvar::new() };
+        Self { shared: Arc::new(shared), runtime: Mutex::default(), process: process::id() }
     }
 
-    /// Has jobs done, `limit` at once.
+    /// Has jobs done, `limit` at once; drops them if the lane is closed.
     ///
     /// # Errors
     /// If there is no thread to do them, and the system has none to give.
     pub fn submit(&self, jobs: Vec<Job>, limit: usize) -> io::Result<()> {
-        let mut state = self.shared.lock();
-        // Only those are woken that may go on; a thread that ends a job takes the next itself.
-        let free = limit.saturating_sub(state.running).min(state.waiting.len() + jobs.len());
-        let before = state.waiting.len();
-        state.limit = limit;
-        state.waiting.extend(jobs);
-        while state.threads < limit.min(state.running + state.waiting.len()) {
-            let shared = Arc::clone(&self.shared);
-            let named = thread::Builder::new().name("penstock-http".into()).stack_size(STACK_BYTES);
-            match named.spawn(move || shared.serve()) {
-                Ok(_) => state.threads += 1,
-                Err(_) if state.threads > 0 => break,
-                Err(error) => {
-                    state.waiting.truncate(before);
-                    return Err(error);
-                }
-            }
+        let mut runtime = self.runtime();
+        if self.shared.lock().closed {
+            return Ok(());
         }
-        drop(state);
-        (0..free).for_each(|_| self.shared.work.notify_one());
+        if runtime.is_none() {
+            *runtime = Some(start()?);
+        }
+        let Some(runtime) = &*runtime else { return Ok(()) };
+        let begun: Vec<_> = {
+            let mut state = self.shared.lock();
+            state.limit = limit;
+            state.waiting.extend(jobs);
+            std::iter::from_fn(|| state.begin()).collect()
+        };
+        for (job, busy) in begun {
+            runtime.spawn(Arc::clone(&self.shared).serve(job, busy));
+        }
         Ok(())
     }
 
@@ -211,8 +143,12 @@ impl Lane {
         self.shared.news.notify_all();
     }
 
-    /// Drops what waits and breaks off what is under way.
+    /// Drops what waits and breaks off what is under way; the threads end. Not in the child of a fork.
     pub fn close(&self) {
+        if self.process != process::id() {
+            return;
+        }
+        let mut runtime = self.runtime();
         let dropped = {
             let mut state = self.shared.lock();
             state.closed = true;
@@ -220,7 +156,38 @@ impl Lane {
         };
         drop(dropped);
         self.shared.client.close();
-        self.shared.work.notify_all();
+        if let Some(runtime) = runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    fn runtime(&self) -> MutexGuard<'_, Option<Runtime>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.close();
+        if self.process != process::id() {
+            // The threads do not exist here and may have held any lock, and the list of sockets that the system watches is the
+            // parent's: a socket that is dropped here would be watched no more there.
+            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+impl State {
+    /// The next job that may begin, and whether no other may begin beside it.
+    fn begin(&mut self) -> Option<(Job, bool)> {
+        if self.running >= self.limit {
+            return None;
+        }
+        let job = self.waiting.pop_front()?;
+        self.running += 1;
+        self.begun += 1;
+        Some((job, self.running >= self.limit))
     }
 }
 
@@ -229,45 +196,68 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self) {
-        let mut scratch = vec![0; RECEIVED_BYTES];
-        while let Some((job, busy)) = self.next() {
-            let began = Instant::now();
-            job.begin();
-            let get = || if job.is_wanted() { self.client.get(&job, &mut scratch) } else { Outcome::Dropped };
-            let outcome = catch_unwind(AssertUnwindSafe(get))
-                .unwrap_or_else(|_| Outcome::Unreachable("the client failed".into()));
-            let seconds = began.elapsed().as_secs_f64();
+    /// Does a job, and others as long as some wait.
+    async fn serve(self: Arc<Self>, job: Job, busy: bool) {
+        let mut next = Some((job, busy));
+        while let Some((job, busy)) = next {
+            self.make(&job, busy).await;
+            next = self.lock().begin();
+        }
+        self.watch().await;
+    }
+
+    async fn make(&self, job: &Job, busy: bool) {
+        let broken_off = Outcome::Unreachable("the client was closed".into());
+        let mut ending = Ending { shared: self, ticket: job.ticket, outcome: broken_off, began: Instant::now(), busy };
+        job.begin();
+        if !job.is_wanted() {
+            ending.outcome = Outcome::Dropped;
+            return;
+        }
+        let mut get = pin!(self.client.get(job));
+        ending.outcome = poll_fn(|context| {
+            catch_unwind(AssertUnwindSafe(|| get.as_mut().poll(context)))
+                .unwrap_or_else(|_| Poll::Ready(Outcome::Unreachable("the client failed".into())))
+        })
+        .await;
+    }
+
+    /// Closes the connections, of which nobody else looks at the age, once no job has begun for a while.
+    async fn watch(&self) {
+        if std::mem::replace(&mut self.lock().watched, true) {
+            return;
+        }
+        loop {
+            let before = self.lock().begun;
+            sleep(IDLE).await;
             let mut state = self.lock();
-            state.running -= 1;
-            state.done.push(Done { ticket: job.ticket, outcome, seconds, busy });
-            if state.done.len() == 1 || state.waiting.len() < FEW {
-                self.news.notify_all();
+            if state.running == 0 && state.begun == before {
+                state.watched = false;
+                self.client.close_idle();
+                return;
             }
         }
     }
+}
 
-    /// The next job, and whether no other may begin beside it; None if there was none for long.
-    fn next(&self) -> Option<(Job, bool)> {
-        let until = Instant::now() + IDLE;
-        let mut state = self.lock();
-        loop {
-            if state.running < state.limit
-                && let Some(job) = state.waiting.pop_front()
-            {
-                state.running += 1;
-                let busy = state.running >= state.limit;
-                return Some((job, busy));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || state.closed {
-                state.threads -= 1;
-                if state.threads == 0 {
-                    self.client.close_idle(); // nobody would look at their age
-                }
-                return None;
-            }
-            state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+/// Tells how a job ended, even one that is broken off.
+struct Ending<'a> {
+    shared: &'a Shared,
+    ticket: u64,
+    outcome: Outcome,
+    began: Instant,
+    busy: bool,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let outcome = std::mem::replace(&mut self.outcome, Outcome::Dropped);
+        let done = Done { ticket: self.ticket, outcome, seconds: self.began.elapsed().as_secs_f64(), busy: self.busy };
+        let mut state = self.shared.lock();
+        state.running -= 1;
+        state.done.push(done);
+        if state.done.len() == 1 || state.waiting.len() < FEW {
+            self.shared.news.notify_all();
         }
     }
 }

@@ -1,20 +1,23 @@
-//! Ranges of objects over HTTP: asked for by threads of their own, checked, and received into the memory where they belong.
+//! Ranges of objects over HTTP: asked for many at once by a few threads, checked, and received into the memory where they belong.
 //!
 //! Nothing is decided here: what is not an answer with exactly the bytes that were asked for is told, and asked again elsewhere.
 
+mod body;
 pub mod chunks;
 mod client;
 mod connect;
 mod connection;
 pub mod head;
+mod job;
 mod landing;
 mod lane;
 mod socket;
 #[cfg(test)]
 mod tests;
 
+pub use job::{Job, Part};
 pub use landing::{Landing, Place};
-pub use lane::{Done, Job, Lane, Part};
+pub use lane::{Done, Lane};
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,49 +1,21 @@
-//! What the standard library does not ask of sockets.
+//! What the libraries do not ask of sockets.
 #![allow(unsafe_code)] // Two calls of the system, each with memory of its own frame.
 
-use std::io;
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
 
-/// What is waited for.
-#[derive(Clone, Copy, Debug)]
-pub enum Ready {
-    /// Bytes to read.
-    Read,
-    /// Room to write.
-    Write,
+use tokio::net::TcpStream;
+
+/// Whether nothing has come that was not read, not even an end. The system is asked: what it has told last may be older.
+pub fn is_quiet(stream: &TcpStream) -> bool {
+    let mut byte = 0_u8;
+    // SAFETY: one byte, which lives for the call.
+    let found =
+        unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    found < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
 }
 
-/// Waits until a socket is ready, broken or closed.
-///
-/// # Errors
-/// `TimedOut` after the deadline, and what the system says.
-pub fn wait(stream: &TcpStream, ready: Ready, deadline: Instant) -> io::Result<()> {
-    let events = match ready {
-        Ready::Read => libc::POLLIN,
-        Ready::Write => libc::POLLOUT,
-    };
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let left_ms = i32::try_from((left + Duration::from_micros(999)).as_millis()).unwrap_or(i32::MAX);
-        let mut one = libc::pollfd { fd: stream.as_raw_fd(), events, revents: 0 };
-        // SAFETY: one entry, which lives for the call.
-        match unsafe { libc::poll(&raw mut one, 1, left_ms) } {
-            1 => return Ok(()),
-            0 => {}
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
-}
-
-/// From now on a socket is ready to read only when so many bytes are there, or no more will come.
+/// From now on a socket is ready to read only when so many bytes are there, or no more will come. If they are there already, it is
+/// told at once, so that nobody waits for what has come (`tcp_set_rcvlowat` in Linux 4.18 and newer).
 ///
 /// Systems other than Linux are not asked, and wake more often.
 pub fn set_low_water(stream: &TcpStream, bytes: usize) {

@@ -1,4 +1,4 @@
-"""First tries of requests over HTTP, made by native threads that take nothing of the interpreter's time.
+"""First tries of requests over HTTP, made by a native client that takes nothing of the interpreter's time.
 
 One thread of ours hands requests over and hears of those that ended, many at once. What did not end well is made again elsewhere.
 """
@@ -21,7 +21,7 @@ from penstock.storage.stores.http import MOST_REDIRECTS
 
 #: One attempt of a request, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
-#: One request more is handed over for so many that may be under way, so that no thread waits for its next one.
+#: One request more is handed over for so many that may be under way, so that none has to be waited for.
 _PER_READY = 8
 #: The thread ends when it had nothing to do for so long.
 _IDLE_S = 5.0
@@ -45,7 +45,7 @@ class _Sent:
 
 
 class Lane:
-    """A queue of requests and the native threads that make them.
+    """A queue of requests and the native client that makes them.
 
     `elsewhere` says how many requests others have under way, for which room is left.
     """
@@ -120,7 +120,7 @@ class Lane:
             return self._is_served
 
     def _hand_over(self) -> None:
-        """Gives the native threads as much as they may do at once, and a little more; those that follow on each other as one."""
+        """Gives the native client as much as it may do at once, and a little more; those that follow on each other as one."""
         limit = max(1, self._pace.in_flight - self._elsewhere())
         left: list[Request] = []
         jobs, self._moved = self._moved, []

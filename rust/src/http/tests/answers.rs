@@ -169,7 +169,7 @@ fn a_server_of_files_packs_nothing_and_sends_no_pages() {
             let target = landing(&mut out, &[&[place(0, 0, 6)]]).unwrap();
             let job = Job { start: 10, ..job(&url, 36, vec![part(&target, 0, 0, 6)]) };
             let wanted = if is_plain && !extra.is_empty() { Outcome::Other(206) } else { Outcome::Landed };
-            assert_eq!(Client::new(PATIENCE, PATIENCE, is_plain).get(&job, &mut [0; 64]), wanted, "{extra}");
+            assert_eq!(get(&Client::new(PATIENCE, PATIENCE, is_plain), &job), wanted, "{extra}");
         }
     }
 }
@@ -184,7 +184,7 @@ fn several_requests_share_an_answer() {
     assert!(both.close(1), "nobody wants the second any more");
     let job = Job { ticket: 1, url, version: String::new(), size: 36, start: 10, length: 10, parts };
     let client = Client::new(PATIENCE, PATIENCE, false);
-    assert_eq!(client.get(&job, &mut [0; 4]), Outcome::Landed);
+    assert_eq!(get(&client, &job), Outcome::Landed);
     assert_eq!((&out[..], &other[..]), (&b"bc....ab"[..], &b"ghij"[..]));
     assert!(!both.close(0) && !third.close(0), "they are done");
 }
