@@ -251,7 +251,7 @@ def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
 LEFT = """
 import gc, os, socket, threading
 import numpy as np
-from penstock.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpLane
 
 HEAD = b"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-3/4\\r\\ncontent-length: 4\\r\\n\\r\\n"
 listening = socket.create_server(("127.0.0.1", 0))
