@@ -38,13 +38,7 @@ class Structure:
         if self._structure != "dict":
             return lambda: self.of({name: take() for name, take in parts})
 
-        def take_batch() -> BatchDict:
-            batch = BatchDict()
-            for name, take in parts:
-                batch[name] = take()
-            return batch
-
-        return take_batch
+        return lambda: BatchDict({name: take() for name, take in parts})
 
     def of(self, columns: dict[str, Any]) -> Any:
         """One batch of these columns."""
