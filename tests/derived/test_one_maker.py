@@ -21,7 +21,8 @@ RANKS = 4
 OPEN = """
 import sys
 import penstock as ps
-sys.stdin.read()  # until all ranks are here
+print("here", flush=True)
+sys.stdin.read()  # until all ranks are
 with ps.Loader(ps.read(sys.argv[1]).cache_local(0).batch(50), epochs=1) as loader:
     print(sum(len(batch["x"]) for batch in loader))
 """
@@ -54,6 +55,7 @@ def test_ranks_that_start_together_read_a_file_whole_once(tmp_path: Path, name: 
             )
             for _ in range(RANKS)
         ]
+        assert [rank.stdout and rank.stdout.readline() for rank in ranks] == ["here\n"] * RANKS
         for rank in ranks:
             assert rank.stdin is not None
             rank.stdin.close()
