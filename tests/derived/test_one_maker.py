@@ -16,6 +16,7 @@ import pytest
 from penstock.core.scratch import one_maker, sweep
 from servers.http import http_server
 from support import tfrecords
+from support.faulty_proxy import Faults, proxy
 
 RANKS = 4
 OPEN = """
@@ -43,11 +44,12 @@ def test_ranks_that_start_together_read_a_file_whole_once(tmp_path: Path, name: 
     write(tmp_path / "data" / name)
     size = os.stat(tmp_path / "data" / name).st_size
     asked: list[dict[str, str]] = []
-    with http_server(tmp_path / "data", asked=asked) as url:
+    slow = Faults(latency_s=0.5)
+    with http_server(tmp_path / "data", asked=asked) as url, proxy(int(url.rpartition(":")[2]), slow) as port:
         environment = os.environ | {"PYTHONPATH": ":".join(sys.path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         ranks = [
             subprocess.Popen(
-                [sys.executable, "-c", OPEN, f"{url}/{name}"],
+                [sys.executable, "-c", OPEN, f"http://127.0.0.1:{port}/{name}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
