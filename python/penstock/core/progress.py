@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Protocol, TypeVar
@@ -53,10 +52,3 @@ def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total
     if progress is not None and future.exception() is None:
         progress(total, total)
     return future.result()
-
-
-def available_threads() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

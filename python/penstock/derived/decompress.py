@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.cache_dirs import cache_folder
+from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError, SourceError
 from penstock.core.options import Options
-from penstock.core.progress import available_threads, watched
+from penstock.core.progress import watched
 from penstock.core.scratch import room_errors, scratch_file, scratch_path, usable_bytes
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
@@ -89,7 +90,7 @@ def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: 
             unpacked_bytes=options.limits.unpacked_bytes,
             ratio=options.limits.ratio,
             room_bytes=room,
-            threads=available_threads(),
+            threads=usable_cpus(),
             progress=work,
         ),
         options.progress,
@@ -138,7 +139,7 @@ def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options:
     def run(work: _Room) -> list[int]:
         if len(jobs) == 1:
             return [_unpack(jobs[0], options, work)]
-        with ThreadPoolExecutor(min(available_threads(), len(jobs)), thread_name_prefix="penstock-unpack") as threads:
+        with ThreadPoolExecutor(min(usable_cpus(), len(jobs)), thread_name_prefix="penstock-unpack") as threads:
             return list(threads.map(lambda job: _unpack(job, options, work), jobs))
 
     return watched(room, run, options.progress, int(shards.sizes.sum()))

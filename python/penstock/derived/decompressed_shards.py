@@ -18,7 +18,7 @@ from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import DataError, SourceError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
-from penstock.core.scratch import check_room, room_errors, scratch_file
+from penstock.core.scratch import check_room, one_maker, room_errors, scratch_file
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes
 from penstock.derived.entries import shard_key
@@ -106,7 +106,10 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
         release = hold(folder, keys.values())
         make_room(folder, sum(packed.unpacked_bytes or 0 for packed in packing.values()))
     try:
-        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
+        with (
+            one_maker(folder, keys.values()),
+            ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads,
+        ):
             for shard, size in zip(packing, threads.map(work, packing), strict=True):
                 done += int(shards.sizes[shard])
                 sizes[shard] = size

@@ -25,8 +25,9 @@ from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import DataError, SourceError, StorageError
 from penstock.core.options import Options
 from penstock.core.progress import watched
-from penstock.core.scratch import check_room, room_errors, scratch_file
+from penstock.core.scratch import check_room, one_maker, room_errors, scratch_file
 from penstock.core.shards import Shards
+from penstock.core.spec import Ids
 from penstock.derived.entries import shard_key
 from penstock.derived.lease import hold, make_room
 
@@ -169,20 +170,9 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
     with room_errors(shards.path(0), folder, int(shards.sizes.sum()), _COPY):
         release = hold(folder, keys)
     try:
-        missing = [shard for shard, path in enumerate(paths) if not _is_of_size(path, int(shards.sizes[shard]))]
-        if missing:
-            part = np.array(missing, dtype=np.int64)
-            make_room(folder, int(shards.sizes[part].sum()))
-
-            def keep(desk: _Desk, number: int) -> None:
-                target, size = paths[missing[number]], int(shards.sizes[missing[number]])
-                with room_errors(desk.shards.path(number), folder, size, _COPY), scratch_file(target) as scratch:
-                    with open(scratch, "wb") as file:
-                        desk.bring(number, file.fileno(), folder)
-                    os.replace(scratch, target)
-
-            _all(shards.take(part), read, keep, options.progress)
-            forget(read, shards.take(part))
+        if _missing(paths, shards).size:
+            with one_maker(folder, keys):
+                _download(shards, paths, read, options.progress)
     except BaseException:
         release()
         raise
@@ -191,6 +181,31 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
     )
     weakref.finalize(copies, release)
     return copies
+
+
+def _download(shards: Shards, paths: list[str], read: ReadRanges, progress: Progress | None) -> None:
+    """Makes the copies that are not there."""
+    missing, folder = _missing(paths, shards), os.path.dirname(paths[0])
+    if not missing.size:
+        return
+    part = shards.take(missing)
+    make_room(folder, int(part.sizes.sum()))
+
+    def keep(desk: _Desk, number: int) -> None:
+        target, size = paths[int(missing[number])], int(part.sizes[number])
+        with room_errors(part.path(number), folder, size, _COPY), scratch_file(target) as scratch:
+            with open(scratch, "wb") as file:
+                desk.bring(number, file.fileno(), folder)
+            os.replace(scratch, target)
+
+    _all(part, read, keep, progress)
+    forget(read, part)
+
+
+def _missing(paths: list[str], shards: Shards) -> Ids:
+    """The numbers (int64) of the shards of which no copy is there."""
+    is_there = [_is_of_size(path, size) for path, size in zip(paths, shards.sizes.tolist(), strict=True)]
+    return np.flatnonzero(~np.array(is_there, dtype=bool))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import SourceError
-from penstock.core.scratch import check_room, room_errors, scratch_file
+from penstock.core.scratch import check_room, one_maker, room_errors, scratch_file
 from penstock.core.shards import Shards
 from penstock.derived.entries import entry_key
 from penstock.derived.lease import hold, make_room
@@ -27,12 +27,13 @@ def unpacked_copy(shards: Shards, shard: int, kind: str, size_bytes: int, write:
     target = os.path.join(folder, key)
     with room_errors(path, folder, size_bytes, kind):
         hold(folder, [key])
-        if os.path.isfile(target) and os.path.getsize(target) == size_bytes:
-            return target
-        make_room(folder, size_bytes)
-        check_room(path, folder, size_bytes, kind)
-        with scratch_file(target) as scratch:
-            with open(scratch, "wb") as file:
-                write(file)
-            os.replace(scratch, target)
+        with one_maker(folder, [key]):
+            if os.path.isfile(target) and os.path.getsize(target) == size_bytes:
+                return target
+            make_room(folder, size_bytes)
+            check_room(path, folder, size_bytes, kind)
+            with scratch_file(target) as scratch:
+                with open(scratch, "wb") as file:
+                    write(file)
+                os.replace(scratch, target)
     return target

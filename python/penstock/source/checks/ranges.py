@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ReadRanges, forget
+from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
-from penstock.core.progress import available_threads
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.source.checks.store import (
@@ -113,7 +113,7 @@ def sums_of_chunks(shards: Shards, read: ReadRanges, shard: Ids, number: Ids) ->
     run_length = np.add.reduceat(length, run)
     buffer: Bytes = np.empty(int(length.sum()), dtype=np.uint8)
     read(shards, shard[run], offset[run], run_length, buffer, at[run])
-    return kernels.crc32c_sums(buffer, at, length, available_threads())
+    return kernels.crc32c_sums(buffer, at, length, usable_cpus())
 
 
 class Checks:

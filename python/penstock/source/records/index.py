@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,8 +21,10 @@ import pyarrow as pa
 from penstock.core import kernels
 from penstock.core.byte_ranges import ReadRanges, forget
 from penstock.core.cache_dirs import cache_folder
+from penstock.core.cpus import usable_cpus
 from penstock.core.options import Options
-from penstock.core.progress import BRIEF_BYTES, available_threads, watched
+from penstock.core.progress import BRIEF_BYTES, watched
+from penstock.core.scratch import one_maker
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.decompress import unpack_once
@@ -86,27 +89,42 @@ def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Fr
     folder = cache_folder("index")
     named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
     keys = [key or uuid.uuid4().hex for key in named]
-    known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
     leases = _Leases()
     try:
-        leases.hold(keys[shard] for shard, entry in known.items() if entry.packing)
-        limit = options.limits.record_bytes
-        entries = {shard: entry for shard, entry in known.items() if _is_usable(keys[shard], entry, limit)}
-        missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
-        if missing.size:
-            job = _Job(options, framing, leases)
-            if shards.is_local:
-                check_files(read, shards, missing)
-            index = job.entries if shards.is_local else job.entries_from_elsewhere
-            found = index(shards.take(missing), [keys[shard] for shard in missing], read)
-            for shard, entry in zip(missing.tolist(), found, strict=True):
-                entries[shard] = entry
-                if named[shard] is not None:
-                    store_entry(folder, keys[shard], entry)
+        entries = _known_entries(folder, named, leases, options)
+        if len(entries) < len(shards):
+            with one_maker(folder, filter(None, named)) if folder else nullcontext():
+                entries = _known_entries(folder, named, leases, options)
+                missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
+                made = _made_entries(
+                    shards, missing, [keys[shard] for shard in missing], read, _Job(options, framing, leases)
+                )
+                for shard, entry in zip(missing.tolist(), made, strict=True):
+                    entries[shard] = entry
+                    if named[shard] is not None:
+                        store_entry(folder, keys[shard], entry)
     except BaseException:
         leases.release()
         raise
     return _joined(shards, keys, [entries[shard] for shard in range(len(shards))], leases)
+
+
+def _known_entries(
+    folder: str | None, named: Sequence[str | None], leases: _Leases, options: Options
+) -> dict[int, Entry]:
+    """By shard, those in the cache that can be used."""
+    known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
+    leases.hold(named[shard] or "" for shard, entry in known.items() if entry.packing)
+    limit = options.limits.record_bytes
+    return {shard: entry for shard, entry in known.items() if _is_usable(named[shard] or "", entry, limit)}
+
+
+def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ReadRanges, job: _Job) -> list[Entry]:
+    if not missing.size:
+        return []
+    if shards.is_local:
+        check_files(read, shards, missing)
+    return (job.entries if shards.is_local else job.entries_from_elsewhere)(shards.take(missing), keys, read)
 
 
 class _Leases:
@@ -152,7 +170,7 @@ class _Job:
 
     def entries(self, shards: Shards, keys: list[str], _: ReadRanges) -> list[Entry]:
         """Of local files."""
-        threads = available_threads()
+        threads = usable_cpus()
         packing = np.zeros(len(shards), dtype=np.int64)
         if self.framing.packing is not None:
             packing = self.framing.packing(shards.paths.to_pylist(), threads)
