@@ -176,12 +176,14 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             while progress.step < steps:
                 item = self._next_item()
-                take, together = self._structure.taking(self._split(item)), item.steps
+                batches = self._structure.batches(self._split(item), item.steps)
                 del item
-                progress.untouched = False
-                for _ in range(together):
-                    progress.step += 1
-                    yield take()
+                progress.untouched, step = False, progress.step
+                for batch in batches:
+                    step += 1
+                    progress.step = step
+                    yield batch
+                    del batch  # it is the consumer's alone, and its memory is used again as soon as they let go
                     if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
             progress.finish_pass()

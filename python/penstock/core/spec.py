@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,13 +49,18 @@ class Field:
     @property
     def row_bytes(self) -> int:
         """Bytes of one row of a fixed field; 0 for the others."""
-        if not self.is_fixed:
-            return 0
-        return self.numpy_dtype.itemsize * math.prod(axis or 0 for axis in self.shape)
+        return _row_bytes(self)
 
     def __str__(self) -> str:
         axes = ", ".join("?" if axis is None else str(axis) for axis in self.shape)
         return f"{self.dtype}({axes})" if self.shape else self.dtype
+
+
+@lru_cache(maxsize=1024)
+def _row_bytes(field: Field) -> int:
+    if not field.is_fixed:
+        return 0
+    return field.numpy_dtype.itemsize * math.prod(axis or 0 for axis in field.shape)
 
 
 Spec: TypeAlias = Mapping[str, Field]

@@ -15,13 +15,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.cache_dirs import LIMIT_NAME, cache_folder, limit_bytes
+from penstock.core.distinct import distinct
 from penstock.core.rows import Rows
 from penstock.core.scratch import check_room, scratch_file
 from penstock.core.spec import Ids
@@ -84,20 +84,19 @@ class DecodedParts:
         """
         number = np.searchsorted(first_row, samples, side="right") - 1
         row = samples - first_row[number]
-        needed, which = np.unique(number, return_inverse=True)
-        turn = np.argsort(which, kind="stable")
-        edges = np.searchsorted(which[turn], np.arange(len(needed) + 1)).tolist()
+        needed, which = distinct(number)
         pieces = []
-        for (low, high), part in zip(pairwise(edges), needed.tolist(), strict=True):
-            whole, mine = self._part(part), turn[low:high]
+        for place, part in enumerate(needed.tolist()):
+            whole = self._part(part)
             if self._is_kept(part):
                 pieces.append(whole)
                 continue
+            mine = np.flatnonzero(which == place)
             chosen = row[mine]
             others = {name: column.take(pa.array(chosen)) for name, column in whole.others.items()}
             pieces.append(Rows(whole.fixed[chosen], others))
-            row[mine] = np.arange(high - low)
-        return tuple(pieces), which.astype(np.int64), row
+            row[mine] = np.arange(len(mine))
+        return tuple(pieces), which, row
 
     def _is_kept(self, number: int) -> bool:
         return self._total_bytes <= MEMORY_BYTES or number in self._mapped

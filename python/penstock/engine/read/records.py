@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.distinct import distinct
 from penstock.core.spec import Bytes, Ids, Spans
 from penstock.engine.budget import Budget, ItemBytes
 from penstock.engine.slots import Slots, room_of
@@ -30,8 +31,6 @@ Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 _BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
 #: A buffer is no more than this part of the memory that may be held.
 _BUFFERS = 32
-#: A table of so many entries a row is filled faster than the rows are sorted.
-_TABLE_ROWS = 16
 
 
 class Cursor:
@@ -130,7 +129,7 @@ class OpenBlocks:
         whole = -(-epoch.tail_start // epoch.block_rows)  # the last one may be short in the natural order
         number = item.samples // epoch.block_rows
         number = np.where(item.samples >= epoch.tail_start, item.samples - epoch.tail_start + whole, number)
-        numbers, row_block = _distinct(number)
+        numbers, row_block = distinct(number)
         first = np.where(numbers < whole, numbers * epoch.block_rows, numbers - whole + epoch.tail_start)
         return first, row_block
 
@@ -148,20 +147,6 @@ class OpenBlocks:
             return {start for start in opened if start >= done}
         lanes, rows, _ = self._order.parts(item.step + item.steps, self._rank, self._world_size)
         return set(epoch.blocks(lanes, rows).tolist()).intersection(opened)
-
-
-def _distinct(numbers: Ids) -> tuple[Ids, Ids]:
-    """What `np.unique(numbers, return_inverse=True)` gives, of numbers from 0 on; without sorting, where they lie closely together."""
-    least = int(numbers.min())
-    room = int(numbers.max()) - least + 1
-    if room > _TABLE_ROWS * len(numbers):
-        found, place = np.unique(numbers, return_inverse=True)
-        return found, place.astype(np.int64)
-    table = np.zeros(room, dtype=np.int64)
-    table[numbers - least] = 1
-    found = np.flatnonzero(table)
-    table[found] = np.arange(len(found))
-    return found + least, table[numbers - least]
 
 
 class OpenPieces:
