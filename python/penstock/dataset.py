@@ -312,7 +312,7 @@ def read(
         checks.opening = False
         warn_of_unknown(opened_read, source.manifest.shards)
     opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
-    return of_source(source, ", ".join(places), columns, opened_read, opened_storage)
+    return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
 
 
 def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
@@ -357,10 +357,16 @@ def from_arrays(columns: Any) -> Dataset:
 
 
 def of_source(
-    source: AnySource, where: str, columns: Any, read_ranges: ReadRanges | None = None, storage: Storage | None = None
+    source: AnySource,
+    where: str,
+    columns: Any,
+    read_ranges: ReadRanges | None = None,
+    storage: Storage | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Dataset:
     """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
-    node = Read(where=where, format=source.manifest.format, columns=_plain_columns(source.spec, columns))
+    plain = _plain_columns(source.spec, columns)
+    node = Read(where=where, format=source.manifest.format, columns=plain, limits=limits)
     return Dataset(source, read_ranges or _nothing_to_read, (node,), storage)
 
 

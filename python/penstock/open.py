@@ -64,7 +64,7 @@ def from_iterable(
         make=make, arguments=arguments or {}, columns=columns, samples=samples, name=name, version=version
     )  # fmt: skip
     source = open_iterable(making, spool=spool, limits=limits, progress=progress)
-    return of_source(source, "iterable", columns)
+    return of_source(source, "iterable", columns, limits=limits)
 
 
 def read_stream(
@@ -88,7 +88,8 @@ def read_stream(
     is not there or empty, DataError for damaged records and for a stream that ends inside of one.
     """
     options = Options(columns=columns, verify=verify, limits=limits, own=own)
-    return of_source(open_pipe(path, format_named(format, options), samples, options), path, columns)
+    source = open_pipe(path, format_named(format, options), samples, options)
+    return of_source(source, path, columns, limits=limits)
 
 
 def read_sql(
@@ -120,4 +121,4 @@ def read_sql(
     source = open_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
     )
-    return of_source(source, Place(uri).shown, columns)
+    return of_source(source, Place(uri).shown, columns, limits=limits)

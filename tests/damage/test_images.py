@@ -148,3 +148,24 @@ def test_other_formats_name_a_link_that_leads_nowhere(tmp_path: Path) -> None:
         ps.SourceError, match=r"b\.jsonl: No such file.*; make it readable, or fetch what a link leads to"
     ):
         ps.read(tmp_path)
+
+
+@pytest.mark.parametrize("after_a_function", [False, True])
+def test_the_limit_of_pixels_that_read_was_given_holds(tmp_path: Path, after_a_function: bool) -> None:
+    root = folder(tmp_path)
+    for limits, is_allowed in ((ps.Limits(pixels=100 * 80), True), (ps.Limits(pixels=100 * 80 - 1), False)):
+        dataset = ps.read(root, limits=limits)
+        if after_a_function:
+            dataset = dataset.map(lambda batch: batch)
+        with ps.Loader(dataset.transform(image=DECODE).batch(4)) as loader:
+            if is_allowed:
+                assert len(list(loader)) == 3
+                continue
+            with pytest.raises(ps.DataError, match=r"8000 pixels, above the limit of 7999; raise Limits\(pixels=…\)"):
+                next(iter(loader))
+
+
+def test_limits_are_no_part_of_a_state(tmp_path: Path) -> None:
+    root = folder(tmp_path)
+    state = ps.Loader(ps.read(root).batch(4)).state_dict()
+    ps.Loader(ps.read(root, limits=ps.Limits(pixels=100_000)).batch(4)).load_state_dict(state)

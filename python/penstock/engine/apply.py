@@ -14,6 +14,7 @@ from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, PlanError
+from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Ids
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
@@ -65,10 +66,11 @@ class ColumnKernel:
         self,
         ops: tuple[Any, ...],
         first: FirstPicture,
+        limits: Limits,
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
     ) -> None:
-        self._ops, self._first, self._kernel = ops, first, kernel
+        self._ops, self._first, self._limits, self._kernel = ops, first, limits, kernel
         self._entry_points = entry_points
         self._lock = threading.Lock()
 
@@ -81,7 +83,7 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                self._kernel = fuse(self._ops, field_of(column), self._first.size)
+                self._kernel = fuse(self._ops, field_of(column), self._first.size, limits=self._limits)
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:

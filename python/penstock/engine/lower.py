@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import PlanError
+from penstock.core.limits import DEFAULT_LIMITS
 from penstock.core.rows import spans_to_arrow
 from penstock.core.spec import EntryPoints, Field, Spans
 from penstock.deliver import Deliver
@@ -181,6 +182,7 @@ class _Maker:
         self.spec: dict[str, Field] | None = dict(source.spec)
         self.widest: dict[str, Field] = dict(source.spec)
         self.feature_of: dict[str, str] = {}
+        self.limits = DEFAULT_LIMITS
         self.record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
         self.item_bytes = _ColumnBytes(self.record_bytes, self.widest)
 
@@ -237,7 +239,7 @@ class _Maker:
 def _lower_read(maker: _Maker, node: Node) -> None:
     if not isinstance(node, Read):
         raise TypeError(node)
-    maker.feature_of = dict(node.columns)
+    maker.feature_of, maker.limits = dict(node.columns), node.limits
     order, where = maker.order, maker.where
     cursor = Cursor(order, where.rank, where.world_size, where.cpus)
     blocks = OpenBlocks(order, where.rank, where.world_size)
@@ -290,10 +292,10 @@ def _lower_transform(maker: _Maker, node: Node) -> None:
     for name, ops in node.ops:
         first = FirstPicture(maker.source, maker.read, name, ops)
         if maker.spec is None:
-            applied[name] = ColumnKernel(ops, first)
+            applied[name] = ColumnKernel(ops, first, maker.limits)
             continue
-        kernel = fuse(ops, maker.spec[name], first.size)
-        applied[name] = ColumnKernel(ops, first, kernel, _entry_points(maker, name, ops))
+        kernel = fuse(ops, maker.spec[name], first.size, limits=maker.limits)
+        applied[name] = ColumnKernel(ops, first, maker.limits, kernel, _entry_points(maker, name, ops))
         replaced_bytes = maker.spec[name].row_bytes
         maker.spec[name] = maker.widest[name] = kernel.field
         maker.item_bytes.update(maker.widest, replaced_bytes)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
 from penstock.core.errors import PlanError
+from penstock.core.limits import DEFAULT_LIMITS, Limits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """Where the samples come from."""
+    """Where the samples come from. limits: what their bytes may ask for, which changes no sample."""
 
     where: str
     format: str
     columns: tuple[tuple[str, str], ...]
+    limits: Limits = field(default=DEFAULT_LIMITS, metadata={"affects_result": False})
     verb: str = "read"
 
 
