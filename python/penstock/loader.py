@@ -7,6 +7,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Generic, Literal, Never, Self, Unpack, overload
 
 from penstock.core.cache_dirs import size_of
@@ -27,13 +28,13 @@ from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
 from penstock.observe.stats import no_stats, run_stats
 from penstock.observe.store import store_figures
-from penstock.order.cursor import Position, Work
+from penstock.order.cursor import Position
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
 from penstock.plan.check import check_positional, find
 from penstock.plan.nodes import Batch, is_whole
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
-from penstock.share import Share, share_of
+from penstock.share import Share, SingleSteps, share_of
 from penstock.storage import traffic_of
 
 
@@ -123,9 +124,7 @@ class Loader(Generic[BatchT]):
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
-        self._memory = memory_bytes or None
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
-        self._cpus = cpus
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.nodes)
         self._prefetch, self._epochs = prefetch, epochs
@@ -136,7 +135,11 @@ class Loader(Generic[BatchT]):
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
-        self._take(share_of(dataset, self._ranks.find(), self._deliver, cpus, self._memory))
+        self._new_share = partial(
+            share_of, dataset, deliver=self._deliver, cpus=cpus, memory_bytes=memory_bytes or None
+        )
+        self._single_steps = SingleSteps(self._new_share)
+        self._take(self._new_share(self._ranks.find()))
         self._structure = Structure(structure, self._lowered.columns)
 
     # Whose share
@@ -154,7 +157,7 @@ class Loader(Generic[BatchT]):
     def _share_now(self) -> Share:
         """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
         if not self._progress.is_running and (ranks := self._ranks.find()) != self._share.ranks:
-            share = share_of(self.dataset, ranks, self._deliver, self._cpus, self._memory)
+            share = self._new_share(ranks)
             self.close()
             self._finalizer.detach()
             self._take(share)
@@ -362,10 +365,8 @@ class Loader(Generic[BatchT]):
     def batch_at(self, epoch: int, step: int) -> BatchT:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
-        made: Any = Work(epoch, step, 1)
-        for stage in share_of(self.dataset, self._share_now().ranks, self._deliver).lowered.stages:
-            made = stage.work(made)
-        batch: BatchT = self._structure.of(self._deliver.receive(made.delivered))
+        delivered = self._single_steps.make(self._share_now().ranks, epoch, step)
+        batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
 
     def _check_step(self, epoch: int, step: int) -> None:
@@ -418,6 +419,7 @@ class Loader(Generic[BatchT]):
         """
         self._last_stats = self.stats()
         _close_runs(self._runs, (), self._ahead)
+        self._single_steps.clear()
         for slots in self._lowered.slots:
             slots.drop()
 

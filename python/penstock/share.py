@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.core.cpus import usable_cpus
 from penstock.dataset import Dataset
@@ -12,6 +15,7 @@ from penstock.engine.free_memory import default_memory
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import Where
 from penstock.engine.read.ahead import Ahead
+from penstock.order.cursor import Work
 from penstock.plan.check import find
 from penstock.plan.nodes import Shard
 from penstock.storage.cache.storage import CachedStorage
@@ -69,3 +73,33 @@ def share_of(
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
     lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, deliver, where, memory_bytes=memory_bytes)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
+
+
+class SingleSteps:
+    """Makes single steps in the calling thread, one at a time, by stages of its own; these are made when first needed."""
+
+    def __init__(self, share_of: Callable[[tuple[int, int]], Share]) -> None:
+        self._share_of = share_of
+        self._share: Share | None = None
+        self._lock = threading.RLock()
+
+    def make(self, ranks: tuple[int, int], epoch: int, step: int) -> dict[str, Any]:
+        """What is delivered of a step, for (rank, world size)."""
+        with self._lock:
+            share = self._share
+            if share is None or share.ranks != ranks:
+                share = self._share_of(ranks)
+            self._share = None  # stages in which something failed are not used again
+            made: Any = Work(epoch, step, 1)
+            for stage in share.lowered.stages:
+                made = stage.work(made)
+            if made.share is not None:
+                share.lowered.budget.release(made.share)
+            self._share = share
+        delivered: dict[str, Any] = made.delivered
+        return delivered
+
+    def clear(self) -> None:
+        """Lets go of the stages, and of the blocks that they hold."""
+        with self._lock:
+            self._share = None

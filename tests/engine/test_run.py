@@ -14,6 +14,8 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from penstock.engine.run import Run
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.cursor import Work
+from penstock.share import share_of
 from support import cases
 from support import promises as contracts
 
@@ -633,3 +636,43 @@ def test_a_loader_shows_itself() -> None:
     assert repr(loader).endswith("next is epoch 0, step 1)")
     loader.close()
     assert "to numpy on cpu;" in repr(ps.Loader(numbers(20).batch(4), device="cpu"))
+
+
+def test_steps_made_one_by_one_share_their_stages(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ps.read(photos).shuffle(seed=0, block_rows=4).map(_careful).batch(4)
+    wanted = [batch["label"].tolist() for batch in ps.Loader(plan, epochs=1)]
+    shares: list[int | None] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        shares.append(options["cpus"])
+        return share_of(*arguments, **options)
+
+    monkeypatch.setattr("penstock.loader.share_of", counted)
+    loader = ps.Loader(plan, cpus=1, memory="1MB")  # room for the shares of a few batches alone
+    for step in (9, 0, 5, 5, 1, 8):
+        assert loader.batch_at(0, step)["label"].tolist() == wanted[step]
+    for _ in range(30):
+        loader.batch_at(1, 3)
+    _careful.failing = True
+    with pytest.raises(ValueError, match="not this one"):
+        loader.batch_at(0, 2)
+    _careful.failing = False
+    assert loader.batch_at(0, 2)["label"].tolist() == wanted[2]
+    assert shares == [1] * 3  # the loader's, those of single steps, and new ones after the error
+    with ThreadPoolExecutor(4) as threads:
+        assert [
+            batch["label"].tolist() for batch in threads.map(lambda step: loader.batch_at(0, step), range(10))
+        ] == wanted
+    loader.close()
+
+
+class _Careful:
+    failing = False
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if self.failing:
+            raise ValueError("not this one")
+        return {"label": batch["label"]}
+
+
+_careful = _Careful()

@@ -40,8 +40,8 @@ from penstock.transform.image import fuse
 _ITEM_BYTES = 8 << 20
 _ITEM_STEPS = 1024
 
-#: From afar, this much is asked for at once, as far as memory allows: a fifth of a second of a fast line. All lanes come to new windows
-#: at about the same time, and with 64 of them these are 128 MiB: so far and as much again. More threads than this gain nothing.
+#: From afar, this much is asked for at once, as far as memory allows: a fifth of a second of a fast line. Half of the lanes come to
+#: new windows at about the same time, and with 64 lanes these are 64 MiB: four times that. More threads than this gain nothing.
 _FAR_BYTES = 256 << 20
 _FAR_THREADS = 32
 
