@@ -179,14 +179,13 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             while progress.step < steps:
                 item = self._next_item()
-                batches = self._structure.batches(self._split(item), item.steps)
+                take, steps_here = self._structure.taking(self._split(item)), item.steps
                 del item
                 progress.untouched, step = False, progress.step
-                for batch in batches:
+                for _ in range(steps_here):
                     step += 1
                     progress.step = step
-                    yield batch
-                    del batch  # it is the consumer's alone, and its memory is used again as soon as they let go
+                    yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
                     if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
             progress.finish_pass()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from keyword import iskeyword
@@ -32,19 +32,19 @@ class Structure:
         if columns is not None:
             _maker(self._structure, tuple(columns))
 
-    def batches(self, parts: Sequence[tuple[str, Callable[[], Any]]], steps: int) -> Iterator[Any]:
-        """So many batches, each of the next part of every column; what is done for every step is little, and stands here."""
+    def taking(self, parts: Sequence[tuple[str, Callable[[], Any]]]) -> Callable[[], Any]:
+        """What gives batch after batch, each of the next part of every column; called for every step, so that it does little."""
         register_batches()
         if self._structure != "dict":
-            for _ in range(steps):
-                yield self.of({name: take() for name, take in parts})
-            return
-        for _ in range(steps):
+            return lambda: self.of({name: take() for name, take in parts})
+
+        def take_batch() -> BatchDict:
             batch = BatchDict()
             for name, take in parts:
                 batch[name] = take()
-            yield batch
-            del batch
+            return batch
+
+        return take_batch
 
     def of(self, columns: dict[str, Any]) -> Any:
         """One batch of these columns."""
