@@ -100,6 +100,5 @@ class SingleSteps:
         return delivered
 
     def clear(self) -> None:
-        """Lets go of the stages, and of the blocks that they hold."""
-        with self._lock:
-            self._share = None
+        """Lets go of the stages, and of the blocks that they hold; waits for nobody whose step a store holds up."""
+        self._share = None

@@ -93,7 +93,7 @@ def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Fr
     try:
         entries = _known_entries(folder, named, leases, options)
         if len(entries) < len(shards):
-            with one_maker(folder, filter(None, named)) if folder else nullcontext():
+            with one_maker(folder, filter(None, named)) if folder and any(named) else nullcontext():
                 entries = _known_entries(folder, named, leases, options)
                 missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
                 made = _made_entries(
