@@ -12,10 +12,10 @@ from penstock.core.errors import (
 from penstock.core.kernels import native_version as __version__
 from penstock.core.limits import Limits
 from penstock.core.options import Column
-from penstock.dataset import Dataset, from_arrays, read
+from penstock.dataset import Dataset, concat
 from penstock.format import register_format
 from penstock.loader import Loader
-from penstock.open import from_dataset, from_iterable, read_sql, read_stream
+from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
 from penstock.transform import image
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "__version__",
+    "concat",
     "from_arrays",
     "from_dataset",
     "from_iterable",

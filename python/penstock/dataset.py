@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from os import PathLike, fspath
-from os.path import commonprefix, exists
 from typing import Any, Literal, Never
 
-import numpy as np
-
-from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.byte_ranges import ReadRanges
 from penstock.core.cache_dirs import size_of
-from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids, Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Lowered, lower
-from penstock.engine.ordering import check_shard, check_shuffle, order_of, some_rank
+from penstock.engine.ordering import check_order, rows_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
-from penstock.format import open_source
-from penstock.inputs.memory import from_arrays as open_arrays
 from penstock.order.sharing import explain_ranks, explain_sharing
-from penstock.plan.check import check_positional, check_verb, find
-from penstock.plan.explain import explain_nodes, explain_spec
-from penstock.plan.nodes import Batch, Map, MapRows, Node, Read, Shard, Shuffle, Transform
-from penstock.plan.optimize import optimize
-from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
-from penstock.source.protocol import AnySource, Format
-from penstock.storage import Storage, adopt_storage, open_storage, open_storages
-from penstock.storage.braces import expand_braces
+from penstock.plan.check import check_positional, check_verb, spec_of
+from penstock.plan.explain import explain_plan, explain_spec
+from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Opened, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.rules import optimize
+from penstock.plan.tree import find, flow, inputs_of, leaves
+from penstock.source.manifest import digest_of
+from penstock.source.protocol import AnySource
+from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
-from penstock.storage.local import LocalStorage
-from penstock.storage.local_copies import WithCopies
-from penstock.storage.redact import check_url
-from penstock.storage.trust import Trust
-
-#: Requests for single files at once: stores answer many.
-_LOCATE_THREADS = 16
 
 #: tf.data's map takes a number of parallel calls there.
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
@@ -50,28 +35,18 @@ _THREADS = "the number of threads is found automatically; write map(function), a
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Dataset:
-    """An immutable description: a source and the verbs that follow it. Made by `penstock.read` and `from_arrays`."""
+    """An immutable description: what to read and the verbs that follow, as a tree. Made by `penstock.read`, `from_arrays`, `concat` and others."""
 
-    source: AnySource
-    read_ranges: ReadRanges
-    nodes: tuple[Node, ...]
-    storage: Storage | None = None
+    root: Node
 
-    def __init__(
-        self,
-        source: AnySource | None = None,
-        read_ranges: ReadRanges | None = None,
-        nodes: tuple[Node, ...] = (),
-        storage: Storage | None = None,
-        **read_with: Never,
-    ) -> None:
-        if source is None or read_ranges is None or not nodes or read_with:
-            found = "" if source is None else type(source).__name__
+    def __init__(self, root: Node | None = None, *found: Never, **read_with: Never) -> None:
+        if root is None or not isinstance(root, Node) or found or read_with:
+            given = "" if root is None else type(root).__name__
             raise PlanError(
-                f"Dataset({found}): datasets are not made by hand; make one with penstock.read(path), from_arrays(columns), from_dataset(dataset) or "
+                f"Dataset({given}): datasets are not made by hand; make one with penstock.read(path), from_arrays(columns), from_dataset(dataset) or "
                 f"from_iterable(function)"
             )
-        vars(self).update(source=source, read_ranges=read_ranges, nodes=nodes, storage=storage)
+        vars(self).update(root=root)
 
     def shuffle(
         self,
@@ -92,7 +67,9 @@ class Dataset:
         check_positional(
             "shuffle", misplaced, "the order covers all samples, so there is no buffer to size; write shuffle(seed=…)"
         )
-        return self._then(Shuffle(seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks))
+        return self._then(
+            Shuffle(input=self.root, seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks)
+        )
 
     def shard(self, samples: Sequence[int], *misplaced: Never) -> Dataset:
         """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them; `samples` counts those of each.
@@ -108,9 +85,7 @@ class Dataset:
                 f"shard({', '.join(map(repr, (samples, *misplaced)))}): takes the sample counts of nodes with files of their own; to "
                 f"divide one dataset among ranks write nothing: the Loader finds its rank, or takes rank= and world_size="
             )
-        node = Shard(samples=tuple(samples))
-        check_shard(self.source, node.samples)
-        return self._then(node)
+        return self._then(Shard(input=self.root, samples=tuple(samples)))
 
     def transform(self, **columns: Any) -> Dataset:
         """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
@@ -120,7 +95,7 @@ class Dataset:
         chains = {name: tuple(ops) if isinstance(ops, (list, tuple)) else (ops,) for name, ops in columns.items()}
         if not chains:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
-        return self._then(Transform(ops=tuple(chains.items())))
+        return self._then(Transform(input=self.root, ops=tuple(chains.items())))
 
     def map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
         """Your function on whole batches, on threads: dict of arrays (rows first) in, dict of arrays out.
@@ -129,12 +104,12 @@ class Dataset:
         sample. Bytes and text come as Arrow arrays.
         """
         check_positional("map", misplaced, _THREADS)
-        return self._then(Map(function=function))
+        return self._then(Map(input=self.root, function=function))
 
     def map_rows(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
         """Your function row by row, on threads: dict of values in, dict of values out; slower than `map`."""
         check_positional("map_rows", misplaced, _THREADS)
-        return self._then(MapRows(function=function))
+        return self._then(MapRows(input=self.root, function=function))
 
     def batch(
         self,
@@ -156,7 +131,9 @@ class Dataset:
         block once; with others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many.
         """
         check_positional("batch", misplaced, "write batch(size, drop_last=True), pad=True or wrap=True")
-        return self._then(Batch(size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank))
+        return self._then(
+            Batch(input=self.root, size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank)
+        )
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).
@@ -167,48 +144,94 @@ class Dataset:
         data is not cached. Raises PlanError for a limit that is none, and for a folder that others can write into.
         """
         cache = chosen_cache(size_of(limit), None if path is None else fspath(path))
-        if isinstance(self.storage, CachedStorage):
-            self.storage.use_cache(cache)
+        for leaf in leaves(self.root):
+            if isinstance(leaf.opened.storage, CachedStorage):
+                leaf.opened.storage.use_cache(cache)
         return self
 
+    def take(self, count: int, *misplaced: Never) -> Dataset:
+        """The first `count` rows of an epoch, or all of them if they are fewer: take(1000).
+
+        Before `shuffle`, always the same rows: take(1000).shuffle(seed=0). After it, those that come first in every epoch: others each time.
+        """
+        check_positional("take", misplaced, "write take(count)")
+        return self._then(Take(input=self.root, count=count))
+
+    def skip(self, count: int, *misplaced: Never) -> Dataset:
+        """All but the first `count` rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`."""
+        check_positional("skip", misplaced, "write skip(count)")
+        return self._then(Skip(input=self.root, count=count))
+
     def _then(self, node: Node) -> Dataset:
-        check_verb(self.nodes, node, self.source.spec)
-        if isinstance(node, Shuffle):
-            check_shuffle(self.source)
-        made = replace(self, nodes=(*self.nodes, node))
-        if isinstance(node, Batch):
-            order_of(
-                made.source, made.nodes, some_rank(made.source, made.nodes)
-            )  # says if no batch can be made of so few samples
-        return made
+        check_verb(node)
+        check_order(node)
+        return Dataset(node)
 
     def __len__(self) -> int:
-        """Samples in the dataset."""
-        return self.source.manifest.samples
+        """Rows of an epoch."""
+        return rows_of(self.root)
 
     def __repr__(self) -> str:
-        verbs = " → ".join(node.verb for node in self.nodes)
-        return f"Dataset({len(self):,} samples: {verbs})"
+        return f"Dataset({len(self):,} samples: {_verbs(self.root)})"
 
     @property
     def spec(self) -> Spec:
-        """The columns that the source offers."""
-        return self.source.spec
+        """The columns that the source offers; of several sources, those that all of them offer."""
+        return spec_of(self.root)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label; empty if the source names none."""
-        return tuple(getattr(self.source, "classes", ()))
+        return tuple(getattr(leaves(self.root)[0].opened.source, "classes", ()))
+
+    @property
+    def source(self) -> AnySource:
+        """The opened source; PlanError if there are several."""
+        return self._opened.source
+
+    @property
+    def read_ranges(self) -> ReadRanges:
+        """What reads byte ranges of the source's files."""
+        return self._opened.read_ranges
+
+    @property
+    def storage(self) -> Any:
+        """The storage that the source's files lie in; None for what is no file."""
+        return self._opened.storage
+
+    @property
+    def _opened(self) -> Opened:
+        found = leaves(self.root)
+        if len(found) > 1:
+            raise PlanError(f"the dataset reads {len(found)} sources, and this needs one: do it before concat(…)")
+        return found[0].opened
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The plan's verbs in flow order, each after its inputs."""
+        return flow(self.root)
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        digests = [leaf.opened.source.manifest.digest for leaf in leaves(self.root)]
+        return digests[0] if len(digests) == 1 else digest_of(" ".join(digests))
 
     def explain(self, *, world_size: int | None = None) -> str:
         """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
-        optimised = optimize(self.nodes)
+        sources = [leaf.opened.source for leaf in leaves(self.root)]
         parts = [
-            explain_spec(f"Source: {len(self):,} samples, {self.source.manifest.size_bytes:,} bytes", self.spec),
-            explain_nodes("Plan as written", self.nodes),
-            explain_nodes("Plan as it runs", optimised),
+            *(
+                explain_spec(
+                    f"Source{f' {number}' if len(sources) > 1 else ''}: {source.manifest.samples:,} samples, {source.manifest.size_bytes:,} bytes",
+                    source.spec,
+                )
+                for number, source in enumerate(sources)
+            ),
+            explain_plan("Plan as written", self.root),
+            explain_plan("Plan as it runs", optimize(self.root)),
         ]
-        if any(isinstance(node, Batch) for node in self.nodes):
+        if find(self.root, Batch) is not None:
             parts.append(self._explain_order(world_size))
         return "\n\n".join(parts)
 
@@ -222,19 +245,17 @@ class Dataset:
         Not counted: what is read ahead of the next epoch, and requests made again or twice.
         """
         limit = size_of(cache)
-        return simulate(
-            self.source, self.nodes, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit
-        )
+        return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
 
     def _explain_order(self, world_size: int | None) -> str:
-        where = some_rank(self.source, self.nodes, world_size)
-        lowered = lower(self.source, self.read_ranges, self.nodes, open_deliver("numpy", None), where)
+        where = some_rank(self.root, world_size)
+        lowered = lower(self.root, open_deliver("numpy", None), where, is_described=True)
         order = lowered.order
         lines = [
             "Order",
             f"  {order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-            f"  blocks of {order.epoch(0).block_rows:,} samples, windows of {order.window_blocks} blocks"
-            if order.seed is not None
+            f"  blocks of {order.rows.block_rows:,} samples, windows of {order.rows.window_blocks} blocks"
+            if order.rows.is_shuffled
             else "  natural: step k is samples k × batch size and the following",
             *(f"  {line}" for line in self._explain_ranks(lowered, world_size)),
             f"  {lowered.steps_per_item} steps are made together",
@@ -245,7 +266,7 @@ class Dataset:
         return "\n".join(lines)
 
     def _explain_ranks(self, lowered: Lowered, world_size: int | None) -> list[str]:
-        batch, order, ranks = find(self.nodes, Batch), lowered.order, lowered.where.world_size
+        batch, order, ranks = find(self.root, Batch), lowered.order, lowered.where.world_size
         if world_size is None and batch is not None and batch.per_rank:
             return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
         if world_size is None:
@@ -253,107 +274,21 @@ class Dataset:
         return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
 
 
-def read(
-    where: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    format: str | Format | None = None,
-    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
-    storage: Any = None,
-    verify: bool = True,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    trust: str | Sequence[str] = (),
-    trusted_hosts: str | Sequence[str] = (),
-    **own: Any,
-) -> Dataset:
-    """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
+def concat(datasets: Iterable[Dataset]) -> Dataset:
+    """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
 
-    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
-    format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
-    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
-    `penstock index --checksums` made. A list of files from a server may name files of that server, and of the places that
-    `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
-    trusted_hosts=["target-*.cluster:51081"].
-    Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
-    Raises SourceError if there is nothing to read, PlanError for a column that is not there.
+    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, goes
+    over the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
+    dataset twice gives its rows twice. Raises PlanError where columns, class folders or verbs do not fit.
     """
-    places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
-    if not places or (storage is None and "" in places):  # of a storage it is all that it holds
-        what = "path" if places else "list of paths"
-        raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
-    paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
-    for path in paths:
-        check_url(path)
-    trusted = Trust.of(trust, trusted_hosts)
-    adopted = None if storage is None else adopt_storage(storage)
-    opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths, trusted)
-    if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
-        raise SourceError("read: the paths lie in different storages or buckets; read them apart")
-    store = opened[0][0]
-    if len(opened) == 1 and isinstance(store, LocalStorage):
-        listed = [store.list(opened[0][1])]
-    else:
-        listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
-    shards = _join(listed)
-    if len(shards) == 0:
-        raise SourceError(f"{', '.join(places)}: no regular file there")
-    asked = columns.values() if isinstance(columns, Mapping) else columns or ()
-    if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
-        raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
-    checks = Checks() if verify else None
-    locate = partial(_locate, adopted, checks, trusted, shards.path(0))
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
-    read_ranges = _ranges(store, checks)
-    source = open_source(", ".join(places), shards, read_ranges, options, format)
-    if source.manifest.samples == 0:
-        raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
-    opened_read = getattr(source, "read_ranges", read_ranges)
-    if checks is not None:
-        checks.opening = False
-        warn_of_unknown(opened_read, source.manifest.shards)
-    opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
-    return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
-
-
-def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
-    read = WithCopies(store)
-    return read if checks is None else CheckedRanges(read, checks)
-
-
-def _locate(
-    storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
-) -> tuple[Shards, ReadRanges]:
-    """See `core.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
-    if not names:
-        raise SourceError("read: an empty list of files; write some names into it")
-    root = getattr(storage, "root", "")
-    bare = "" if home.startswith(f"{root}/") else "/"  # what names of this storage do not begin with
-    trust.check_named([name if "://" in name or not root else root + name.removeprefix(bare) for name in names], home)
-    for name in names:
-        check_url(name)
-    store, path = (storage, names[0]) if storage is not None else open_storage(names[0], trust)
-    base = names[0].removesuffix(path)
-    for name in names:
-        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
-            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
-    found = in_threads(
-        lambda name: store.list(name.removeprefix(base)), names, most=_LOCATE_THREADS, name="penstock-locate"
-    )
-    for name, shards in zip(names, found, strict=True):
-        if len(shards) != 1:
-            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
-    return _join(found), _ranges(store, checks)
-
-
-def from_arrays(columns: Any) -> Dataset:
-    """What is in memory already: a dict of columns, rows first, all of one length; a frame or table; a list of dicts.
-
-    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}), from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).
-    Columns are NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists; frames are those of pandas and
-    Polars, pyarrow.Table, and what offers Arrow's stream of columns. Times become int64 in the unit of their type, categories their
-    values, lists of differing length ragged columns. pandas' row numbers are left out. Raises PlanError for missing values.
-    """
-    return of_source(open_arrays(columns), "memory", None)
+    roots = []
+    for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
+        if not isinstance(dataset, Dataset):
+            raise PlanError(f"concat: entry {number} is {type(dataset).__name__}; pass a list of datasets")
+        roots.append(dataset.root)
+    node = Concat(inputs=tuple(roots))
+    check_verb(node)
+    return Dataset(node)
 
 
 def of_source(
@@ -366,8 +301,8 @@ def of_source(
 ) -> Dataset:
     """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
     plain = _plain_columns(source.spec, columns)
-    node = Read(where=where, format=source.manifest.format, columns=plain, limits=limits)
-    return Dataset(source, read_ranges or _nothing_to_read, (node,), storage)
+    opened = Opened(source=source, read_ranges=read_ranges or _nothing_to_read, storage=storage)
+    return Dataset(Read(opened=opened, where=where, format=source.manifest.format, columns=plain, limits=limits))
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
@@ -375,23 +310,13 @@ def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(getattr(features.get(name, name), "feature", features.get(name, name)))) for name in spec)
 
 
-def _join(parts: list[Shards]) -> Shards:
-    if len(parts) == 1:
-        return parts[0]
-    import pyarrow as pa
-
-    paths = pa.concat_arrays([part.paths for part in parts])
-    sizes = np.concatenate([part.sizes for part in parts])
-    versions = np.concatenate([part.versions for part in parts])
-    tags = [part.etags for part in parts if part.etags is not None]
-    etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
-    roots = {part.root for part in parts}
-    if len(roots) == 1:
-        return Shards(paths, sizes, versions, roots.pop(), etags=etags)
-    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
-    root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
-    return Shards(paths, sizes, versions, common, root_lengths, etags=etags)
-
-
 def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
     raise SourceError("a dataset in memory has no files to read")
+
+
+def _verbs(root: Node) -> str:
+    """A plan in one line: "[read, read → map] → concat → batch"."""
+    below = inputs_of(root)
+    if len(below) == 1:
+        return f"{_verbs(below[0])} → {root.verb}"
+    return f"[{', '.join(map(_verbs, below))}] → {root.verb}" if below else root.verb

@@ -6,14 +6,14 @@ import math
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Literal, Never, Self, Unpack, overload
+from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import DataError, PlanError, ProcessError, StateError
 from penstock.core.spec import Ids
-from penstock.core.traffic import Traffic
+from penstock.core.traffic import Traffic, sum_of
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
@@ -22,7 +22,7 @@ from penstock.deliver.structure import Structure
 from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
+from penstock.engine.stage import Delivered
 from penstock.engine.tune import Depth
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
@@ -31,9 +31,10 @@ from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
-from penstock.plan.check import check_positional, find
+from penstock.plan.check import check_positional
 from penstock.plan.nodes import Batch, is_whole
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
+from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
 from penstock.storage import traffic_of
 
@@ -126,7 +127,7 @@ class Loader(Generic[BatchT]):
             raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
-        self._saved_plan = SavedPlan.of(dataset.nodes)
+        self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
@@ -209,9 +210,9 @@ class Loader(Generic[BatchT]):
         self._progress.begin_pass()
         return len(self)
 
-    def _split(self, item: Item) -> list[tuple[str, Callable[[], Any]]]:
+    def _split(self, item: Delivered) -> list[tuple[str, Callable[[], Any]]]:
         """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
-        columns, rows = self._deliver.receive(item.delivered), item.rows_per_step
+        columns, rows = self._deliver.receive(item.columns), item.rows_per_step
         parts = self._deliver.parts if item.steps > 1 else lambda column, _: [column].pop
         return [(name, parts(column, rows)) for name, column in columns.items()]
 
@@ -221,10 +222,10 @@ class Loader(Generic[BatchT]):
                 f"this iteration of the loader is over, since {self._progress.ended_by}; go on with a new `for batch in loader`"
             )
 
-    def _next_item(self) -> Item:
+    def _next_item(self) -> Delivered:
         run, position = self._run()
         try:
-            item = next(run)
+            item = cast("Delivered", next(run))
         except DataError:
             if self._one_by_one or self._lowered.steps_per_item == 1:
                 raise
@@ -249,9 +250,9 @@ class Loader(Generic[BatchT]):
         if self._epochs is not None:
             self._until = max(self._epochs, here.epoch + 1)
         work = self._lowered.work_from(here, one_by_one=self._one_by_one, epochs=self._epochs)
-        self._traffic = traffic_of(self.dataset.read_ranges)
-        if self._ahead is not None:
-            work = self._ahead.follow(work)
+        self._traffic = self._traffic_now()
+        for ahead in self._ahead:
+            work = ahead.follow(work)
         self._lowered.check_memory()
         run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
         self._first_batch_s = 0.0
@@ -306,7 +307,7 @@ class Loader(Generic[BatchT]):
     @property
     def batch_sampler(self) -> BatchSampler:
         """Not what draws the batches, but what trainers ask for their size and number."""
-        batch = find(self.dataset.nodes, Batch)
+        batch = find(self.dataset.root, Batch)
         assert batch is not None  # or the plan could not be lowered
         return BatchSampler(self.sampler, self.batch_size, batch.drop_last, len(self))
 
@@ -325,7 +326,7 @@ class Loader(Generic[BatchT]):
         position = self._progress.here
         return {
             "version": STATE_VERSION,
-            "data": self.dataset.source.manifest.digest,
+            "data": self.dataset.digest,
             "samples": order.samples,
             **self._saved_plan.on(self._share.world_size).entries,
             "epoch": position.epoch,
@@ -399,11 +400,21 @@ class Loader(Generic[BatchT]):
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
         """What the store did since the run began; other loaders' requests to the same dataset are counted too."""
-        traffic, manifest = traffic_of(self.dataset.read_ranges), self.dataset.source.manifest
+        traffic = self._traffic_now()
         if traffic is None or self._traffic is None:
             return None
-        file_bytes = float(manifest.shards.sizes.sum()) / max(1, len(manifest.shards))
+        shards = [leaf.opened.source.manifest.shards for leaf in leaves(self.dataset.root)]
+        file_bytes = sum(float(some.sizes.sum()) for some in shards) / max(1, sum(map(len, shards)))
         return store_figures(traffic.since(self._traffic), elapsed_s, file_bytes)
+
+    def _traffic_now(self) -> Traffic | None:
+        """What was asked so far of the storages of all sources; None if they are local files and memory."""
+        found = {
+            id(traffic): traffic
+            for leaf in leaves(self.dataset.root)
+            if (traffic := traffic_of(leaf.opened.read_ranges))
+        }
+        return sum_of(found.values()) if found else None
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
@@ -435,10 +446,10 @@ class Loader(Generic[BatchT]):
         self.close()
 
 
-def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], ahead: Ahead | None) -> None:
+def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], prefetching: Sequence[Ahead]) -> None:
     for run, _ in [*runs]:
         run.close()
-    if ahead is not None:
+    for ahead in prefetching:
         ahead.stop()
     runs.clear()
     for ring in slots:

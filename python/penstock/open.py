@@ -1,22 +1,145 @@
-"""Where samples come from besides files: map-style Python objects, iterables and generator functions, pipes, SQL queries."""
+"""Where samples come from: files, memory, map-style Python objects, iterables and generator functions, pipes, SQL queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from os import PathLike, fspath
+from os.path import commonprefix, exists
 from typing import Any
 
-from penstock.core.byte_ranges import Progress
+import numpy as np
+
+from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.cancel import in_threads
+from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
 from penstock.dataset import Dataset, of_source
-from penstock.format import format_named
+from penstock.format import format_named, open_source
 from penstock.inputs.items import Asked
 from penstock.inputs.iterable import Making
 from penstock.inputs.iterable import from_iterable as open_iterable
+from penstock.inputs.memory import from_arrays as open_arrays
 from penstock.inputs.objects import from_dataset as open_objects
 from penstock.inputs.pipe import open_pipe
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
+from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
+from penstock.source.protocol import Format
+from penstock.storage import Storage, adopt_storage, open_storage, open_storages
+from penstock.storage.braces import expand_braces
+from penstock.storage.local import LocalStorage
+from penstock.storage.local_copies import WithCopies
+from penstock.storage.redact import check_url
+from penstock.storage.trust import Trust
+
+#: Requests for single files at once: stores answer many.
+_LOCATE_THREADS = 16
+
+
+def read(
+    where: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    format: str | Format | None = None,
+    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    storage: Any = None,
+    verify: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    trust: str | Sequence[str] = (),
+    trusted_hosts: str | Sequence[str] = (),
+    **own: Any,
+) -> Dataset:
+    """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
+
+    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
+    format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
+    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
+    `penstock index --checksums` made. A list of files from a server may name files of that server, and of the places that
+    `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
+    trusted_hosts=["target-*.cluster:51081"].
+    Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
+    Raises SourceError if there is nothing to read, PlanError for a column that is not there.
+    """
+    places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
+    if not places or (storage is None and "" in places):  # of a storage it is all that it holds
+        what = "path" if places else "list of paths"
+        raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
+    paths = [path for place in places for path in ([place] if exists(place) else expand_braces(place))]
+    for path in paths:
+        check_url(path)
+    trusted = Trust.of(trust, trusted_hosts)
+    adopted = None if storage is None else adopt_storage(storage)
+    opened = [(adopted, path) for path in paths] if adopted is not None else open_storages(paths, trusted)
+    if len({(type(store), getattr(store, "root", "")) for store, _ in opened}) > 1:
+        raise SourceError("read: the paths lie in different storages or buckets; read them apart")
+    store = opened[0][0]
+    if len(opened) == 1 and isinstance(store, LocalStorage):
+        listed = [store.list(opened[0][1])]
+    else:
+        listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
+    shards = _join(listed)
+    if len(shards) == 0:
+        raise SourceError(f"{', '.join(places)}: no regular file there")
+    asked = columns.values() if isinstance(columns, Mapping) else columns or ()
+    if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
+        raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
+    checks = Checks() if verify else None
+    locate = partial(_locate, adopted, checks, trusted, shards.path(0))
+    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
+    read_ranges = _ranges(store, checks)
+    source = open_source(", ".join(places), shards, read_ranges, options, format)
+    if source.manifest.samples == 0:
+        raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
+    opened_read = getattr(source, "read_ranges", read_ranges)
+    if checks is not None:
+        checks.opening = False
+        warn_of_unknown(opened_read, source.manifest.shards)
+    opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
+    return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
+
+
+def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
+    read = WithCopies(store)
+    return read if checks is None else CheckedRanges(read, checks)
+
+
+def _locate(
+    storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
+) -> tuple[Shards, ReadRanges]:
+    """See `core.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
+    if not names:
+        raise SourceError("read: an empty list of files; write some names into it")
+    root = getattr(storage, "root", "")
+    bare = "" if home.startswith(f"{root}/") else "/"  # what names of this storage do not begin with
+    trust.check_named([name if "://" in name or not root else root + name.removeprefix(bare) for name in names], home)
+    for name in names:
+        check_url(name)
+    store, path = (storage, names[0]) if storage is not None else open_storage(names[0], trust)
+    base = names[0].removesuffix(path)
+    for name in names:
+        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
+            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
+    found = in_threads(
+        lambda name: store.list(name.removeprefix(base)), names, most=_LOCATE_THREADS, name="penstock-locate"
+    )
+    for name, shards in zip(names, found, strict=True):
+        if len(shards) != 1:
+            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
+    return _join(found), _ranges(store, checks)
+
+
+def from_arrays(columns: Any) -> Dataset:
+    """What is in memory already: a dict of columns, rows first, all of one length; a frame or table; a list of dicts.
+
+    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}), from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).
+    Columns are NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists; frames are those of pandas and
+    Polars, pyarrow.Table, and what offers Arrow's stream of columns. Times become int64 in the unit of their type, categories their
+    values, lists of differing length ragged columns. pandas' row numbers are left out. Raises PlanError for missing values.
+    """
+    return of_source(open_arrays(columns), "memory", None)
 
 
 def from_dataset(
@@ -122,3 +245,21 @@ def read_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
     )
     return of_source(source, Place(uri).shown, columns, limits=limits)
+
+
+def _join(parts: list[Shards]) -> Shards:
+    if len(parts) == 1:
+        return parts[0]
+    import pyarrow as pa
+
+    paths = pa.concat_arrays([part.paths for part in parts])
+    sizes = np.concatenate([part.sizes for part in parts])
+    versions = np.concatenate([part.versions for part in parts])
+    tags = [part.etags for part in parts if part.etags is not None]
+    etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
+    roots = {part.root for part in parts}
+    if len(roots) == 1:
+        return Shards(paths, sizes, versions, roots.pop(), etags=etags)
+    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
+    root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
+    return Shards(paths, sizes, versions, common, root_lengths, etags=etags)

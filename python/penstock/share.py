@@ -13,11 +13,11 @@ from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
 from penstock.engine.free_memory import default_memory
 from penstock.engine.lower import Lowered, lower
-from penstock.engine.ordering import Where
+from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.ahead import Ahead
 from penstock.order.cursor import Work
-from penstock.plan.check import find
 from penstock.plan.nodes import Shard
+from penstock.plan.tree import find, leaves
 from penstock.storage.cache.storage import CachedStorage
 
 
@@ -43,17 +43,20 @@ class Share:
     @property
     def node(self) -> dict[str, int]:
         """The number of this node, where nodes have files of their own."""
-        if find(self.dataset.nodes, Shard) is None:
+        if find(self.dataset.root, Shard) is None:
             return {}
         return {"node": self.rank // self.lowered.where.world_size}
 
-    def ahead(self, epochs: int | None) -> Ahead | None:
-        """What reads ahead to the cache, if there is one."""
-        storage, (rank, world_size) = self.dataset.storage, self.place
-        if not isinstance(storage, CachedStorage):
-            return None
+    def ahead(self, epochs: int | None) -> list[Ahead]:
+        """What prefetches to the cache: one for every source whose storage has one."""
+        rank, world_size = self.place
         here = (0, world_size) if self.node else ranks_here(rank, world_size)
-        return Ahead(storage, self.dataset.source.manifest, self.lowered.order, rank, world_size, here, epochs)
+        root = self.dataset.root
+        return [
+            Ahead(storage, leaf.opened.source.manifest, first_id, self.lowered.order, self.place, here, epochs)
+            for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False)
+            if isinstance(storage := leaf.opened.storage, CachedStorage)
+        ]
 
 
 def share_of(
@@ -71,7 +74,7 @@ def share_of(
     first, last = ranks_here(rank, world_size)
     memory_bytes = memory_bytes or default_memory(last - first)
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
-    lowered = lower(dataset.source, dataset.read_ranges, dataset.nodes, deliver, where, memory_bytes=memory_bytes)
+    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
 
 
@@ -96,7 +99,7 @@ class SingleSteps:
             if made.share is not None:
                 share.lowered.budget.release(made.share)
             self._share = share
-        delivered: dict[str, Any] = made.delivered
+        delivered: dict[str, Any] = made.columns
         return delivered
 
     def clear(self) -> None:

@@ -64,7 +64,7 @@ class Numbered:
 
     manifest: Manifest
     spec: Spec = field(default_factory=lambda: {"id": Field("int64"), "data": Field("bytes")})
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         ids = allocate("id", self.spec["id"], len(samples))

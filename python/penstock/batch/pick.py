@@ -34,7 +34,7 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
             spans = _spans(parts, which, row)
             picked[name] = spans if field.dtype == "bytes" else _text(spans)
         else:
-            picked[name] = _lists(parts, which, row)
+            picked[name] = pick_lists(parts, which, row)
     return picked
 
 
@@ -61,7 +61,7 @@ def _text(spans: Spans) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(joined), joined.buffers()[1], joined.buffers()[2])
 
 
-def _lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
+def pick_lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
     """Rows of nested arrays: piece by piece, then into their order."""
     turn = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[turn], np.arange(len(parts) + 1))

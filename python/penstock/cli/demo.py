@@ -20,8 +20,9 @@ from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning,
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
 from penstock.cli.opening import Json
 from penstock.core.errors import PenstockError, PlanError, SourceError
-from penstock.dataset import Dataset, read
+from penstock.dataset import Dataset
 from penstock.loader import Loader
+from penstock.open import read
 
 if TYPE_CHECKING:
     from penstock.cli.demo_train import Trainer

@@ -13,11 +13,12 @@ from penstock.batch.stack import materialize
 from penstock.cli.console import progress
 from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Columns, Ids
-from penstock.dataset import Dataset, read
+from penstock.dataset import Dataset
 from penstock.engine.single import load_readable
 from penstock.format.media import images as image_folder
 from penstock.loader import Loader
-from penstock.source.protocol import is_forward_only
+from penstock.open import read
+from penstock.source.protocol import Access
 from penstock.transform import image
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob; or several.")]
@@ -53,7 +54,7 @@ def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
         with Loader(plan, rank=0, world_size=1) as loader:
             return loader.batch_at(epoch=0, step=0)
     except DataError:
-        if is_forward_only(dataset.source):
+        if dataset.source.access is Access.FORWARD:
             raise
         return _joined(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))), rows)
 
@@ -77,7 +78,7 @@ def _joined(runs: list[Columns], rows: int) -> dict[str, Any]:
 
 def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
     """Some rows from all over the dataset, always the same; the first ones where it comes in one order only."""
-    if is_forward_only(dataset.source):
+    if dataset.source.access is Access.FORWARD:
         return first_rows(dataset, rows)
     with Loader(_spread(dataset, rows), rank=0, world_size=1) as loader:
         return loader.batch_at(epoch=0, step=0)
@@ -117,7 +118,7 @@ def picture_columns(dataset: Dataset) -> list[str]:
     for rows in (1, _LOOKED_AT_PICTURES) if candidates else ():
         first = first_rows(dataset, rows)
         found = [name for name in candidates if is_picture(first[name])]
-        if found or is_forward_only(source):
+        if found or source.access is Access.FORWARD:
             break
     return found
 

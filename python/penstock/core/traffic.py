@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 
 #: Classes of durations an octave, and how many there are: from 1 ms to over an hour.
 _PER_OCTAVE, _CLASSES = 4, 96
@@ -71,3 +72,19 @@ class Traffic:
             if count and seen >= wanted:
                 return float(2 ** (number / _PER_OCTAVE) / 1000)
         return 0.0
+
+
+def sum_of(storages: Iterable[Traffic]) -> Traffic:
+    """The traffic of several storages together, as it is now."""
+    total = Traffic()
+    for traffic in storages:
+        before, now = total, traffic.copy()
+        total = Traffic(
+            **{
+                each.name: getattr(before, each.name) + getattr(now, each.name)
+                for each in fields(Traffic)
+                if each.name != "latency"
+            },
+            latency=[one + other for one, other in zip(before.latency, now.latency, strict=True)],
+        )
+    return total

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.merge import merge
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, PlanError
 from penstock.core.limits import Limits
-from penstock.core.spec import EntryPoints, Ids
+from penstock.core.spec import EntryPoints, Field, Ids
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
-from penstock.order.epoch import TRANSFORM_KEY
+from penstock.engine.stage import Columned, Part
+from penstock.order.keys import TRANSFORM_KEY
+from penstock.plan.nodes import Read
 from penstock.source.jpeg_index import Growing
-from penstock.source.protocol import AnySource, is_forward_only
+from penstock.source.protocol import Access
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
@@ -32,10 +33,11 @@ _FIRST_SAMPLES = 64
 
 
 class FirstPicture:
-    """Looks at the first picture of a column that can be read, for chains whose output's size depends on it."""
+    """Looks at the first image of a column that can be read, for chains whose output's size depends on it."""
 
-    def __init__(self, source: AnySource, read: ReadRanges, column: str, ops: tuple[Any, ...]) -> None:
-        self._source, self._read, self._column, self._ops = source, read, column, ops
+    def __init__(self, leaf: Read, column: str, ops: tuple[Any, ...]) -> None:
+        self._source, self._read = leaf.opened.source, leaf.opened.read_ranges
+        self._column, self._ops = column, ops
 
     def size(self) -> tuple[int, int]:
         """(height, width) of the first picture; what is wrong with the first sample, if none of the first 64 can be read."""
@@ -45,7 +47,7 @@ class FirstPicture:
                 return self._size_of(sample)
             except DataError as error:
                 wrong = wrong or error
-                if is_forward_only(self._source):
+                if self._source.access is Access.FORWARD:
                     break
         assert wrong is not None
         raise wrong
@@ -103,7 +105,9 @@ class ApplyKernels:
 
     def __init__(
         self,
-        source: AnySource,
+        sources: tuple[int, int],
+        first_ids: Ids,
+        leaves: Sequence[Read],
         slots: Slots,
         kernels_by_column: Mapping[str, ColumnKernel],
         *,
@@ -111,47 +115,114 @@ class ApplyKernels:
         number: int,
         threads: int,
     ) -> None:
-        self._source, self._slots, self._threads = source, slots, threads
+        self._sources, self._first_ids, self._leaves = sources, first_ids, leaves
+        self._slots, self._threads = slots, threads
         self._seed, self._number = seed, number
         self._kernels = kernels_by_column
 
     def pictures(self) -> Counter[str]:
-        """Pictures so far, by decoder."""
+        """Images so far, by decoder."""
         return sum((lazy.pictures for lazy in self._kernels.values()), Counter())
 
-    def __call__(self, item: Item) -> Item:
+    def __call__(self, item: Columned) -> Columned:
         """Replaces each column by what its kernel makes of it."""
+        part = item.part(self._sources)
+        if part is None:
+            return item
+        ids = item.ids_of(part)
         for place, (name, lazy) in enumerate(self._kernels.items()):
-            if name not in item.columns:
+            if name not in part.columns:
                 raise PlanError(
-                    f"transform: no column {name!r}; the function before it returned {', '.join(item.columns)}"
+                    f"transform: no column {name!r}; the function before it returned {', '.join(part.columns)}"
                 )
-            kernel = lazy.kernel(item.columns[name])
-            out = self._slots.array(kernel.field, item.rows)
+            kernel = lazy.kernel(part.columns[name])
+            out = self._slots.array(kernel.field, len(ids))
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
-            with NamedRows(self._source, item):
-                column = item.columns[name]
-                points = lazy.entry_points(column, item.samples, self._threads)
-                kernel(column, item.samples, key=key, out=out, threads=self._threads, entry_points=points)
-            item.columns[name] = out
-            item.spec = {**item.spec, name: kernel.field}
+            with NamedRows(self._place, ids):
+                column = part.columns[name]
+                points = lazy.entry_points(column, ids - self._first_ids[self._sources[0]], self._threads)
+                kernel(column, ids, key=key, out=out, threads=self._threads, entry_points=points)
+            part.columns[name] = out
+            part.spec = {**part.spec, name: kernel.field}
         return item
+
+    def _place(self, row_id: int) -> str:
+        source = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
+        return self._leaves[source].opened.source.manifest.place(row_id - int(self._first_ids[source]))
 
 
 class CallFunction:
     """Calls a user's function."""
 
-    def __init__(self, function: BatchFunction, seed: int, number: int) -> None:
-        self._function, self._seed, self._number = function, seed, number
+    def __init__(self, sources: tuple[int, int], function: BatchFunction, seed: int, number: int) -> None:
+        self._sources, self._function, self._seed, self._number = sources, function, seed, number
 
-    def __call__(self, item: Item) -> Item:
+    def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
+        part = item.part(self._sources)
+        if part is None:
+            return item
+        ids = item.ids_of(part)
         key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        made = self._function(materialize(item.columns), item.samples, key)
+        made = self._function(materialize(part.columns), ids, key)
         name = self._function.name
-        if isinstance(self._function, RowFunction):
-            item.columns = stack_rows(made, name)
-        else:
-            item.columns = check_batch(made, item.rows, name)
-        item.spec = {name: field_of(column) for name, column in item.columns.items()}
+        part.columns = (
+            stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(ids), name)
+        )
+        part.spec = {name: field_of(column) for name, column in part.columns.items()}
         return item
+
+
+class MergeParts:
+    """Joins the parts of several branches: every row goes to its place."""
+
+    def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, threads: int) -> None:
+        self._branches, self._slots, self._threads = branches, slots, threads
+        self._sources = branches[0][0], branches[-1][1]
+
+    def __call__(self, item: Columned) -> Columned:
+        """One part instead of those of the branches; PlanError where their columns differ."""
+        mine = [part for part in item.parts if part.sources in self._branches]
+        others = [part for part in item.parts if part.sources not in self._branches]
+        if not mine:
+            return item
+        item.parts = [*others, self._merged(mine, item.rows)]
+        return item
+
+    def _merged(self, parts: list[Part], rows: int) -> Part:
+        first = parts[0]
+        for part in parts[1:]:
+            self._check_alike(first, part)
+        if len(parts) == 1:
+            whole = first.at if first.at is not None and len(first.at) < rows else None
+            return Part(self._sources, whole, first.columns, first.spec)
+        places = [part.at for part in parts if part.at is not None]
+        together = np.sort(np.concatenate(places))
+        at: list[Ids] = [np.searchsorted(together, place) for place in places]
+        columns = {
+            name: merge([part.columns[name] for part in parts], at, name, field, self._allocate, threads=self._threads)
+            for name, field in first.spec.items()
+        }
+        return Part(self._sources, None if len(together) == rows else together, columns, first.spec)
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
+
+    def _check_alike(self, first: Part, part: Part) -> None:
+        datasets = [self._branches.index(one.sources) for one in (first, part)]
+        if first.spec.keys() != part.spec.keys():
+            raise PlanError(
+                f"concat: dataset {datasets[0]} has the columns {', '.join(first.spec)}, and dataset {datasets[1]} "
+                f"{', '.join(part.spec)}; let the functions of both return the same"
+            )
+        for name, field in first.spec.items():
+            if not _is_alike(field, part.spec[name]):
+                raise PlanError(
+                    f"concat: column {name!r} is {field} in dataset {datasets[0]} and {part.spec[name]} in dataset {datasets[1]}; make "
+                    f"them alike, with Resize or a crop for images, or with map"
+                )
+
+
+def _is_alike(one: Field, other: Field) -> bool:
+    """Whether rows of both can stand in one column: of the same type, and of one shape where that is fixed."""
+    return one == other or (one.dtype == other.dtype and not one.is_fixed and not other.is_fixed)

@@ -96,6 +96,13 @@ class Budget:
         held += sum(ring.free_bytes for ring in self.rings)
         return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of blocks and records that are held now."""
+        with self._lock:
+            self._take_back()
+            return self._kept_bytes
+
     # An item begins
 
     @contextmanager

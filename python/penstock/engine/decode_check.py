@@ -18,7 +18,7 @@ from penstock.core.cancel import work_for
 from penstock.core.limits import DEFAULT_LIMITS
 from penstock.core.spec import Columns, Ids, Spans
 from penstock.engine.single import load_readable
-from penstock.source.protocol import AnySource, BlockSource
+from penstock.source.protocol import Access, AnySource
 
 #: Samples, and bytes of them, that a thread takes at once.
 _RUN_SAMPLES, _RUN_BYTES = 16, 8 << 20
@@ -76,7 +76,7 @@ def _runs(source: AnySource) -> Iterator[Ids]:
     """Neighbouring samples, as many as a thread takes at once."""
     manifest = source.manifest
     mean_bytes = max(1, manifest.size_bytes // max(1, manifest.samples))
-    sized = not isinstance(source, BlockSource) and not source.random_access
+    sized = source.access is Access.RECORDS
     rows = _RUN_SAMPLES if sized else max(1, min(_RUN_SAMPLES, _RUN_BYTES // mean_bytes))
     for first in range(0, manifest.samples, rows):
         run = np.arange(first, min(first + rows, manifest.samples), dtype=np.int64)

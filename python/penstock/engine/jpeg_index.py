@@ -13,9 +13,8 @@ from penstock.core import kernels
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import PlanError
 from penstock.core.spec import Bytes, EntryPoints, Field, Ids, Spans
-from penstock.engine.read.records import Places, ReadRecords
+from penstock.engine.read.records import read_records
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
 from penstock.source.jpeg_index import EVERY_PIXELS, PART_SAMPLES, Checksums, index_path, load, store
 from penstock.source.protocol import AnySource, BlockSource, Source
 
@@ -50,13 +49,15 @@ def build_entry_points(
     path = index_path(digest, column)
     if path is None:
         raise PlanError("there is no folder to keep the index in; set XDG_CACHE_HOME to one of your own")
-    reader = ReadRecords(Places(source.manifest), partial(read, source.manifest.stored), Slots())
+    slots = Slots()
     starts = range(0, samples, PART_SAMPLES)
     paths = [index_path(digest, column, part) for part in range(len(starts))]
     for part, first in zip(paths, starts, strict=True):
         last = min(first + PART_SAMPLES, samples)
         if load(part) is None:
-            _build_part(source, reader, column, range(first, last), part, threads)
+            _build_part(
+                source, partial(read_records, source, read, slots=slots), column, range(first, last), part, threads
+            )
         if progress is not None:
             progress(last, samples)
     parts = [found for found in map(load, paths) if found is not None]
@@ -81,15 +82,12 @@ def describe(source: Source, index: EntryPoints | None) -> Built:
 
 
 def _build_part(
-    source: Source, reader: ReadRecords, column: str, samples: range, path: str | None, threads: int
+    source: Source, records: Callable[[Ids], Spans], column: str, samples: range, path: str | None, threads: int
 ) -> None:
     made = []
     for first in range(samples.start, samples.stop, _ROWS):
         ids = np.arange(first, min(first + _ROWS, samples.stop), dtype=np.int64)
-        item = reader(Item(0, 0, 1, partial(np.asarray, ids), len(ids)))
-        if item.records is None:
-            raise TypeError(item)
-        columns = source.parse(ids, item.records, _allocate, threads=threads)
+        columns = source.parse(ids, records(ids), _allocate, threads=threads)
         made.append(entry_points_of(columns[column], threads))
     data, length, checksum = (np.concatenate([piece[part] for piece in made]) for part in range(3))
     store(path, length, checksum, data)

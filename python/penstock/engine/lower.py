@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import PlanError
-from penstock.core.limits import DEFAULT_LIMITS
+from penstock.core.limits import Limits
 from penstock.core.rows import spans_to_arrow
 from penstock.core.spec import EntryPoints, Field, Spans
 from penstock.deliver import Deliver
-from penstock.engine.admit import Admitted
-from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture
+from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture, MergeParts
 from penstock.engine.budget import Budget
-from penstock.engine.ordering import Where, order_of
-from penstock.engine.read.blocks import FindRows, LoadBlocks, PickRows
-from penstock.engine.read.parse import GatherSteps, Parse
-from penstock.engine.read.records import Cursor, OpenBlocks, OpenPieces, Places, ReadAdmitted, ReadPieces, ReadRecords
+from penstock.engine.ordering import Where, first_ids_of, order_of
+from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
+from penstock.engine.read.memory import GatherSteps
+from penstock.engine.read.reader import Reader, Reading
+from penstock.engine.read.readers import reader_of
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item, Stage
+from penstock.engine.stage import Columned, Delivered, Item, Stage
+from penstock.order.batches import BatchOrder, Last
 from penstock.order.cursor import Position, Work, works
-from penstock.order.epoch import Last, Order
-from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
-from penstock.plan.optimize import optimize
+from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.rules import optimize
+from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
-from penstock.source.protocol import AnySource, BlockSource, Paced, PartSource, StepSource
+from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
 from penstock.storage import traffic_of
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse
@@ -40,7 +39,7 @@ from penstock.transform.image import fuse
 _ITEM_BYTES = 8 << 20
 _ITEM_STEPS = 1024
 
-#: From afar, this much is asked for at once, as far as memory allows: a fifth of a second of a fast line. Half of the lanes come to
+#: From remote stores this much is requested at once, as far as memory allows: a fifth of a second of a fast line. Half of the lanes come to
 #: new windows at about the same time, and with 64 lanes these are 64 MiB: four times that. More threads than this gain nothing.
 _FAR_BYTES = 256 << 20
 _FAR_THREADS = 32
@@ -61,7 +60,8 @@ class Lowered:
     batch_bytes: how much a batch on its way.
     """
 
-    order: Order
+    order: BatchOrder
+    seed: int
     where: Where
     stages: tuple[Stage, ...]
     steps_per_item: int
@@ -98,42 +98,42 @@ class Lowered:
 
 
 def lower(
-    source: AnySource,
-    read: ReadRanges,
-    nodes: tuple[Node, ...],
-    deliver: Deliver,
-    where: Where,
-    *,
-    memory_bytes: int = _FAR_BYTES,
+    root: Node, deliver: Deliver, where: Where, *, memory_bytes: int = _FAR_BYTES, is_described: bool = False
 ) -> Lowered:
-    """Stages for one rank, which hold up to `memory_bytes` together."""
-    order, where = order_of(source, nodes, where)
+    """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run."""
+    found = order_of(root, where)
+    order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
-    if order.last is Last.PAD and VALID in source.spec:
+    sources = [leaf.opened.source for leaf in leaves(root)]
+    if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    maker = _Maker(source, read, order, where, Slots(new_memory=deliver.new_memory), memory_bytes)
-    alone = any(isinstance(node, (Map, MapRows)) for node in nodes)
-    maker.budget.is_exact = not alone and _is_as_long_as_records(source)
-    for node in optimize(nodes):
-        if type(node) in LOWER:
-            LOWER[type(node)](maker, node)
-    maker.end(deliver)
-    rows = maker.rows_per_step
-    row_bytes = max(1, maker.record_bytes, sum(field.row_bytes for field in maker.widest.values()))
-    together = source.rows_together // rows if isinstance(source, Paced) else _ITEM_STEPS
+    root = optimize(root)
+    lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
+    lowering.is_described = is_described
+    alone = any(isinstance(node, (Map, MapRows)) for node in flow(root))
+    lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
+    lowering.add_reading()
+    whole = lowering.branch(root)
+    kind = "copy" if deliver.copies else "cpu"
+    lowering.add("deliver", kind, _Deliver(deliver, order, where, lowering.record_slots), threads=lowering.together)
+    rows = lowering.rows_per_step
+    row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
+    paced = [source.rows_together // rows for source in sources if isinstance(source, Paced)]
+    together = min([_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes), *paced])
     return Lowered(
         order=order,
+        seed=found.seed,
         where=where,
-        stages=tuple(maker.stages),
-        steps_per_item=1 if alone else max(1, min(_ITEM_STEPS, together, _ITEM_BYTES // (rows * row_bytes))),
+        stages=tuple(lowering.stages),
+        steps_per_item=1 if alone else max(1, together),
         item_bytes=rows * row_bytes,
-        pictures=maker.pictures,
-        slots=(maker.slots, maker.record_slots),
-        columns=None if maker.spec is None else (*maker.spec, *([VALID] if order.last is Last.PAD else [])),
-        budget=maker.budget,
-        window_bytes=maker.window_bytes,
-        batch_bytes=maker.item_bytes(rows, None) + (0 if maker.window_bytes else maker.read_bytes(rows)),
+        pictures=lowering.pictures,
+        slots=(lowering.slots, lowering.record_slots),
+        columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
+        budget=lowering.budget,
+        window_bytes=lowering.window_bytes,
+        batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
     )
 
 
@@ -168,23 +168,39 @@ class _ColumnBytes:
         return fixed_bytes + (rows * self._record_bytes if record_bytes is None else record_bytes)
 
 
-class _Maker:
-    """Collects the stages while the nodes of a plan are gone through; `spec` is None after a user's function."""
+@dataclass
+class _Branch:
+    """What comes out of a node: rows of the sources numbered [sources[0], sources[1]). spec: None after a user's function."""
 
-    def __init__(
-        self, source: AnySource, read: ReadRanges, order: Order, where: Where, slots: Slots, memory_bytes: int
-    ) -> None:
-        self.source, self.read, self.order, self.where, self.slots = source, read, order, where, slots
+    sources: tuple[int, int]
+    leaf: Read
+    spec: dict[str, Field] | None
+    limits: Limits
+
+    @property
+    def is_one_source(self) -> bool:
+        """Whether all rows come from one source."""
+        return self.sources[1] - self.sources[0] == 1
+
+
+class _Lowering:
+    """Collects the stages while the nodes of a plan are gone through, inputs first."""
+
+    def __init__(self, root: Node, order: BatchOrder, where: Where, seed: int, slots: Slots, memory_bytes: int) -> None:
+        self.order, self.where, self.seed, self.slots = order, where, seed, slots
+        self.leaves, self.first_ids = leaves(root), first_ids_of(root)
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
         self.budget = Budget(memory_bytes, (slots, self.record_slots))
         self.window_bytes = 0
         self.stages: list[Stage] = []
-        self.spec: dict[str, Field] | None = dict(source.spec)
-        self.widest: dict[str, Field] = dict(source.spec)
-        self.feature_of: dict[str, str] = {}
-        self.limits = DEFAULT_LIMITS
-        self.record_bytes = source.manifest.size_bytes // max(1, source.manifest.samples)
+        self.is_described = False
+        sources = [leaf.opened.source for leaf in self.leaves]
+        self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
+        size_bytes = sum(source.manifest.size_bytes for source in sources)
+        self.record_bytes = size_bytes // max(1, int(self.first_ids[-1]))
         self.item_bytes = _ColumnBytes(self.record_bytes, self.widest)
+        self.cursor = Cursor(order, where.rank, where.world_size, where.cpus)
+        self._met = 0
 
     @property
     def rows_per_step(self) -> int:
@@ -196,176 +212,199 @@ class _Maker:
         """Threads that call a kernel at once: two, so that one batch's last rows and the next one's first overlap."""
         return min(2, self.where.cpus)
 
-    @property
-    def reads_at_once(self) -> int:
-        """Items that are read at once: one from disks; from afar as many as fill a line while their answers are on the way."""
-        if traffic_of(self.read) is None:
+    def reads_at_once(self, leaf: Read) -> int:
+        """Items that are read at once: one from disks; of remote stores as many as fill a line while answers are on the way."""
+        if traffic_of(leaf.opened.read_ranges) is None:
             return 1
         step_bytes = max(1, self.rows_per_step * self.record_bytes)
         far_bytes = min(_FAR_BYTES, self.budget.limit_bytes)
         return min(_FAR_THREADS, max(2, far_bytes // (step_bytes * max(1, _ITEM_BYTES // step_bytes))))
 
-    def admitted(self, make: Callable[[Work], Item]) -> Admitted:
-        """A first stage whose items hold their columns alone."""
-        return Admitted(self.budget, self.rows_per_step, self.item_bytes, make)
-
     def read_bytes(self, rows: int) -> int:
         """Bytes of records that are read for rows one by one."""
-        in_memory = not isinstance(self.source, BlockSource) and self.source.random_access
+        in_memory = all(leaf.opened.source.access is Access.MEMORY for leaf in self.leaves)
         return 0 if in_memory else rows * self.record_bytes
-
-    def open_windows(self, cursor: Cursor) -> None:
-        """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
-        order, (first, last) = self.order, cursor.share
-        lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
-        blocks = lanes * order.window_blocks * 3 // 2 if order.seed is not None else 1
-        self.window_bytes = blocks * order.block_rows * self.record_bytes
 
     def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
 
     def pictures(self) -> Mapping[str, int]:
-        """Pictures so far, by the decoder that did them (see `transform.image.DECODERS`)."""
+        """Images so far, by the decoder that did them (see `transform.image.DECODERS`)."""
         works = [stage.work for stage in self.stages]
         return sum((work.pictures() for work in works if isinstance(work, ApplyKernels)), Counter())
 
-    def end(self, deliver: Deliver) -> None:
-        """Appends the stage that hands over."""
-        kind = "copy" if deliver.copies else "cpu"
-        self.add("deliver", kind, _Hand(deliver, self.order, self.where, self.record_slots), threads=self.together)
+    def number_of(self, prefix: str) -> int:
+        """Stages so far whose names begin so."""
+        return sum(stage.name.startswith(prefix) for stage in self.stages)
 
+    # Reading
 
-def _lower_read(maker: _Maker, node: Node) -> None:
-    if not isinstance(node, Read):
-        raise TypeError(node)
-    maker.feature_of, maker.limits = dict(node.columns), node.limits
-    order, where = maker.order, maker.where
-    cursor = Cursor(order, where.rank, where.world_size, where.cpus)
-    blocks = OpenBlocks(order, where.rank, where.world_size)
-    if isinstance(maker.source, BlockSource):
-        _lower_blocks(maker, maker.source, cursor, blocks)
-        return
-    parse = Parse(maker.source, maker.slots, where.cpus, seed=order.seed or 0)
-    if maker.source.random_access:
-        if isinstance(maker.source, StepSource) and maker.source.gathers_steps:
-            gather = maker.admitted(GatherSteps(maker.source, cursor, parse))
-            maker.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, where.cpus))
+    def add_reading(self) -> None:
+        """The stages that read all sources."""
+        readers = [self._reader(number, leaf) for number, leaf in enumerate(self.leaves)]
+        begin = Begin(self.cursor, readers, self.first_ids, self.budget, self.item_bytes)
+        read, columns = read_with(readers), columns_with(readers)
+        if any(reader.in_order for reader in readers):
+            self._note_windows()
+        if all(leaf.opened.source.access is Access.MEMORY for leaf in self.leaves):
+            self._add_gather(begin, columns)
+            return
+        threads = max(reader.threads for reader in readers)
+        if not any(reader.in_order for reader in readers):
+            self.add("read", "io", lambda work: read(begin(work)), threads=threads)
+        elif threads == 1:
+            self.add("read", "io", lambda work: read(begin(work)))
         else:
-            maker.add("gather", "cpu", maker.admitted(lambda work: parse(cursor(work))), threads=maker.together)
-        return
-    read, places, slots = (
-        partial(maker.read, maker.source.manifest.stored),
-        Places(maker.source.manifest),
-        maker.record_slots,
-    )
-    if order.block_rows == 1 or maker.source.manifest.scattered:
-        records = ReadAdmitted(cursor, ReadRecords(places, read, slots), maker.budget, maker.item_bytes)
-        maker.add("read", "io", records, threads=max(2, maker.reads_at_once))
-    else:
-        maker.open_windows(cursor)
-        opening = OpenPieces(cursor, places, (read, slots), blocks, maker.budget, maker.item_bytes)
-        reading = ReadPieces(places)
-        if maker.reads_at_once == 1:
-            maker.add("read", "io", lambda work: reading(opening(work)))
-        else:
-            maker.add("plan", "cpu", opening)
-            maker.add("read", "io", reading, threads=maker.reads_at_once)
-    maker.add("parse", "cpu", parse, threads=maker.together)
+            self.add("plan", "cpu", begin)
+            self.add("read", "io", read, threads=threads)
+        name = "parse" if any(reader.kind == "parse" for reader in readers) else "gather"
+        self.add(name, "cpu", columns, threads=self.together)
+
+    def _reader(self, number: int, leaf: Read) -> Reader:
+        return reader_of(
+            Reading(
+                leaf=leaf,
+                number=number,
+                first_id=int(self.first_ids[number]),
+                order=self.order,
+                where=self.where,
+                seed=self.seed,
+                reads_at_once=self.reads_at_once(leaf),
+                slots=self.slots,
+                record_slots=self.record_slots,
+                budget=self.budget,
+                item_bytes=self.item_bytes,
+            )
+        )
+
+    def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
+        source = self.leaves[0].opened.source
+        if len(self.leaves) > 1 or not isinstance(source, StepSource) or not source.gathers_steps:
+            self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
+            return
+        gather = begin.admitted(GatherSteps(source, self.cursor, self.slots), columns)
+        self.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, self.where.cpus))
+
+    def _note_windows(self) -> None:
+        """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
+        order, (first, last) = self.order, self.cursor.share
+        lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
+        blocks = lanes * order.rows.window_blocks * 3 // 2 if order.rows.is_shuffled else 1
+        self.window_bytes = blocks * order.rows.block_rows * self.record_bytes
+
+    # Nodes
+
+    def branch(self, node: Node) -> _Branch:
+        """Appends the stages of a node, after those of its inputs; TypeError for a node that no row of LOWER knows."""
+        return LOWER[type(node)](self, node, [self.branch(below) for below in inputs_of(node)])
+
+    def read(self, node: Read, _: Sequence[_Branch]) -> _Branch:
+        """A source; all of them are read by the first stages."""
+        self._met += 1
+        return _Branch((self._met - 1, self._met), node, dict(node.opened.source.spec), node.limits)
+
+    def same(self, _: Node, inputs: Sequence[_Branch]) -> _Branch:
+        """A node of the order, which changes no column."""
+        return inputs[0]
+
+    def concat(self, _: Concat, inputs: Sequence[_Branch]) -> _Branch:
+        """The parts of several branches become one."""
+        sources = inputs[0].sources[0], inputs[-1].sources[1]
+        specs = [branch.spec for branch in inputs]
+        spec = specs[0] if all(one is not None and one == specs[0] for one in specs) else None
+        limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
+        if len(inputs) > 1:
+            merge = MergeParts([branch.sources for branch in inputs], self.slots, self.where.cpus)
+            self.add("concat", "cpu", merge, threads=self.together)
+            self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
+        return _Branch(sources, inputs[0].leaf, spec, limits)
+
+    def transform(self, node: Transform, inputs: Sequence[_Branch]) -> _Branch:
+        """Native ops on columns."""
+        (branch,) = inputs
+        applied, spec = {}, None if branch.spec is None else dict(branch.spec)
+        for name, ops in node.ops:
+            first = FirstPicture(branch.leaf, name, ops)
+            if spec is None or self.is_described:
+                applied[name] = ColumnKernel(ops, first, branch.limits)
+                continue
+            kernel = fuse(ops, spec[name], first.size, limits=branch.limits)
+            applied[name] = ColumnKernel(ops, first, branch.limits, kernel, self._entry_points(branch, name, ops))
+            replaced_bytes = spec[name].row_bytes
+            spec[name] = self.widest[name] = kernel.field
+            self.item_bytes.update(self.widest, replaced_bytes)
+        number = self.number_of("transform")
+        apply = ApplyKernels(
+            branch.sources,
+            self.first_ids,
+            self.leaves,
+            self.slots,
+            applied,
+            seed=self.seed,
+            number=number,
+            threads=self.where.cpus,
+        )
+        self.add("transform" if number == 0 else f"transform {number + 1}", "cpu", apply, threads=self.together)
+        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
+
+    def _entry_points(self, branch: _Branch, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
+        """The JPEG index for a column that comes from files of one source, as its Decode asks for it."""
+        wish, source = getattr(ops[0], "entry_points", "off") if ops else "off", branch.leaf.opened.source
+        if wish == "off" or not branch.is_one_source or name not in source.spec or source.access is not Access.RECORDS:
+            return None
+        path = index_path(source.manifest.digest, dict(branch.leaf.columns).get(name, name))
+        found = load(path)
+        return found if found is not None or wish == "auto" else Growing(source.manifest.samples, path)
+
+    def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
+        """A user's function."""
+        (branch,) = inputs
+        kind = BatchFunction if isinstance(node, Map) else RowFunction
+        call = kind(node.function, node.verb)
+        number = sum(stage.kind == "python" for stage in self.stages)
+        work = CallFunction(branch.sources, call, self.seed, number)
+        self.add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
+        return _Branch(branch.sources, branch.leaf, None, branch.limits)
 
 
-def _lower_blocks(maker: _Maker, source: BlockSource, cursor: Cursor, blocks: OpenBlocks) -> None:
-    if maker.order.block_rows == 1 and isinstance(source, PartSource):
-        find_rows = FindRows(source)
-        maker.add("read", "io", maker.admitted(lambda work: find_rows(cursor(work))), threads=maker.together)
-    else:
-        maker.open_windows(cursor)
-        load = LoadBlocks(cursor, source, blocks, maker.where.cpus, maker.budget, maker.item_bytes)
-        maker.add("read", "io", load)
-    maker.add("gather", "cpu", PickRows(source, maker.slots, maker.where.cpus), threads=maker.together)
-
-
-def _lower_transform(maker: _Maker, node: Node) -> None:
-    if not isinstance(node, Transform):
-        raise TypeError(node)
-    applied = {}
-    for name, ops in node.ops:
-        first = FirstPicture(maker.source, maker.read, name, ops)
-        if maker.spec is None:
-            applied[name] = ColumnKernel(ops, first, maker.limits)
-            continue
-        kernel = fuse(ops, maker.spec[name], first.size, limits=maker.limits)
-        applied[name] = ColumnKernel(ops, first, maker.limits, kernel, _entry_points(maker, name, ops))
-        replaced_bytes = maker.spec[name].row_bytes
-        maker.spec[name] = maker.widest[name] = kernel.field
-        maker.item_bytes.update(maker.widest, replaced_bytes)
-    number = sum(stage.name.startswith("transform") for stage in maker.stages)
-    name = "transform" if number == 0 else f"transform {number + 1}"
-    maker.add(
-        name,
-        "cpu",
-        ApplyKernels(
-            maker.source, maker.slots, applied, seed=maker.order.seed or 0, number=number, threads=maker.where.cpus
-        ),
-        threads=maker.together,
-    )
-
-
-def _entry_points(maker: _Maker, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
-    """The JPEG index for a column that comes from files, as its Decode asks for it."""
-    wish = getattr(ops[0], "entry_points", "off") if ops else "off"
-    if wish == "off" or name not in maker.source.spec:
-        return None
-    if isinstance(maker.source, BlockSource) or maker.source.random_access:
-        return None
-    manifest = maker.source.manifest
-    path = index_path(manifest.digest, maker.feature_of.get(name, name))
-    found = load(path)
-    return found if found is not None or wish == "auto" else Growing(manifest.samples, path)
-
-
-def _lower_function(maker: _Maker, node: Node) -> None:
-    if not isinstance(node, (Map, MapRows)):
-        raise TypeError(node)
-    kind = BatchFunction if isinstance(node, Map) else RowFunction
-    call = kind(node.function, node.verb)
-    number = sum(stage.kind == "python" for stage in maker.stages)
-    work = CallFunction(call, maker.order.seed or 0, number)
-    maker.add(f"{node.verb} {call.name}", "python", work, threads=maker.where.cpus)
-    maker.spec = None
-
-
-LOWER: dict[type, Callable[[_Maker, Node], None]] = {
-    Read: _lower_read,
-    Transform: _lower_transform,
-    Map: _lower_function,
-    MapRows: _lower_function,
+#: What becomes of each node.
+LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
+    Read: _Lowering.read,
+    Concat: _Lowering.concat,
+    Take: _Lowering.same,
+    Skip: _Lowering.same,
+    Shuffle: _Lowering.same,
+    Shard: _Lowering.same,
+    Batch: _Lowering.same,
+    Transform: _Lowering.transform,
+    Map: _Lowering.function,
+    MapRows: _Lowering.function,
 }
 
 
-class _Hand:
+class _Deliver:
     """Columns to what the user's framework works with."""
 
-    def __init__(self, deliver: Deliver, order: Order, where: Where, slots: Slots) -> None:
+    def __init__(self, deliver: Deliver, order: BatchOrder, where: Where, slots: Slots) -> None:
         self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
 
-    def __call__(self, item: Item) -> Item:
+    def __call__(self, item: Columned) -> Delivered:
+        (part,) = item.parts
+        columns, spec = part.columns, part.spec
         if self._order.last is Last.PAD:
-            if VALID in item.columns:
+            if VALID in columns:
                 raise PlanError(f"pad=True adds a column {VALID!r}, and there is one already; rename it")
-            item.columns[VALID] = self._valid(item)
-            item.spec = {**item.spec, VALID: Field("bool")}
+            columns, spec = {**columns, VALID: self._valid(item)}, {**spec, VALID: Field("bool")}
         converted = {
             name: self._deliver.convert(
-                spans_to_arrow(column, self._slots.take) if isinstance(column, Spans) else column, item.spec[name]
+                spans_to_arrow(column, self._slots.take) if isinstance(column, Spans) else column, spec[name]
             )
-            for name, column in item.columns.items()
+            for name, column in columns.items()
         }
-        item.delivered = self._deliver.finish(converted)
-        item.columns = {}  # what was copied needs its slot no more
-        return item
+        return item.to(Delivered, columns=self._deliver.finish(converted))
 
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size
         steps = range(item.step, item.step + item.steps)
-        return np.concatenate([self._order.valid(item.epoch, step, rank, world_size) for step in steps])
+        return np.concatenate([self._order.valid(step, rank, world_size) for step in steps])

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import gcd, lcm
+
+import numpy as np
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
+from penstock.core.spec import Ids
+from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
-from penstock.order.epoch import SHARD_KEY, Last, Order
+from penstock.order.concat import Concat as ConcatOrder
+from penstock.order.keys import SHARD_KEY
 from penstock.order.lanes import default_lanes, nearest_ranks
-from penstock.plan.check import find
-from penstock.plan.nodes import Batch, Node, Shard, Shuffle
-from penstock.source.protocol import AnySource, BlockSource, is_forward_only
+from penstock.order.natural import Natural
+from penstock.order.protocol import RowOrder
+from penstock.order.segments import Segments
+from penstock.order.shuffled import Shuffled
+from penstock.order.slice import Slice
+from penstock.plan.nodes import Batch, Concat, Node, Read, Shard, Shuffle, Skip, Take
+from penstock.plan.tree import find, inputs_of, leaves
+from penstock.source.protocol import Access, AnySource, BlockSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,67 +36,177 @@ class Where:
     cpus: int = 1
 
 
-def some_rank(source: AnySource, nodes: tuple[Node, ...], world_size: int | None = None) -> Where:
+def first_ids_of(root: Node) -> Ids:
+    """The id of the first row of every source, and the end of all: see `order.protocol.RowOrder`."""
+    samples = [leaf.opened.source.manifest.samples for leaf in leaves(root)]
+    return np.cumsum([0, *samples], dtype=np.int64)
+
+
+def rows_of(root: Node) -> int:
+    """Rows of an epoch."""
+    if isinstance(root, Read):
+        return root.opened.source.manifest.samples
+    rows = sum(map(rows_of, inputs_of(root)))
+    if isinstance(root, Take):
+        return min(rows, root.count)
+    return max(0, rows - root.count) if isinstance(root, Skip) else rows
+
+
+def seed_of(root: Node) -> int:
+    """The seed of a plan's random ops: that of its first shuffle, else 0."""
+    shuffle = find(root, Shuffle)
+    return 0 if shuffle is None else shuffle.seed
+
+
+def some_rank(root: Node, world_size: int | None = None) -> Where:
     """A rank that reads this source, of so many or as few as can be: to describe a plan, or to check it."""
-    batch, shard = find(nodes, Batch), find(nodes, Shard)
-    samples = (source.manifest.samples,) if shard is None else shard.samples
+    batch, shard = find(root, Batch), find(root, Shard)
+    rows = rows_of(root)
+    samples = (rows,) if shard is None else shard.samples
     if world_size is None:
         world_size = len(samples)
         if batch is not None and batch.per_rank and batch.lanes is not None:
             world_size = lcm(world_size, batch.lanes // gcd(batch.lanes, batch.size))
-    return Where(rank=samples.index(source.manifest.samples) * (world_size // len(samples)), world_size=world_size)
+    return Where(rank=samples.index(rows) * (world_size // len(samples)), world_size=world_size)
 
 
-def order_of(source: AnySource, nodes: tuple[Node, ...], where: Where) -> tuple[Order, Where]:
+@dataclass(frozen=True, kw_only=True)
+class Ordered:
+    """What a plan asks for: the order of one node's batches, the place among the ranks that share it, and the seed of random ops."""
+
+    order: BatchOrder
+    where: Where
+    seed: int
+
+
+def order_of(root: Node, where: Where) -> Ordered:
     """The order that a plan asks for, and the rank's place among those that share it; PlanError if it has no batch.
 
     All ranks share one order, unless nodes have files of their own (`Shard`): then the ranks of each node share one.
     """
-    batch, shard = find(nodes, Batch), find(nodes, Shard)
+    batch, shard = find(root, Batch), find(root, Shard)
     if batch is None:
         raise PlanError("the plan has no batch; end it with .batch(size)")
     batch = batch.of_all(where.world_size)
-    order = _order_of_all(source, nodes, batch)
     if shard is None:
-        return order, where
-    number = len(shard.samples)
+        lanes = batch.lanes or default_lanes(batch.size)
+        rows = _RowOrders(root, lanes, batch.size).rows
+        return Ordered(order=BatchOrder(rows=rows, last=_last(batch)), where=where, seed=seed_of(root))
+    return _order_of_node(root, batch, shard, where)
+
+
+def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Ordered:
+    """A node's own order: its part of every batch, out of its own samples."""
+    number, here = len(shard.samples), rows_of(root)
     if where.world_size % number:
         raise PlanError(f"world_size={where.world_size} is not a multiple of the {number} nodes of shard(…)")
+    steps = _steps(batch, shard)
     ranks = where.world_size // number
     node, rank = divmod(where.rank, ranks)
-    if shard.samples[node] != order.samples:
+    if shard.samples[node] != here:
         raise PlanError(
-            f"shard: node {node} has {shard.samples[node]:,} samples by what was passed, and {order.samples:,} lie here; pass "
+            f"shard: node {node} has {shard.samples[node]:,} samples by what was passed, and {here:,} lie here; pass "
             f"len(dataset) of every node, in the order of the nodes"
         )
-    rows = batch.size // number
-    if ranks and rows % ranks:
+    size = batch.size // number
+    if ranks and size % ranks:
         raise PlanError(
-            f"world_size={where.world_size} makes {ranks} ranks on each of the {number} nodes of shard(…), which cannot share its {rows:,} "
-            f"rows of a batch equally; they could with {nearest_ranks(rows, ranks)} ranks a node"
+            f"world_size={where.world_size} makes {ranks} ranks on each of the {number} nodes of shard(…), which cannot share its {size:,} "
+            f"rows of a batch equally; they could with {nearest_ranks(size, ranks)} ranks a node"
         )
-    return _order_of_node(order, batch, shard, node), replace(where, rank=rank, world_size=ranks)
+    if batch.lanes is not None and batch.lanes % number:
+        raise PlanError(f"batch: lanes={batch.lanes} is not a multiple of the {number} nodes of shard(…)")
+    lanes = batch.lanes // number if batch.lanes else default_lanes(size)
 
+    def seed_here(seed: int) -> int:
+        return kernels.mix([seed, node, SHARD_KEY])
 
-def _order_of_all(source: AnySource, nodes: tuple[Node, ...], batch: Batch) -> Order:
-    shuffle = find(nodes, Shuffle)
-    block_rows = _block_rows(source)
-    window = WINDOW_BLOCKS
-    if shuffle is not None:
-        block_rows = 1 if shuffle.mode == "global" else shuffle.block_rows or block_rows
-        window = shuffle.window_blocks or window
-    named = {"drop_last": Last.DROP, "pad": Last.PAD, "wrap": Last.WRAP}
-    shard = find(nodes, Shard)
-    return Order(
-        samples=source.manifest.samples,
-        batch_size=batch.size,
-        lanes=batch.lanes or default_lanes(batch.size),
-        block_rows=block_rows,
-        window_blocks=window,
-        seed=None if shuffle is None else shuffle.seed,
-        last=next((last for name, last in named.items() if getattr(batch, name)), Last.SHORT),
-        steps=None if shard is None else _steps(batch, shard),
+    rows = _RowOrders(root, lanes, size, seed_here).rows
+    shuffle = find(root, Shuffle)
+    return Ordered(
+        order=BatchOrder(rows=rows, last=_last(batch), steps=steps),
+        where=replace(where, rank=rank, world_size=ranks),
+        seed=0 if shuffle is None else seed_here(shuffle.seed),
     )
+
+
+def _last(batch: Batch) -> Last:
+    named = {"drop_last": Last.DROP, "pad": Last.PAD, "wrap": Last.WRAP}
+    return next((last for name, last in named.items() if getattr(batch, name)), Last.SHORT)
+
+
+class _RowOrders:
+    """Goes through a plan's tree and composes the order of its rows, on so many lanes.
+
+    Until something shuffles, `concat`, `take` and `skip` choose runs of ids, so that the natural order stays exact and a shuffle above
+    them mixes all rows; above a shuffle they work lane by lane.
+    """
+
+    def __init__(self, root: Node, lanes: int, batch_size: int, seed_here: Callable[[int], int] = int) -> None:
+        if batch_size % lanes:
+            raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
+        self._lanes, self._rows_per_lane, self._seed_here = lanes, batch_size // lanes, seed_here
+        self._next_id = 0  # of the next source that is met: they are met in flow order
+        found = self._of(root)
+        if isinstance(found, Segments):
+            _check_rows(root, found.rows)
+            found = Natural(
+                segments=found, lanes=lanes, rows_per_lane=self._rows_per_lane, wanted_rows=block_rows_of(root)
+            )
+        self.rows: RowOrder = found
+
+    def _of(self, node: Node) -> Segments | RowOrder:
+        if isinstance(node, Read):
+            first_id, samples = self._next_id, node.opened.source.manifest.samples
+            self._next_id += samples
+            return Segments(((first_id, samples),))
+        first_ids, found = [], []
+        for below in inputs_of(node):
+            first_ids.append(self._next_id)
+            found.append(self._of(below))
+        if isinstance(node, Concat):
+            return _joined(found, first_ids)
+        if isinstance(node, (Take, Skip)):
+            return _sliced(node, found[0])
+        if isinstance(node, Shuffle) and isinstance(found[0], Segments):
+            _check_rows(node, found[0].rows)
+            return Shuffled(
+                segments=found[0],
+                lanes=self._lanes,
+                rows_per_lane=self._rows_per_lane,
+                wanted_rows=1 if node.mode == "global" else node.block_rows or block_rows_of(node),
+                windows_of=node.window_blocks or WINDOW_BLOCKS,
+                seed=self._seed_here(node.seed),
+            )
+        return found[0]
+
+
+def _joined(found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> Segments | RowOrder:
+    segments = [one for one in found if isinstance(one, Segments)]
+    if len(segments) == len(found):
+        return reduce(Segments.joined, segments)
+    orders = tuple(one for one in found if not isinstance(one, Segments))
+    return ConcatOrder(inputs=orders, first_ids=tuple(first_ids))
+
+
+def _sliced(node: Take | Skip, found: Segments | RowOrder) -> Segments | RowOrder:
+    rows = found.rows if isinstance(found, Segments) else int(found.lane_rows().sum())
+    first, end = (0, node.count) if isinstance(node, Take) else (min(node.count, rows), rows)
+    _check_rows(node, min(end, rows) - first)
+    if isinstance(found, Segments):
+        return found.sliced(first, end - first)
+    return Slice(input=found, first=first, count=min(end, rows) - first)
+
+
+def _check_rows(node: Node, rows: int) -> None:
+    if rows > 0:
+        return
+    if isinstance(node, Take):
+        raise PlanError("take(0): no rows are left to make a batch of; take at least one")
+    if isinstance(node, Skip):
+        before = rows_of(node.input)
+        raise PlanError(f"skip({node.count:,}): there are {before:,} rows, and none is left; skip fewer")
+    raise PlanError(f"{node.verb}: there are no rows")
 
 
 def _steps(batch: Batch, shard: Shard) -> int:
@@ -107,46 +229,44 @@ def _steps(batch: Batch, shard: Shard) -> int:
     return -(-max(shard.samples) // rows)
 
 
-def _order_of_node(order: Order, batch: Batch, shard: Shard, node: int) -> Order:
-    """A node's own order: its part of every batch, out of its own samples."""
-    number = len(shard.samples)
-    if batch.lanes is not None and batch.lanes % number:
-        raise PlanError(f"batch: lanes={batch.lanes} is not a multiple of the {number} nodes of shard(…)")
-    rows = batch.size // number
-    return replace(
-        order,
-        batch_size=rows,
-        lanes=batch.lanes // number if batch.lanes else default_lanes(rows),
-        seed=None if order.seed is None else kernels.mix([order.seed, node, SHARD_KEY]),
-    )
-
-
-def check_shuffle(source: AnySource) -> None:
-    """PlanError for a source that comes in one order only."""
-    if is_forward_only(source):
+def check_order(root: Node) -> None:
+    """PlanError where the sources cannot be read in the order that a verb asks for."""
+    if isinstance(root, Shuffle) and any(leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)):
         raise PlanError(
             "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
             "rows, or shuffle where they are made"
         )
+    if isinstance(root, Shard):
+        _check_shard(root)
+    if isinstance(root, Batch):
+        order_of(root, some_rank(root))  # says if no batch can be made of so few samples
 
 
-def check_shard(source: AnySource, samples: tuple[int, ...]) -> None:
+def _check_shard(node: Shard) -> None:
     """PlanError where a node's own files cannot be trained on beside those of the others."""
-    own = source.manifest.samples
-    if own not in samples:
+    own = rows_of(node)
+    if own not in node.samples:
         raise PlanError(
-            f"shard: {own:,} samples lie here, which none of the {len(samples)} nodes has by samples=…; pass len(dataset) of "
+            f"shard: {own:,} samples lie here, which none of the {len(node.samples)} nodes has by samples=…; pass len(dataset) of "
             f"every node, in the order of the nodes"
         )
-    if is_forward_only(source):
-        raise PlanError(
-            "shard: this source is drawn in one order, and every rank draws all of it; let each node read its own"
-        )
-    if getattr(source, "classes", ()) and not getattr(source, "classes_given", False):
-        raise PlanError(
-            "shard: another node may have other class folders, and number its classes differently; name all of them, in one "
-            "order on every node: read(…, classes=[…])"
-        )
+    for source in (leaf.opened.source for leaf in leaves(node)):
+        if source.access is Access.FORWARD:
+            raise PlanError(
+                "shard: this source is drawn in one order, and every rank draws all of it; let each node read its own"
+            )
+        if getattr(source, "classes", ()) and not getattr(source, "classes_given", False):
+            raise PlanError(
+                "shard: another node may have other class folders, and number its classes differently; name all of them, in one "
+                "order on every node: read(…, classes=[…])"
+            )
+
+
+def block_rows_of(root: Node) -> int:
+    """Rows that are worth reading together: what suits the source, or the least of what suits several that are read."""
+    sources = [leaf.opened.source for leaf in leaves(root)]
+    read = [source for source in sources if source.access is not Access.MEMORY or len(source.manifest.shards)]
+    return min(map(_block_rows, read or sources))
 
 
 def _block_rows(source: AnySource) -> int:

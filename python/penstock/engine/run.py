@@ -197,8 +197,9 @@ def _serve_one(
         finally:
             del given, passed  # the error's traceback leads to this frame, which must not lead back
         return
+    del given  # what it held is free while the next stage is waited for
     rows, size_bytes = passed.rows, passed.size_bytes  # once it is put, the item belongs to the next stage
-    noted(passed.share, 0 if passed.records is not None else size_bytes)
+    noted(passed.share, passed.counted_bytes)
     outbox.put(number, passed)
     meter.add(
         rows=rows,
@@ -214,7 +215,7 @@ def _attempt(stage: Stage, given: Any) -> Passed:
     try:
         return stage.work(given)
     except BaseException as error:  # the consumer raises it
-        ids = getattr(given, "samples", None)
+        ids = given.ids if isinstance(given, Item) else None
         place = f"stage {stage.name!r}, epoch {given.epoch}, step {given.step}"
         if given.steps > 1:
             place += f" … {given.step + given.steps - 1}"

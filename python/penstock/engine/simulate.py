@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 from typing import Any
 
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.rows import Rows
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.spec import Bytes, Ids, Spec
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Lowered, lower
-from penstock.engine.ordering import Where
-from penstock.engine.read.records import Cursor, OpenBlocks
+from penstock.engine.lower import lower
+from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.upcoming import Upcoming
-from penstock.engine.stage import Item
 from penstock.order.cursor import Position, Work
-from penstock.plan.check import find
-from penstock.plan.nodes import Node, Shard
-from penstock.source.protocol import AnySource, BlockSource, is_forward_only
+from penstock.plan.nodes import Node, Opened, Read, Shard
+from penstock.plan.tree import find, inputs_of, leaves, with_inputs
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access, BlockSource
 from penstock.storage.cache.simulated import SimulatedCache
 from penstock.storage.cache.storage import CachedStorage, CacheTraffic
 from penstock.storage.fetch.plan import plan
@@ -59,9 +60,7 @@ class Simulation:
     exact: bool
 
 
-def simulate(
-    source: AnySource, nodes: tuple[Node, ...], *, world_size: int, machines: int, epochs: int, cache_bytes: int
-) -> Simulation:
+def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_bytes: int) -> Simulation:
     """Goes through epochs 0 … `epochs` - 1 for every rank; PlanError if the ranks cannot share the work.
 
     cache_bytes: the limit of each machine's cache, empty at first; 0 for none.
@@ -70,27 +69,27 @@ def simulate(
         raise PlanError(f"simulate: {world_size} ranks cannot be spread evenly over nodes={machines}")
     if epochs < 1:
         raise PlanError(f"simulate: epochs={epochs}; at least one must be gone through")
-    if find(nodes, Shard) is not None:
+    if find(root, Shard) is not None:
         raise PlanError(
             "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
         )
-    exact = not isinstance(source, BlockSource)
-    if cache_bytes and not exact:
-        raise PlanError(f"simulate: a library decides what it reads of {source.manifest.format}; leave cache=… out")
+    blocks = [leaf.opened.source for leaf in leaves(root) if isinstance(leaf.opened.source, BlockSource)]
+    if cache_bytes and blocks:
+        raise PlanError(f"simulate: a library decides what it reads of {blocks[0].manifest.format}; leave cache=… out")
     made = []
     for number in range(machines):
         ranks = range(number * world_size // machines, (number + 1) * world_size // machines)
         wheres = [Where(rank=rank, world_size=world_size) for rank in ranks]
         with tempfile.TemporaryDirectory(prefix="penstock-simulate-") as folder:
             cache = SimulatedCache(folder, cache_bytes) if cache_bytes else None
-            machine = _Machine(source, nodes, wheres, cache)
+            machine = _Machine(root, wheres, cache)
             made.append([machine.epoch(number, epoch) for epoch in range(epochs)])
     return Simulation(
         world_size=world_size,
         steps_per_epoch=machine.steps_per_epoch,
         nodes=tuple(node for same_epoch in zip(*made, strict=True) for node, _ in same_epoch),
         rank_bytes_in_memory=max(held for machine_epochs in made for _, held in machine_epochs),
-        exact=exact,
+        exact=not blocks,
     )
 
 
@@ -109,21 +108,66 @@ class _Noted:
         self.bytes += int(requests.length.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class _NotedBlocks:
+    """A source of blocks that loads nothing; each block counts as a request, and has the mean size of all."""
+
+    source: BlockSource
+    store: _Noted
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.source.manifest
+
+    @property
+    def spec(self) -> Spec:
+        return self.source.spec
+
+    @property
+    def access(self) -> Access:
+        return Access.FORWARD
+
+    @property
+    def block_rows(self) -> int | None:
+        return self.source.block_rows
+
+    def load(self, _: int, rows: int) -> Rows:
+        manifest = self.source.manifest
+        size_bytes = rows * manifest.size_bytes // max(1, manifest.samples)
+        self.store.requests += self.source.access is not Access.FORWARD
+        self.store.bytes += size_bytes
+        return Rows(np.broadcast_to(np.uint8(0), (rows, -(-size_bytes // rows))), {})
+
+
 class _Machine:
     """The ranks of one machine, which take their steps in turn, and their cache."""
 
-    def __init__(
-        self, source: AnySource, nodes: tuple[Node, ...], wheres: list[Where], cache: SimulatedCache | None
-    ) -> None:
-        self._source, self._wheres, self._store = source, wheres, _Noted()
+    def __init__(self, root: Node, wheres: list[Where], cache: SimulatedCache | None) -> None:
+        self._store = _Noted()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
-        read = self._store.read if self._cached is None else self._cached.read
-        self._ranks = [lower(source, read, nodes, open_deliver("numpy", None), where) for where in wheres]
+        noted = self._noted(root)
+        deliver = open_deliver("numpy", None)
+        self._ranks = [lower(noted, deliver, where, memory_bytes=sys.maxsize, is_described=True) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
         first, last = (order.share(where.rank, world_size) for where in (wheres[0], wheres[-1]))
-        self._upcoming = Upcoming(order, source.manifest, (first[0], last[1]))
+        manifests = [leaf.opened.source.manifest for leaf in leaves(noted)]
+        self._upcoming = [
+            Upcoming(order, manifest, (first[0], last[1]), first_id)
+            for manifest, first_id in zip(manifests, first_ids_of(noted).tolist(), strict=False)
+        ]
         if self._cached is not None:
-            self._cached.expect(source.manifest.stored, self._upcoming)
+            for manifest, upcoming in zip(manifests, self._upcoming, strict=True):
+                self._cached.expect(manifest.stored, upcoming)
+
+    def _noted(self, node: Node) -> Node:
+        """The plan on sources that only count."""
+        if not isinstance(node, Read):
+            return with_inputs(node, [self._noted(below) for below in inputs_of(node)])
+        source = node.opened.source
+        if isinstance(source, BlockSource):
+            source = _NotedBlocks(source, self._store)
+        read = self._store.read if self._cached is None else self._cached.read
+        return replace(node, opened=Opened(source=source, read_ranges=read))
 
     @property
     def steps_per_epoch(self) -> int:
@@ -150,42 +194,18 @@ class _Machine:
         return CacheTraffic() if self._cached is None else self._cached.cache_traffic
 
     def _walk(self, rank: int, epoch: int) -> Iterator[int]:
-        """One rank's epoch, work after work; the bytes of records that it has in memory."""
+        """One rank's epoch, work after work through the stages up to the one that reads; the bytes of records that it has in memory."""
         lowered = self._ranks[rank]
         works: Iterator[Work] = takewhile(lambda work: work.epoch == epoch, lowered.work_from(Position(epoch)))
         if rank == 0:
-            works = self._upcoming.follow(works)
-        if isinstance(self._source, BlockSource):
-            return _load(self._source, lowered, self._wheres[rank], works, self._store)
-        return _read(lowered, works)
-
-
-def _read(lowered: Lowered, works: Iterator[Work]) -> Iterator[int]:
-    """One rank's works through the stages up to the one that reads."""
-    names = [stage.name for stage in lowered.stages]
-    if "read" not in names:
-        return  # the samples lie in memory
-    for work in works:
-        item: Any = work
-        for stage in lowered.stages[: names.index("read") + 1]:
-            item = stage.work(item)
-        yield sum(buffer.nbytes for buffer in item.records.buffers)
-
-
-def _load(source: BlockSource, lowered: Lowered, where: Where, works: Iterator[Work], store: _Noted) -> Iterator[int]:
-    """One rank's works of blocks that a library loads; each counts as a request."""
-    order = lowered.order
-    cursor = Cursor(order, where.rank, where.world_size, 1)
-    blocks = OpenBlocks(order, where.rank, where.world_size)
-    row_bytes = source.manifest.size_bytes / max(1, source.manifest.samples)
-    opened: dict[int, int] = {}
-    for work in works:
-        item: Item = cursor(work)
-        needed, _ = blocks.needed(item)
-        new = np.array([start for start in needed.tolist() if start not in opened], dtype=np.int64)
-        rows = blocks.ends(item, new) - new if len(new) else new
-        opened.update(zip(new.tolist(), rows.tolist(), strict=True))
-        store.requests += 0 if is_forward_only(source) else len(new)
-        store.bytes += int(rows.sum() * row_bytes)
-        yield int(sum(opened.values()) * row_bytes)
-        opened = {start: opened[start] for start in blocks.kept(item, opened)}
+            for upcoming in self._upcoming:
+                works = upcoming.follow(works)
+        names = [stage.name for stage in lowered.stages]
+        if "read" not in names:
+            return  # the samples lie in memory
+        for work in works:
+            item: Any = work
+            for stage in lowered.stages[: names.index("read") + 1]:
+                item = stage.work(item)
+            yield lowered.budget.kept_bytes
+            lowered.budget.release(item.share)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Field, Ids
 from penstock.engine.read.blocks import load_block
-from penstock.engine.read.parse import Parse
-from penstock.engine.read.records import Places, ReadRecords
+from penstock.engine.read.parse import parse
+from penstock.engine.read.records import read_records
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
-from penstock.source.protocol import AnySource, BlockSource
+from penstock.source.protocol import Access, AnySource, BlockSource
 
 
 def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:
@@ -26,10 +24,8 @@ def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:
         rows = np.arange(len(samples), dtype=np.int64)
         block = load_block(source, int(samples[0]), len(samples))
         return pick([block], np.zeros_like(rows), rows, source.spec, _new_array)
-    item = Item(0, 0, 1, lambda: samples, len(samples))
-    if not source.random_access:
-        item = ReadRecords(Places(source.manifest), partial(read, source.manifest.stored), Slots())(item)
-    return Parse(source, Slots(), 1)(item).columns
+    records = None if source.access is Access.MEMORY else read_records(source, read, samples, Slots())
+    return parse(source, samples, records, _new_array)
 
 
 def load_readable(

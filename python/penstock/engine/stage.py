@@ -1,73 +1,162 @@
-"""A stage is a function from item to item; it knows nothing of threads, time or other stages."""
+"""Stages, and the item that passes through them: what it holds says its type.
+
+Work → Planned → Loaded → Columned → Delivered
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from penstock.core.rows import Rows
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.engine.budget import Share
+from penstock.order.cursor import Work
+
+ItemT = TypeVar("ItemT", bound="Item")
 
 
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """Rows to be picked out of tables: row i is row `row[i]` of `pieces[which[i]]` (both int64)."""
-
-    pieces: tuple[Rows, ...]
-    which: Ids
-    row: Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """Blocks that an item's rows lie in: row i in `pieces[which[i]]`."""
-
-    pieces: tuple[Any, ...]
-    which: Ids
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
-    find_samples: gives `samples`, when they are first asked for; rows_per_step: how rows divide. columns: what was made so far; delivered: what
-    was made of them for the consumer; share: its part of the memory that the run may hold.
+    find_ids: gives `ids`, when they are first asked for. share: its part of the memory that the run may hold.
     """
 
-    epoch: int
-    step: int
-    steps: int
-    find_samples: Callable[[], Ids]
+    work: Work
     rows_per_step: int
-    records: Spans | None = None
-    opened: Opened | None = None
-    picked: Picked | None = None
-    columns: Columns = field(default_factory=dict)
-    spec: Spec = field(default_factory=dict)
-    delivered: dict[str, Any] = field(default_factory=dict)
+    find_ids: Callable[[], Ids]
     share: Share | None = None
-    _samples: Ids | None = field(default=None, init=False)
+    _ids: Ids | None = field(default=None, init=False)
+
+    def to(self, kind: type[ItemT], **held: Any) -> ItemT:
+        """The same rows in another phase."""
+        made = kind(work=self.work, rows_per_step=self.rows_per_step, find_ids=self.find_ids, share=self.share, **held)
+        made._ids = self._ids  # noqa: SLF001  # its own class
+        return made
 
     @property
-    def samples(self) -> Ids:
-        """The sample ids (int64) of all rows, step after step."""
+    def epoch(self) -> int:
+        """The epoch of its steps."""
+        return self.work.epoch
+
+    @property
+    def step(self) -> int:
+        """Its first step."""
+        return self.work.step
+
+    @property
+    def steps(self) -> int:
+        """How many steps it is."""
+        return self.work.steps
+
+    @property
+    def ids(self) -> Ids:
+        """The ids (int64) of all rows, step after step: see `order.protocol.RowOrder`."""
         # Not a cached_property: before Python 3.12 all items would wait for each other by one lock, which a fork may find taken.
-        if self._samples is None:
-            self._samples = self.find_samples()
-        return self._samples
+        if self._ids is None:
+            self._ids = self.find_ids()
+        return self._ids
 
     @property
     def rows(self) -> int:
         """Rows of all steps together."""
-        return self.steps * self.rows_per_step
+        return self.work.steps * self.rows_per_step
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that this item holds in memory, of records, of columns or of what is delivered."""
-        held = sum(int(getattr(column, "nbytes", 0)) for column in (self.columns or self.delivered).values())
-        return held or (int(self.records.length.sum()) if self.records is not None else 0)
+        """Bytes that it holds, for the figures of a stage."""
+        return 0
+
+    @property
+    def counted_bytes(self) -> int:
+        """Bytes of these that the budget does not count by themselves, as it does blocks and the memory of records."""
+        return 0
+
+
+@dataclass
+class SourceRows:
+    """An item's rows of one source.
+
+    source: its number. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
+    source's reader has of them so far (see `engine.read.reader`).
+    """
+
+    source: int
+    at: Ids | None
+    samples: Ids
+    held: Any = None
+
+
+@dataclass(kw_only=True)
+class Planned(Item):
+    """Its memory is admitted, and it is known what to read."""
+
+    parts: list[SourceRows]
+
+
+@dataclass(kw_only=True)
+class Loaded(Item):
+    """Records, or blocks, are in memory."""
+
+    parts: list[SourceRows]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the records."""
+        return sum(int(part.held.length.sum()) for part in self.parts if isinstance(part.held, Spans))
+
+
+@dataclass
+class Part:
+    """Columns of an item's rows of some neighbouring sources: those numbered [sources[0], sources[1])."""
+
+    sources: tuple[int, int]
+    at: Ids | None
+    columns: Columns
+    spec: Spec
+
+
+@dataclass(kw_only=True)
+class Columned(Item):
+    """Rows as columns: a part a source, until `concat` joins them."""
+
+    parts: list[Part]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(int(getattr(column, "nbytes", 0)) for part in self.parts for column in part.columns.values())
+
+    @property
+    def counted_bytes(self) -> int:
+        """Bytes of the columns."""
+        return self.size_bytes
+
+    def part(self, sources: tuple[int, int]) -> Part | None:
+        """The part of some sources, None where the item has no rows of them."""
+        return next((part for part in self.parts if part.sources == sources), None)
+
+    def ids_of(self, part: Part) -> Ids:
+        """The ids of a part's rows."""
+        return self.ids if part.at is None else self.ids[part.at]
+
+
+@dataclass(kw_only=True)
+class Delivered(Item):
+    """What the consumer works with."""
+
+    columns: dict[str, Any]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(int(getattr(column, "nbytes", 0)) for column in self.columns.values())
+
+    @property
+    def counted_bytes(self) -> int:
+        """Bytes of the columns."""
+        return self.size_bytes
 
 
 @dataclass(frozen=True)

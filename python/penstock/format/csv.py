@@ -28,7 +28,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, first_records, open_lines
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
@@ -71,7 +71,7 @@ class CsvRecords:
     names: list[str]
     dialect: Dialect
     types: dict[str, pa.DataType] = field(repr=False)
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     @property
     def spec(self) -> Spec:

@@ -25,7 +25,7 @@ from penstock.format.arrow import source as arrow_ipc
 from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import BlockSource, Format
+from penstock.source.protocol import Access, BlockSource, Format
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
 
@@ -45,6 +45,7 @@ class HuggingFace:
     inner: BlockSource
     classes: tuple[str, ...]
     rows: Ids | None = None
+    access: Access = Access.BLOCKS
 
     @property
     def spec(self) -> Spec:

@@ -27,7 +27,7 @@ from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.format.json.lines import open_jsonl
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineManifest
 from penstock.source.selection import asked_features
 
@@ -49,7 +49,7 @@ class ListedFiles:
     said: Columns
     read_ranges: ReadRanges
     by_folder: Classes = field(default_factory=Classes)
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.derived.downloads import copies_of, told_of
 from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import check_typed, choose_features
 
 _FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
@@ -40,7 +40,7 @@ class LmdbSource:
     manifest: Manifest
     features: dict[str, str]
     keys: pa.LargeBinaryArray = field(repr=False)
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     @property
     def spec(self) -> Spec:

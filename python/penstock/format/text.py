@@ -15,7 +15,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, open_lines
 
 
@@ -25,7 +25,7 @@ class TextLines:
 
     manifest: Manifest
     name: str
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     @property
     def spec(self) -> Spec:

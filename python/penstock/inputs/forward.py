@@ -17,6 +17,7 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Columns, Spec
 from penstock.inputs.items import Items, new_rows
 from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access
 
 #: Rows that are drawn and stacked at once.
 STREAM_ROWS = 64
@@ -86,7 +87,7 @@ class Stream:
     first_item: Any = field(repr=False)
     rows_together: int
     block_rows: int = STREAM_ROWS
-    forward_only: bool = True
+    access: Access = Access.FORWARD
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property

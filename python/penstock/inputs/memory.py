@@ -18,7 +18,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.inputs.memory_columns import hold, named_columns
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate
+from penstock.source.protocol import Access, Allocate
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
 _DIGEST_BYTES = 1 << 20
@@ -58,7 +58,7 @@ class Arrays:
     manifest: Manifest
     spec: Spec
     columns: Mapping[str, npt.NDArray[Any] | pa.Array]
-    random_access: bool = True
+    access: Access = Access.MEMORY
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Row `samples[i]` of every column at place i."""

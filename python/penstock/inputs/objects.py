@@ -22,7 +22,7 @@ from penstock.core.global_generators import Seed, SeededCalls, draw_key
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.inputs.items import Asked, Items, learn_columns, learn_items, rows_together
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
-from penstock.source.protocol import Allocate
+from penstock.source.protocol import Access, Allocate
 
 #: Items that take less are asked for twice to see how long one takes, since the first call warms up.
 _QUICK_S = 0.001
@@ -42,7 +42,7 @@ class Objects:
     threads: int
     rows_together: int
     calls: SeededCalls = field(repr=False)
-    random_access: bool = True
+    access: Access = Access.MEMORY
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property

@@ -29,7 +29,7 @@ from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.inputs.forward import STREAM_ROWS
 from penstock.inputs.items import new_rows
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
-from penstock.source.protocol import Format, Source
+from penstock.source.protocol import Access, Format, Source
 
 #: How the records of each format that can be streamed follow each other.
 FRAMED = {"tfrecord": "tfrecord", "recordio": "recordio", "text": "lines", "jsonl": "lines"}
@@ -215,7 +215,7 @@ class PipeSource:
     passes: Passes = field(repr=False)
     where: str
     block_rows: int = STREAM_ROWS
-    forward_only: bool = True
+    access: Access = Access.FORWARD
     rows_together: int = 1  # steps that are made together are made again after an error, and a pipe does not come back
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

@@ -28,6 +28,7 @@ from penstock.core.limits import Limits
 from penstock.core.scratch import check_room, room_errors, scratch_file, unlock
 from penstock.core.spec import Columns, Field, Spec
 from penstock.source.manifest import Manifest, StatedManifest
+from penstock.source.protocol import Access
 
 _VERSION = 1
 _FOLDER = "spool"
@@ -45,6 +46,7 @@ class Spool:
     spec: Spec
     block_rows: int
     batches: tuple[pa.RecordBatch, ...] = field(repr=False)
+    access: Access = Access.BLOCKS
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows), as places in the mapped file where one block holds them all."""

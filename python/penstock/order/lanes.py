@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from penstock.core.errors import PlanError
+from penstock.core.spec import Ids
+
+if TYPE_CHECKING:
+    from penstock.order.protocol import RowOrder
 
 #: More lanes than this mix no better and cost memory, since each has a window of blocks open.
 MAX_LANES = 64
@@ -47,3 +55,30 @@ def nearest_batches(batch_size: int, world_size: int) -> str:
     """The batch sizes below and above that so many ranks divide: nearest_batches(96, 7) == "91 or 98"."""
     below = batch_size // world_size * world_size
     return " or ".join(f"{size:,}" for size in (below, below + world_size) if size)
+
+
+def deal(rows: int, room: Ids) -> Ids:
+    """How many of so many rows fall to each lane, as equally as their room allows; of the rest, lanes at equal distances get one more.
+
+    deal(5, np.array([3, 3, 3])) is [1, 2, 2]; rows beyond all room are left out.
+    """
+    rows, low, high = min(rows, int(room.sum())), 0, int(room.max(initial=0))
+    while low < high:  # the largest number that all lanes can be given, as far as they have room
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if int(np.minimum(room, middle).sum()) <= rows else (low, middle - 1)
+    dealt = np.minimum(room, low)
+    more, rest = np.flatnonzero(room > low), rows - int(dealt.sum())
+    if rest:
+        edges = np.arange(len(more) + 1) * rest // len(more)
+        dealt[more[np.diff(edges) > 0]] += 1
+    return dealt
+
+
+def step_ids_of(order: RowOrder, epoch: int, share: tuple[int, int], step: int, out: Ids) -> None:
+    """Writes the ids of whole steps from `step` on, of a share of the global batch, lane by lane."""
+    rows_per_lane, (begin, end) = order.rows_per_lane, share
+    steps = out.reshape(-1, end - begin)
+    for lane in range(begin // rows_per_lane, -(-end // rows_per_lane)):
+        low, high = max(begin, lane * rows_per_lane), min(end, (lane + 1) * rows_per_lane)
+        ids = order.ids(epoch, lane, step * rows_per_lane, len(steps) * rows_per_lane).reshape(-1, rows_per_lane)
+        steps[:, low - begin : high - begin] = ids[:, low - lane * rows_per_lane : high - lane * rows_per_lane]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.order.epoch import Order
+from penstock.order.batches import BatchOrder
 from penstock.order.lanes import MAX_LANES, divisors
 
 #: As many numbers as a line holds.
 _SHOWN = 8
 
 
-def explain_ranks(order: Order) -> str:
+def explain_ranks(order: BatchOrder) -> str:
     """Which numbers of ranks an order allows, and which of them share lanes."""
     allowed = divisors(order.batch_size)
     sharing = [ranks for ranks in allowed if order.lanes % ranks] if _has_blocks(order) else []
@@ -26,7 +26,7 @@ def explain_ranks(order: Order) -> str:
     )
 
 
-def explain_sharing(order: Order, world_size: int) -> list[str]:
+def explain_sharing(order: BatchOrder, world_size: int) -> list[str]:
     """A line if so many ranks share lanes and read blocks more than once for it; none if they do not."""
     if not _has_blocks(order) or order.lanes % world_size == 0:
         return []
@@ -35,7 +35,7 @@ def explain_sharing(order: Order, world_size: int) -> list[str]:
     return [f"{why}; batch(…, lanes={lanes}) avoids it, as a plan with another order"]
 
 
-def extra_blocks(order: Order, world_size: int) -> float:
+def extra_blocks(order: BatchOrder, world_size: int) -> float:
     """How much more the ranks read at most than each block once, as a share: 0.0625 for 3 ranks with 32 lanes of 3 rows."""
     shares = (order.share(rank, world_size) for rank in range(world_size))
     return (
@@ -53,9 +53,9 @@ def lanes_for(batch_size: int, ranks: Sequence[int]) -> int:
     return best if any(best % number == 0 for number in ranks) else min(ranks)
 
 
-def _has_blocks(order: Order) -> bool:
+def _has_blocks(order: BatchOrder) -> bool:
     """Whether rows of one lane come out of blocks that are read together; else every row is read by one rank alone."""
-    return order.seed is not None and order.epoch(0).block_rows > 1
+    return order.rows.is_shuffled and order.rows.block_rows > 1
 
 
 def _listed(numbers: Sequence[int]) -> str:

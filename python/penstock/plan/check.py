@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
-from penstock.plan.nodes import Batch, Map, MapRows, Node, Shard, Shuffle, Transform
+from penstock.core.spec import Spec
+from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.tree import find, flow, inputs_of, leaves
 
-_Kind = TypeVar("_Kind", bound=Node)
 
-
-def check_verb(nodes: Sequence[Node], new: Node, columns: Iterable[str]) -> None:
-    """PlanError if the verb cannot follow the others, or names a column that is not there."""
-    if isinstance(new, Batch) and find(nodes, Batch):
+def check_verb(new: Node) -> None:
+    """PlanError if the verb cannot follow its input, or names a column that is not there."""
+    if isinstance(new, Concat):
+        _check_concat(new)
+        return
+    (input_,) = inputs_of(new)
+    if isinstance(new, Batch) and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
-        if find(nodes, Shuffle):
+        if find(input_, Shuffle):
             raise PlanError("shuffle: the plan shuffles already; once is enough, every epoch has another order")
-        if find(nodes, Batch):
+        if find(input_, Batch):
             raise PlanError("shuffle: must come before batch, since it decides which samples make a batch")
-    if isinstance(new, Shard) and (find(nodes, Shard) or find(nodes, Batch)):
+    if isinstance(new, (Take, Skip)) and find(input_, Batch):
+        raise PlanError(f"{new.verb}: must come before batch, since it counts rows and not batches")
+    if isinstance(new, (Take, Skip)) and find(input_, Shard):
+        raise PlanError(f"{new.verb}: must come before shard, which says how many rows each node has")
+    if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):
-        _check_columns(nodes, new, set(columns))
+        _check_columns(new)
 
 
-def _check_columns(nodes: Sequence[Node], new: Transform, known: set[str]) -> None:
-    if any(isinstance(node, (Map, MapRows)) for node in nodes):
+def _check_columns(new: Transform) -> None:
+    if any(isinstance(node, (Map, MapRows)) for node in flow(new.input)):
         return  # a user's function may have made the column
+    known = {*spec_of(new.input)}
     for name, _ in new.ops:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -37,13 +45,79 @@ def _check_columns(nodes: Sequence[Node], new: Transform, known: set[str]) -> No
             raise PlanError(f"transform: no column {name!r}; there are {', '.join(sorted(known))}{hint}")
 
 
+def spec_of(root: Node) -> Spec:
+    """The columns that a plan begins with: those of its source, or what all of its sources offer alike."""
+    specs = [leaf.opened.source.spec for leaf in leaves(root)]
+    return {name: field for name, field in specs[0].items() if all(name in spec for spec in specs)}
+
+
+def _check_concat(new: Concat) -> None:
+    if not new.inputs:
+        raise PlanError("concat: no datasets; pass a list of at least one")
+    for number, branch in enumerate(new.inputs):
+        for verb in (Batch, Shard):
+            if (found := find(branch, verb)) is not None:
+                raise PlanError(
+                    f"concat: dataset {number} has a {found.verb} already; write concat([…]).{found.verb}(…)"
+                )
+    shuffled = [find(branch, Shuffle) is not None for branch in new.inputs]
+    if len(set(shuffled)) > 1:
+        raise PlanError(
+            f"concat: dataset {shuffled.index(True)} is shuffled and dataset {shuffled.index(False)} is not; shuffle all of them, or none, "
+            f"or what concat gives"
+        )
+    first, *others = (_known_columns(branch) for branch in new.inputs)
+    for number, other in enumerate(others, 1):
+        if first is not None and other is not None:
+            _check_alike(new, first, number, other)
+    names = [tuple(getattr(leaf.opened.source, "classes", ())) for leaf in leaves(new)]
+    if len({*names}) > 1:
+        another = next(some for some in names if some != names[0])
+        raise PlanError(
+            f"concat: the class folders differ, {_some(names[0])} and {_some(another)}, so that one label would mean two things; name all classes, "
+            f"in one order, for every dataset: read(…, classes=[…])"
+        )
+
+
+def _check_alike(new: Concat, first: dict[str, str], number: int, other: dict[str, str]) -> None:
+    here, there = _place(new.inputs[0]), _place(new.inputs[number])
+    if first.keys() != other.keys():
+        lacking = sorted(first.keys() ^ other.keys())
+        owner, lacks = (f"dataset 0 ({here})", f"dataset {number} ({there})")
+        if lacking[0] in other:
+            owner, lacks = lacks, owner
+        both = [name for name in first if name in other]
+        raise PlanError(
+            f"concat: {owner} has a column {lacking[0]!r}, and {lacks} has none; select the same columns of all, for example "
+            f"read(…, columns={both})"
+        )
+    for name, kind in first.items():
+        if kind and other[name] and kind != other[name]:
+            raise PlanError(
+                f"concat: column {name!r} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
+                f"alike, with penstock.Column in read(…, columns=…) or with map"
+            )
+
+
+def _known_columns(branch: Node) -> dict[str, str] | None:
+    """The columns of a branch and their types; "" for a type that only an op knows, None after a user's function."""
+    nodes = flow(branch)
+    if any(isinstance(node, (Map, MapRows)) for node in nodes):
+        return None
+    made = {name for node in nodes if isinstance(node, Transform) for name, _ in node.ops}
+    return {name: "" if name in made else str(field) for name, field in spec_of(branch).items()}
+
+
+def _place(branch: Node) -> str:
+    return ", ".join(leaf.where for leaf in leaves(branch))
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:4])}{', …' if len(names) > 4 else ''}" if names else "none"
+
+
 def check_positional(verb: str, misplaced: Sequence[object], instead: str) -> None:
     """PlanError for positional arguments that other libraries read differently: shuffle(1000) is a buffer in tf.data."""
     if misplaced:
         shown = ", ".join(map(repr, misplaced))
         raise PlanError(f"{verb}: {shown} is passed by position, where other libraries mean something else; {instead}")
-
-
-def find(nodes: Iterable[Node], kind: type[_Kind]) -> _Kind | None:
-    """The first node of a kind."""
-    return next((node for node in nodes if isinstance(node, kind)), None)

@@ -1,4 +1,7 @@
-"""The plan: what the user wrote, as frozen descriptions in flow order. They check themselves and run nothing."""
+"""The plan: what the user wrote, as a tree of frozen descriptions. They check themselves and run nothing.
+
+Leaves hold what was opened; every other node has `input`, or `inputs`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,29 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
+from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.source.protocol import AnySource
+
+#: Fields that are no words of a verb.
+_NO_WORDS = ("input", "inputs", "opened", "verb")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Opened:
+    """An opened source, how its bytes are read, and the storage that they lie in."""
+
+    source: AnySource
+    read_ranges: ReadRanges
+    storage: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
     """Where the samples come from. limits: what their bytes may ask for, which changes no sample."""
 
+    opened: Opened
     where: str
     format: str
     columns: tuple[tuple[str, str], ...]
@@ -25,9 +43,42 @@ class Read:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Concat:
+    """The rows of several inputs, one after another."""
+
+    inputs: tuple[Node, ...]
+    verb: str = "concat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take:
+    """The first rows."""
+
+    input: Node
+    count: int
+    verb: str = "take"
+
+    def __post_init__(self) -> None:
+        _check_count(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip:
+    """All but the first rows."""
+
+    input: Node
+    count: int
+    verb: str = "skip"
+
+    def __post_init__(self) -> None:
+        _check_count(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Shuffle:
     """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples."""
 
+    input: Node
     seed: int = 0
     mode: str = "block"
     block_rows: int | None = None
@@ -49,6 +100,7 @@ class Shuffle:
 class Shard:
     """Every node has files of its own; `samples` counts those of each."""
 
+    input: Node
     samples: tuple[int, ...]
     verb: str = "shard"
 
@@ -61,6 +113,7 @@ class Shard:
 class Transform:
     """Chains of native ops, each for one column."""
 
+    input: Node
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
     verb: str = "transform"
 
@@ -69,6 +122,7 @@ class Transform:
 class Map:
     """A user's function: batch dict in, batch dict out."""
 
+    input: Node
     function: Callable[..., Mapping[str, Any]]
     verb: str = "map"
 
@@ -80,6 +134,7 @@ class Map:
 class MapRows:
     """A user's function: one row's dict in, one row's dict out."""
 
+    input: Node
     function: Callable[..., Mapping[str, Any]]
     verb: str = "map_rows"
 
@@ -91,6 +146,7 @@ class MapRows:
 class Batch:
     """The global batch: `size` rows over all ranks together; with per_rank, for each of them."""
 
+    input: Node
     size: int
     drop_last: bool = False
     pad: bool = False
@@ -110,7 +166,7 @@ class Batch:
             raise PlanError(f"batch: lanes={self.lanes!r} does not divide size={self.size}")
 
     def of_all(self, world_size: int) -> Batch:
-        """The same over all ranks: Batch(size=64, per_rank=True).of_all(4) == Batch(size=256)."""
+        """The same over all ranks: 64 rows for each of 4 ranks are 256."""
         if not self.per_rank:
             return self
         size = self.size * world_size
@@ -121,7 +177,7 @@ class Batch:
         return replace(self, size=size, per_rank=False)
 
 
-Node: TypeAlias = Read | Shuffle | Shard | Transform | Map | MapRows | Batch
+Node: TypeAlias = Read | Concat | Take | Skip | Shuffle | Shard | Transform | Map | MapRows | Batch
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
@@ -130,10 +186,11 @@ def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
 
 
 def describe(node: Node) -> str:
-    """One line for people: describe(Batch(size=8, drop_last=True)) == "batch size=8 drop_last=True"."""
-    parts = [
-        _named(field.name, getattr(node, field.name), field.default) for field in fields(node) if field.name != "verb"
-    ]
+    """One line for people, such as "batch size=8 drop_last=True"."""
+    if isinstance(node, Concat):
+        return f"concat inputs={len(node.inputs)}"
+    words = [field for field in fields(node) if field.name not in _NO_WORDS]
+    parts = [_named(field.name, getattr(node, field.name), field.default) for field in words]
     return " ".join([node.verb, *filter(None, parts)])
 
 
@@ -146,6 +203,11 @@ def digest(node: Node) -> str:
 def _check_function(node: Map | MapRows) -> None:
     if not callable(node.function):
         raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function")
+
+
+def _check_count(node: Take | Skip) -> None:
+    if not is_whole(node.count) or node.count < 0:
+        raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
 
 
 def is_whole(value: Any) -> bool:
@@ -165,8 +227,11 @@ def _named(name: str, value: Any, default: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        told = [field.name for field in fields(value) if field.metadata.get("affects_result", True)]
-        inner = {name: _plain(getattr(value, name)) for name in told}
+        inner = {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if field.metadata.get("affects_result", True) and (field.name == "verb" or field.name not in _NO_WORDS)
+        }
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]

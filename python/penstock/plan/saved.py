@@ -24,9 +24,10 @@ from penstock.plan.function_parts import Part, place_of
 from penstock.plan.nodes import Map, MapRows, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
+from penstock.plan.tree import flow
 
 STATE_VERSION = 2
-_ORDER_VERBS = ("shuffle", "shard", "batch")
+_ORDER_VERBS = ("concat", "take", "skip", "shuffle", "shard", "batch")
 _SHOWN = 80
 #: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
 _PLAN_BYTES = 720
@@ -43,9 +44,10 @@ class SavedPlan:
     described: tuple[Described, ...]
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> SavedPlan:
-        """What states hold of these verbs."""
-        return cls(nodes=tuple(nodes), described=tuple(map(_described, nodes)))
+    def of(cls, root: Node) -> SavedPlan:
+        """What states hold of a plan: its verbs in flow order, each after its inputs, so that the list says what the tree is."""
+        nodes = flow(root)
+        return cls(nodes=nodes, described=tuple(map(_described, nodes)))
 
     def on(self, world_size: int) -> SavedPlan:
         """The same with the batch that so many ranks make together."""

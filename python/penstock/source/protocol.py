@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from penstock.core.byte_ranges import ReadRanges
@@ -18,12 +19,24 @@ from penstock.source.manifest import Manifest
 Allocate = Callable[[str, Field, int], Any]
 
 
+class Access(Enum):
+    """How the rows of a source are reached; each has its reader in `engine/read`.
+
+    RECORDS: byte ranges are read, and `parse` makes columns of them. MEMORY: rows lie in memory, or are mapped into it, and `parse`
+    gets no records. BLOCKS: `load` gives neighbouring rows. PARTS: so it does, and `pick` gives single rows. FORWARD: `load` is called
+    for ascending rows only, so that nothing can be shuffled.
+    """
+
+    RECORDS = auto()
+    MEMORY = auto()
+    BLOCKS = auto()
+    PARTS = auto()
+    FORWARD = auto()
+
+
 @runtime_checkable
 class Source(Protocol):
-    """An opened dataset: its manifest, the columns that it offers, and how records become columns.
-
-    `random_access` says that samples lie in memory, or are mapped into it: there is nothing to read before `parse`.
-    """
+    """An opened dataset of records: its manifest, the columns that it offers, and how records become columns."""
 
     @property
     def manifest(self) -> Manifest:
@@ -34,8 +47,8 @@ class Source(Protocol):
         """The columns that `parse` gives."""
 
     @property
-    def random_access(self) -> bool:
-        """Whether samples lie in memory, so that nothing is read before `parse`."""
+    def access(self) -> Access:
+        """RECORDS or MEMORY."""
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Columns of the records (one span a row, frame included), one a field of `spec`.
@@ -87,6 +100,10 @@ class BlockSource(Protocol):
         """The columns that `load` gives."""
 
     @property
+    def access(self) -> Access:
+        """BLOCKS, PARTS or FORWARD."""
+
+    @property
     def block_rows(self) -> int | None:
         """How many neighbouring rows are worth loading together."""
 
@@ -99,7 +116,7 @@ class BlockSource(Protocol):
 
 
 @runtime_checkable
-class PartSource(Protocol):
+class PartSource(BlockSource, Protocol):
     """A source of blocks that keeps parts of itself in memory, out of which single rows are picked."""
 
     def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
@@ -116,11 +133,6 @@ class Paced(Protocol):
 
 
 AnySource: TypeAlias = Source | BlockSource
-
-
-def is_forward_only(source: AnySource) -> bool:
-    """Whether a source of blocks says that it loads them in ascending order only, so that nothing can be shuffled."""
-    return bool(getattr(source, "forward_only", False))
 
 
 def always_false(_: Any) -> bool:

@@ -68,11 +68,12 @@ impl EpochOrder {
         Ok(())
     }
 
-    fn first_uses<'py>(&self, py: Python<'py>, share: order::Share, samples: Ids<'py>) -> PyResult<NewIds<'py>> {
+    /// Lanes, and the rows in them among which samples are mixed: first and end. See `order::EpochOrder::windows`.
+    fn windows<'py>(&self, py: Python<'py>, samples: Ids<'py>) -> PyResult<(NewIds<'py>, NewIds<'py>, NewIds<'py>)> {
         let samples = samples.as_slice()?;
-        let mut steps = vec![0; samples.len()];
-        py.detach(|| self.0.first_uses(share, samples, &mut steps));
-        Ok(PyArray1::from_vec(py, steps))
+        let (mut lanes, mut first, mut end) = (vec![0; samples.len()], vec![0; samples.len()], vec![0; samples.len()]);
+        detach_for(py, samples.len(), || self.0.windows(samples, &mut lanes, &mut first, &mut end));
+        Ok((PyArray1::from_vec(py, lanes), PyArray1::from_vec(py, first), PyArray1::from_vec(py, end)))
     }
 
     /// The rows of whole steps, `rows` in all: `outs[c]` from `sources[c]`, whose rows have `widths[c]` bytes.
@@ -106,24 +107,6 @@ impl EpochOrder {
         let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
         py.detach(|| self.0.gather_steps(share, step, steps, &columns, &mut outs));
         Ok(())
-    }
-
-    /// The blocks among which row `rows[i]` of lane `lanes[i]` is mixed, each once and in order.
-    #[allow(clippy::cast_sign_loss, clippy::needless_pass_by_value)]
-    fn blocks<'py>(&self, py: Python<'py>, lanes: Ids<'py>, rows: Ids<'py>) -> PyResult<NewIds<'py>> {
-        let (lanes, rows) = (lanes.as_slice()?, rows.as_slice()?);
-        let known = |lane: &i64| u64::try_from(*lane).is_ok_and(|lane| lane < self.0.lanes());
-        if lanes.len() != rows.len() || !lanes.iter().all(known) || rows.iter().any(|&row| row < 0) {
-            return Err(misuse("lanes and rows must be equally long, and there"));
-        }
-        let found = py.detach(|| {
-            let blocks = |(&lane, &row): (&i64, &i64)| self.0.lane_blocks(lane as u64, row as u64, row as u64 + 1);
-            let mut all: Vec<u64> = lanes.iter().zip(rows).flat_map(blocks).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        });
-        Ok(ids(py, found))
     }
 }
 

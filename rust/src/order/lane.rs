@@ -91,19 +91,4 @@ impl<'a> Lane<'a> {
             (0..(end - first) / block_rows).map(|number| self.block(slot + number) * block_rows).collect();
         out.iter_mut().for_each(|mixed| *mixed = blocks[(*mixed / block_rows) as usize] + *mixed % block_rows);
     }
-
-    /// Adds what the window of `row` needs (or one id of the tail); returns how many rows of the lane that covers.
-    pub(super) fn blocks_from(&self, row: u64, wanted: u64, found: &mut Vec<u64>) -> u64 {
-        let place = self.place(row);
-        if place >= self.in_blocks {
-            let rows = wanted.min(self.rows - place);
-            let mut ids = vec![0; rows as usize];
-            self.tail_ids(place - self.in_blocks, &mut ids);
-            found.extend(ids);
-            return rows;
-        }
-        let (first, end) = self.window(place);
-        found.extend((first..end).map(|slot| self.block(slot) * self.order.block_rows));
-        end * self.order.block_rows - place
-    }
 }

@@ -214,40 +214,24 @@ impl EpochOrder {
         }
     }
 
-    /// Writes the step at which a share of the global batch needs each sample's block first (the sample itself where a block is
-    /// one sample), -1 where it never does.
-    ///
-    /// Samples that `drop_last` drops have a step past the epoch's end. In the last, short step, whose rows are dealt anew, all
-    /// shares that have rows of a lane in other steps are taken to need it. In the natural order, blocks belong to all.
+    /// When samples are needed: the lane of each, and the first and the end of the rows in it among which its block is mixed (the
+    /// sample itself where a block is one sample). In the natural order, steps take rows of all lanes: lane -1.
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
-    pub fn first_uses(&self, share: Share, samples: &[i64], steps: &mut [i64]) {
-        for (sample, step) in samples.iter().zip(steps) {
+    pub fn windows(&self, samples: &[i64], lanes: &mut [i64], first: &mut [i64], end: &mut [i64]) {
+        let outs = lanes.iter_mut().zip(first).zip(end);
+        for (sample, ((lane, first), end)) in samples.iter().zip(outs) {
             let sample = (*sample as u64).min(self.samples - 1);
-            *step = match &self.shuffle {
-                None => (sample / (self.lanes * self.rows_per_lane)) as i64,
+            (*lane, *first, *end) = match &self.shuffle {
+                None => {
+                    let row = sample / (self.lanes * self.rows_per_lane) * self.rows_per_lane;
+                    (-1, row as i64, (row + self.rows_per_lane) as i64)
+                }
                 Some(shuffle) => {
                     let (lane, first, end) = self.window_rows(shuffle, sample);
-                    self.first_row_of(share, lane, first, end).map_or(-1, |row| (row / self.rows_per_lane) as i64)
+                    (lane as i64, first as i64, end as i64)
                 }
             };
         }
-    }
-
-    /// The first of the rows `[first, end)` of a lane that belongs to a share of the global batch.
-    fn first_row_of(&self, share: Share, lane: u64, first: u64, end: u64) -> Option<u64> {
-        let rows_per_lane = self.rows_per_lane;
-        let from = share.0.max(lane * rows_per_lane).saturating_sub(lane * rows_per_lane);
-        let to = share.1.min((lane + 1) * rows_per_lane).saturating_sub(lane * rows_per_lane);
-        if from >= to {
-            return None;
-        }
-        let full = self.samples / (self.lanes * rows_per_lane) * rows_per_lane;
-        let row = match first % rows_per_lane {
-            place if place < from => first - place + from,
-            place if place < to => first,
-            place => first - place + rows_per_lane + from,
-        };
-        if row < end.min(full) { Some(row) } else { (end > full).then_some(first.max(full)) }
     }
 
     /// The lane of a sample, and the rows in it of the sample's window; of the sample itself where blocks are single samples.
@@ -299,20 +283,5 @@ impl EpochOrder {
             deal(self.samples % batch, lane, self.lanes).0 + place
         };
         step * batch + within
-    }
-
-    /// The ids of the first rows of the blocks among which rows `[first, last)` of a lane are mixed, each once, and
-    /// single ids of the tail (≥ `tail_start`) that those rows take.
-    #[must_use]
-    pub fn lane_blocks(&self, lane: u64, first: u64, last: u64) -> Vec<u64> {
-        let rows = self.lane_rows(lane);
-        let Some(shuffle) = self.shuffle.as_ref().filter(|_| rows > 0 && last > first) else { return Vec::new() };
-        let lane = Lane::new(self, shuffle, lane, rows);
-        let mut found = Vec::new();
-        let mut row = first;
-        while row < last {
-            row += lane.blocks_from(row % rows, (last - row).min(rows), &mut found);
-        }
-        found
     }
 }

@@ -39,26 +39,28 @@ proptest! {
     }
 
     #[test]
-    fn blocks_hold_the_rows_and_belong_to_one_lane(
-        samples in 64_u64..3_000, lanes_log in 0_u32..4, rows in 2_u64..40, window in 1_u64..6, key in any::<u64>(),
-    ) {
-        let lanes = 1 << lanes_log;
-        let order = EpochOrder::shuffled(samples, lanes, 1, rows, window, key);
-        let block = order.block_rows();
-        let tail = order.tail_start();
-        let mut owner = std::collections::HashMap::new();
-        for lane in 0..lanes {
-            let count = order.lane_rows(lane);
-            for first in (0..count).step_by(7) {
-                let last = (first + 7).min(count);
-                let mut ids = vec![0; usize::try_from(last - first).unwrap()];
-                order.lane_ids(lane, first, &mut ids);
-                let blocks = order.lane_blocks(lane, first, last);
-                for id in ids {
-                    let start = if id >= tail { id } else { id / block * block };
-                    prop_assert!(blocks.contains(&start));
-                    prop_assert_eq!(*owner.entry(start).or_insert(lane), lane);
-                }
+    fn windows_hold_whole_blocks_of_one_lane(order in orders(1..3_000, 5)) {
+        let ids: Vec<i64> = (0..i64::try_from(order.samples).unwrap()).collect();
+        let (mut lanes, mut first, mut end) = (ids.clone(), ids.clone(), ids.clone());
+        order.windows(&ids, &mut lanes, &mut first, &mut end);
+        for lane in 0..order.lanes {
+            let mut found = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
+            order.lane_ids(lane, 0, &mut found);
+            for (row, id) in (0_i64..).zip(found) {
+                let id = usize::try_from(id).unwrap();
+                prop_assert!((first[id]..end[id]).contains(&row));
+                prop_assert_eq!(lanes[id], if order.shuffle.is_some() { i64::try_from(lane).unwrap() } else { -1 });
+            }
+        }
+        let block_rows = usize::try_from(order.block_rows()).unwrap();
+        let in_blocks = usize::try_from(order.tail_start()).unwrap();
+        if order.shuffle.is_some() {
+            for id in 0..in_blocks {
+                let start = id / block_rows * block_rows;
+                prop_assert_eq!((lanes[id], first[id], end[id]), (lanes[start], first[start], end[start]));
+            }
+            for id in in_blocks..ids.len() {
+                prop_assert_eq!(end[id] - first[id], 1);
             }
         }
     }
@@ -82,43 +84,6 @@ proptest! {
         }
         prop_assert_eq!(joined, whole);
     }
-
-    #[test]
-    fn first_uses_are_those_of_the_order(order in orders(64..2_000, 4), from in 0_u64..64, rows in 1_u64..64) {
-        let first = from % order.batch_rows();
-        let share = (first, (first + rows).min(order.batch_rows()));
-        let (shuffled, full) = (order.shuffle.is_some(), order.samples / order.batch_rows());
-        let mut expected = vec![i64::MAX; usize::try_from(order.samples).unwrap()];
-        for lane in 0..order.lanes {
-            let mut ids = vec![0; usize::try_from(order.lane_rows(lane)).unwrap()];
-            order.lane_ids(lane, 0, &mut ids);
-            let mine: Vec<u64> = (0..order.rows_per_lane).filter(|at| (share.0..share.1).contains(&(lane * order.rows_per_lane + at))).collect();
-            for (row, &id) in (0_u64..).zip(&ids) {
-                // The natural order's blocks belong to all; the rows of the last, short step to all that have rows of the lane.
-                let is_mine = mine.contains(&(row % order.rows_per_lane)) || (row / order.rows_per_lane >= full && !mine.is_empty());
-                if shuffled && !is_mine {
-                    continue;
-                }
-                let together = if together_is_one(&order, id) { vec![id] } else { order.lane_blocks(lane, row, row + 1) };
-                for first in together {
-                    let block = if together_is_one(&order, id) { 1 } else { order.block_rows() };
-                    for id in first..first + block {
-                        let step = &mut expected[usize::try_from(id).unwrap()];
-                        *step = (*step).min(i64::try_from(row / order.rows_per_lane).unwrap());
-                    }
-                }
-            }
-        }
-        expected.iter_mut().filter(|step| **step == i64::MAX).for_each(|step| *step = -1);
-        let ids: Vec<i64> = (0..i64::try_from(order.samples).unwrap()).collect();
-        let mut steps = vec![0; ids.len()];
-        order.first_uses(share, &ids, &mut steps);
-        prop_assert_eq!(steps, expected);
-    }
-}
-
-fn together_is_one(order: &EpochOrder, id: u64) -> bool {
-    order.shuffle.is_none() || order.block_rows() == 1 || id >= order.tail_start()
 }
 
 #[test]

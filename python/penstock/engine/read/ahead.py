@@ -12,10 +12,12 @@ from penstock.core.cancel import StoppedError, work_for
 from penstock.core.errors import PenstockError
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.engine.read.records import Cursor, OpenBlocks, Places
+from penstock.engine.read.begin import Cursor
+from penstock.engine.read.records import Places
 from penstock.engine.read.upcoming import Upcoming
+from penstock.engine.read.windows import blocks_of
+from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Position, Work, works
-from penstock.order.epoch import Order
 
 #: So far is looked ahead of what is being read.
 _MOST_BYTES = 1 << 30
@@ -43,7 +45,7 @@ class AheadStorage(Protocol):
 
 
 class Ahead:
-    """Tells a storage's cache what one loader needs when, and fetches what comes next while reading has paused.
+    """Tells a storage's cache what one loader needs of a source when, and fetches what comes next while reading has paused.
 
     Rows in columns are not fetched ahead, since their sources choose the bytes themselves.
     """
@@ -52,17 +54,17 @@ class Ahead:
         self,
         storage: AheadStorage,
         manifest: Any,
-        order: Order,
-        rank: int,
-        world_size: int,
+        first_id: int,
+        order: BatchOrder,
+        ranks: tuple[int, int],
         here: tuple[int, int],
         epochs: int | None,
     ) -> None:
         self._storage, self._manifest, self._order, self._epochs = storage, manifest, order, epochs
-        share = order.share(here[0], world_size)[0], order.share(here[1] - 1, world_size)[1]
-        self._upcoming = Upcoming(order, manifest, share)
-        self._cursor = Cursor(order, rank, world_size, 1)
-        self._blocks = OpenBlocks(order, rank, world_size)
+        self._first_id = first_id
+        share = order.share(here[0], ranks[1])[0], order.share(here[1] - 1, ranks[1])[1]
+        self._upcoming = Upcoming(order, manifest, share, first_id)
+        self._cursor = Cursor(order, *ranks, 1)
         self._has_ranges = manifest.offset is not None or manifest.one_record_each
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
@@ -136,12 +138,13 @@ class Ahead:
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
         """Fetches what a work needs and the cache lacks; the bytes that it needs."""
-        item = self._cursor(work)
+        samples = self._cursor.ids(work) - self._first_id
+        samples = samples[(samples >= 0) & (samples < self._manifest.samples)]
         places = Places(self._manifest)
-        if self._order.block_rows == 1 or self._manifest.scattered:
-            shard, offset, length = places.of(item.samples)
+        if self._order.rows.block_rows == 1 or self._manifest.scattered or not len(samples):
+            shard, offset, length = places.of(samples)
         else:
-            first, _ = self._blocks.needed(item)
-            _, shard, offset, length = places.ranges(first, self._blocks.ends(item, first))
+            first, end, _ = blocks_of(self._order, work.epoch, self._first_id, samples)
+            _, shard, offset, length = places.ranges(first, end)
         self._storage.read_ahead(self._manifest.stored, shard, offset, length, go_on)
         return int(length.sum())

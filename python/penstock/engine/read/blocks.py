@@ -1,118 +1,85 @@
-"""The reading stages of sources whose rows lie in columns: blocks are loaded as tables, rows are picked out of them."""
+"""Sources whose rows lie in columns: blocks of neighbouring rows are loaded as tables, and rows are picked out of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from penstock.batch.pick import pick
 from penstock.core.cancel import carried
 from penstock.core.errors import DataError, RowError
 from penstock.core.rows import Rows, pack_rows
-from penstock.core.spec import Field, Ids
-from penstock.engine.budget import Budget, ItemBytes
-from penstock.engine.read.records import Cursor, OpenBlocks
-from penstock.engine.slots import Slots
-from penstock.engine.stage import Item, Picked
-from penstock.order.cursor import Work
-from penstock.source.protocol import BlockSource, PartSource, is_forward_only
+from penstock.core.spec import Columns, Ids
+from penstock.engine.read.reader import Needs, Reading
+from penstock.engine.read.windows import Needed, OpenWindows
+from penstock.engine.stage import Item, SourceRows
+from penstock.source.protocol import BlockSource
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
 
 
-class LoadBlocks:
-    """Loads whole blocks, as there is room for them, and keeps each while its window is open. Work must come in order, from one thread."""
+class Blocks:
+    """See `reader.Reader`. Blocks are loaded while items begin, and stay open while their windows are."""
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        source: BlockSource,
-        blocks: OpenBlocks,
-        threads: int,
-        budget: Budget,
-        item_bytes: ItemBytes,
-    ) -> None:
-        self._cursor, self._source, self._blocks, self._threads = cursor, source, blocks, threads
-        self._budget, self._item_bytes = budget, item_bytes
-        self._row_bytes = item_bytes(1, None)  # of what was loaded lately, once that is known
-        self._pieces: dict[int, Rows] = {}
-        self._epoch = -1
+    in_order = plans = True
+    threads = 1
+    kind = "gather"
 
-    def __call__(self, work: Work) -> Item:
-        """An item with `picked`."""
-        with self._budget.turn(work):
-            item = self._cursor(work)
-            if item.epoch != self._epoch:
-                self._pieces, self._epoch = {}, item.epoch
-            needed, row_block = self._blocks.needed(item)
-            new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
-            self._admit(work, item, new, self._blocks.ends(item, new))
-            pieces = tuple(self._pieces[start] for start in needed.tolist())
-            item.picked = Picked(pieces, row_block, item.samples - needed[row_block])
-            self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
-        return item
+    def __init__(self, reading: Reading, source: BlockSource) -> None:
+        self._reading, self._source, self.spec = reading, source, source.spec
+        ranks = reading.where.rank, reading.where.world_size
+        self._windows = OpenWindows[Rows](reading.order, ranks, reading.first_id)
+        self._row_bytes = reading.item_bytes(1, None)  # of what was loaded lately, once that is known
 
-    def _admit(self, work: Work, item: Item, first: Ids, end: Ids) -> None:
-        """Has the item admitted, and loads its new blocks."""
-        rows = int((end - first).sum())
-        block_bytes, asked_bytes = rows * self._row_bytes, self._item_bytes(item.rows, None)
-        item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
-        self._load(first, end)
-        sizes = [(self._pieces[start], self._pieces[start].nbytes) for start in first.tolist()]
-        for piece, size_bytes in sizes:
-            self._budget.keep(piece, size_bytes)
-        if rows:
-            self._row_bytes = -(-sum(size_bytes for _, size_bytes in sizes) // rows)
-        self._budget.trim()
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """The blocks that are not open yet."""
+        needed = self._windows.needed(item, rows.samples)
+        rows.held = item, needed
+        return Needs(int((needed.end - needed.first)[needed.new].sum()) * self._row_bytes)
 
-    def _load(self, first: Ids, end: Ids) -> None:
+    def open(self, rows: SourceRows) -> None:
+        """Loads them."""
+        needed: Needed
+        item, needed = rows.held
+        opened = self._windows.open(item, needed, self._open)
+        rows.held = opened.pieces, opened.which, rows.samples - opened.first[opened.which]
+
+    def _open(self, first: Ids, end: Ids) -> Sequence[Rows]:
+        loaded = self.load(first, end)
+        sizes = [piece.nbytes for piece in loaded]
+        for piece, size_bytes in zip(loaded, sizes, strict=True):
+            self._reading.budget.keep(piece, size_bytes)
+        self._row_bytes = -(-sum(sizes) // int((end - first).sum()))
+        return loaded
+
+    def load(self, first: Ids, end: Ids) -> list[Rows]:
+        """The blocks that begin and end at these samples, several at once."""
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
-        if len(spans) < 2 or is_forward_only(self._source):
-            tables = [self._load_one(*span) for span in spans]
-        else:
-            with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
-                tables = list(threads.map(carried(self._load_one), *zip(*spans, strict=True)))
-        for (start, _), table in zip(spans, tables, strict=True):
-            self._pieces[start] = table
+        if len(spans) < 2:
+            return [self.load_one(*span) for span in spans]
+        with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
+            return list(threads.map(carried(self.load_one), *zip(*spans, strict=True)))
 
-    def _load_one(self, first: int, rows: int) -> Rows:
-        return load_block(self._source, first, rows, threads=self._threads)
+    def load_one(self, first: int, rows: int) -> Rows:
+        """A block."""
+        return load_block(self._source, first, rows, threads=self._reading.where.cpus)
 
+    def read(self, rows: SourceRows) -> None:
+        """All is loaded."""
 
-class FindRows:
-    """Finds the rows of an item one by one, in the parts that the source keeps."""
-
-    def __init__(self, source: PartSource) -> None:
-        self._source = source
-
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.picked`."""
-        item.picked = Picked(*self._source.pick(item.samples))
-        return item
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """Picks the rows out of the blocks."""
+        return pick_rows(self._reading, self._source, rows)
 
 
-class PickRows:
-    """Picks an item's rows out of the blocks that were loaded for it."""
-
-    def __init__(self, source: BlockSource, slots: Slots, threads: int) -> None:
-        self._source, self._slots, self._threads = source, slots, threads
-
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.columns`, and lets go of the blocks."""
-        assert item.picked is not None
-        pieces, which, row = item.picked.pieces, item.picked.which, item.picked.row
-        item.columns = pick(pieces, which, row, self._source.spec, self._allocate, threads=self._threads)
-        item.spec = dict(self._source.spec)
-        item.picked = None
-        return item
-
-    def _allocate(self, _: str, field: Field, rows: int) -> Any:
-        return self._slots.array(field, rows)
+def pick_rows(reading: Reading, source: BlockSource, rows: SourceRows) -> Columns:
+    """The columns of rows that `rows.held` says where to find: tables, which of them, and in which row."""
+    pieces: tuple[Rows, ...]
+    pieces, which, row = rows.held
+    return pick(pieces, which, row, source.spec, reading.allocate, threads=reading.where.cpus)
 
 
 def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1) -> Rows:

@@ -1,27 +1,28 @@
-"""The reading stage: sample ids to records in memory, every byte read once.
+"""Records in files: sample ids to records in memory, every byte read once.
 
 Where a block is one record, an item's records are read together into one buffer. Where blocks hold many records, a block
-is read when its first row is needed and kept while the window of its lane is open. Which blocks an item needs is told in the
-items' order; several threads may then read them, which stores that are far away need.
+is read when its first row is needed and stays open while the window of its lane is. Which blocks an item needs is found in the
+items' order; several threads may then read them, which remote stores need.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from penstock.core.distinct import distinct
-from penstock.core.spec import Bytes, Ids, Spans
-from penstock.engine.budget import Budget, ItemBytes
+from penstock.core.byte_ranges import ReadRanges
+from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.engine.read.memory import Memory
+from penstock.engine.read.reader import Needs, Reading
+from penstock.engine.read.windows import Needed, Opened, OpenWindows
 from penstock.engine.slots import Slots, room_of
-from penstock.engine.stage import Item, Opened
-from penstock.order.cursor import Work
-from penstock.order.epoch import Order
+from penstock.engine.stage import Item, SourceRows
+from penstock.source.protocol import Source
 
 #: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
 Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
@@ -31,23 +32,6 @@ Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 _BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
 #: A buffer is no more than this part of the memory that may be held.
 _BUFFERS = 32
-
-
-class Cursor:
-    """Turns work into an item with its sample ids: the order's arithmetic for one rank."""
-
-    def __init__(self, order: Order, rank: int, world_size: int, threads: int) -> None:
-        self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
-        self.share = order.share(rank, world_size)
-
-    def ids(self, work: Work) -> Ids:
-        """The sample ids of this rank's rows."""
-        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
-
-    def __call__(self, work: Work) -> Item:
-        """An item without records yet."""
-        ids = self.ids(work)
-        return Item(work.epoch, work.step, work.steps, lambda: ids, rows_per_step=len(ids) // work.steps)
 
 
 class Places:
@@ -78,123 +62,97 @@ class Places:
         return owner[turn], shard, offset, last_offset + last_length - offset
 
 
-class ReadRecords:
-    """Reads the records of an item, each by its own range, into one buffer."""
-
-    def __init__(self, places: Places, read: Read, slots: Slots) -> None:
-        self.places, self.slots, self._read = places, slots, read
-
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.records`."""
-        ranges = self.places.of(item.samples)
-        return self.fill(item, ranges, self.slots.take(int(ranges[2].sum())))
-
-    def fill(self, item: Item, ranges: tuple[Ids, Ids, Ids], buffer: Bytes) -> Item:
-        """Fills `item.records`, in memory that has room for all of them."""
-        shard, offset, length = ranges
-        at = np.cumsum(length) - length
-        self._read(shard, offset, length, buffer, at)
-        item.records = Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
-        return item
+def fill(read: Read, ranges: tuple[Ids, Ids, Ids], buffer: Bytes) -> Spans:
+    """Reads records, each by its own range, into one buffer that has room for all of them."""
+    shard, offset, length = ranges
+    at = np.cumsum(length) - length
+    read(shard, offset, length, buffer, at)
+    return Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
 
 
-class ReadAdmitted:
-    """Begins items as there is room for them, and reads their records. For several threads."""
-
-    def __init__(self, cursor: Cursor, records: ReadRecords, budget: Budget, item_bytes: ItemBytes) -> None:
-        self._cursor, self._records, self._budget, self._item_bytes = cursor, records, budget, item_bytes
-
-    def __call__(self, work: Work) -> Item:
-        """An item with its records."""
-        with self._budget.turn(work):
-            item = self._cursor(work)
-            ranges = self._records.places.of(item.samples)
-            size = int(ranges[2].sum())
-            asked_bytes = self._item_bytes(item.rows, size)
-            item.share = self._budget.admit(work, block_bytes=room_of(size), asked_bytes=asked_bytes)
-            buffer = self._budget.take(self._records.slots, size)
-            self._budget.trim()
-        return self._records.fill(item, ranges, buffer)
+def read_records(source: Source, read: ReadRanges, samples: Ids, slots: Slots) -> Spans:
+    """The records of some samples."""
+    ranges = Places(source.manifest).of(samples)
+    stored = source.manifest.stored
+    return fill(lambda *where: read(stored, *where), ranges, slots.take(int(ranges[2].sum())))
 
 
-class OpenBlocks:
-    """Which blocks an item needs, and which stay open after it: those of the windows of which this rank still has rows to take."""
+class SingleRecords:
+    """See `reader.Reader`. Every record is read by its own range."""
 
-    def __init__(self, order: Order, rank: int, world_size: int) -> None:
-        self._order, self._rank, self._world_size = order, rank, world_size
+    in_order, plans = False, True
+    kind = "parse"
 
-    def needed(self, item: Item) -> tuple[Ids, Ids]:
-        """The sample ids at which the item's blocks begin, and for each row which of these blocks holds it."""
-        epoch = self._order.epoch(item.epoch)
-        whole = -(-epoch.tail_start // epoch.block_rows)  # the last one may be short in the natural order
-        number = item.samples // epoch.block_rows
-        number = np.where(item.samples >= epoch.tail_start, item.samples - epoch.tail_start + whole, number)
-        numbers, row_block = distinct(number)
-        first = np.where(numbers < whole, numbers * epoch.block_rows, numbers - whole + epoch.tail_start)
-        return first, row_block
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self._reading, self._parse = reading, Memory(reading, source)
+        self._places, self._read = Places(source.manifest), reading.read
+        self.threads = max(2, reading.reads_at_once)
 
-    def ends(self, item: Item, first: Ids) -> Ids:
-        """The sample ids at which blocks end that begin at `first`."""
-        epoch = self._order.epoch(item.epoch)
-        rows = np.where(first >= epoch.tail_start, 1, epoch.block_rows)
-        return np.minimum(first + rows, self._order.samples)
+    @property
+    def spec(self) -> Spec:
+        """The source's columns."""
+        return self._parse.spec
 
-    def kept(self, item: Item, opened: Iterable[int]) -> set[int]:
-        """Those of the opened blocks whose window is still open after the item."""
-        epoch = self._order.epoch(item.epoch)
-        if self._order.seed is None:
-            done = int(item.samples[-1]) // epoch.block_rows * epoch.block_rows
-            return {start for start in opened if start >= done}
-        lanes, rows, _ = self._order.parts(item.step + item.steps, self._rank, self._world_size)
-        return set(epoch.blocks(lanes, rows).tolist()).intersection(opened)
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """Where the records lie."""
+        ranges = self._places.of(rows.samples)
+        rows.held, size = ranges, int(ranges[2].sum())
+        return Needs(room_of(size), size)
+
+    def open(self, rows: SourceRows) -> None:
+        """Takes a buffer for them."""
+        rows.held = rows.held, self._reading.budget.take(self._reading.record_slots, int(rows.held[2].sum()))
+
+    def read(self, rows: SourceRows) -> None:
+        """Fills it."""
+        rows.held = fill(self._read, *rows.held)
+
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """Parses the records."""
+        return self._parse.columns(item, rows)
 
 
-class OpenPieces:
-    """Begins items as there is room for them, and for the blocks that they need; keeps each block while its window is open.
+class WindowedRecords:
+    """See `reader.Reader`. Blocks of records are read together, several in one buffer, and stay open while their windows are."""
 
-    Work must come in order, from one thread.
-    """
+    in_order = plans = True
+    kind = "parse"
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        places: Places,
-        records: tuple[Read, Slots],
-        blocks: OpenBlocks,
-        budget: Budget,
-        item_bytes: ItemBytes,
-    ) -> None:
-        self._cursor, self._places, self._blocks = cursor, places, blocks
-        self._read, self._slots = records
-        self._budget, self._item_bytes = budget, item_bytes
-        self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, budget.limit_bytes // _BUFFERS))
-        self._pieces: dict[int, _Piece] = {}
-        self._epoch, self._buffers = -1, 0
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self._reading, self._parse = reading, Memory(reading, source)
+        self._places, self._read = Places(source.manifest), reading.read
+        ranks = reading.where.rank, reading.where.world_size
+        self._windows = OpenWindows[_Piece](reading.order, ranks, reading.first_id)
+        self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, reading.budget.limit_bytes // _BUFFERS))
+        self._buffers = 0
+        self.threads = reading.reads_at_once
 
-    def __call__(self, work: Work) -> Item:
-        """An item with `opened`; nothing is read yet."""
-        with self._budget.turn(work):
-            item = self._cursor(work)
-            if item.epoch != self._epoch:
-                self._pieces, self._epoch = {}, item.epoch
-            needed, row_block = self._blocks.needed(item)
-            new = np.array([start for start in needed.tolist() if start not in self._pieces], dtype=np.int64)
-            self._open(work, item, new)
-            item.opened = Opened(tuple(self._pieces[start] for start in needed.tolist()), row_block)
-            self._pieces = {start: self._pieces[start] for start in self._blocks.kept(item, self._pieces)}
-        return item
+    @property
+    def spec(self) -> Spec:
+        """The source's columns."""
+        return self._parse.spec
 
-    def _open(self, work: Work, item: Item, first: Ids) -> None:
-        """Has the item admitted, with memory for the blocks that begin at `first`, several in one buffer."""
-        owner, *ranges = self._places.ranges(first, self._blocks.ends(item, first)) if len(first) else [first] * 4
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """The blocks that are not open yet, where they lie, and the buffers for them."""
+        needed = self._windows.needed(item, rows.samples)
+        first = needed.first[needed.new]
+        owner, *ranges = self._places.ranges(first, needed.end[needed.new]) if len(first) else [first] * 4
         parts = np.searchsorted(owner, np.arange(len(first) + 1))
         edges = self._edges_of_buffers(ranges[2], parts)
         rooms = [room_of(int(ranges[2][parts[low] : parts[high]].sum())) for low, high in pairwise(edges)]
-        asked_bytes = self._item_bytes(item.rows, None)
-        item.share = self._budget.admit(work, block_bytes=sum(rooms), asked_bytes=asked_bytes)
-        for low, high in pairwise(edges):
-            self._open_together(first[low:high].tolist(), parts[low : high + 1].tolist(), ranges)
-        self._budget.trim()
+        rows.held = item, needed, ranges, parts, edges
+        return Needs(sum(rooms))
+
+    def open(self, rows: SourceRows) -> None:
+        """Takes the buffers."""
+        needed: Needed
+        item, needed, ranges, parts, edges = rows.held
+
+        def make(_: Ids, __: Ids) -> Sequence[_Piece]:
+            together = [self._open_together(parts[low : high + 1].tolist(), ranges) for low, high in pairwise(edges)]
+            return [piece for pieces in together for piece in pieces]
+
+        rows.held = self._windows.open(item, needed, make)
 
     def _edges_of_buffers(self, length: Ids, parts: Ids) -> list[int]:
         """The first of the blocks of each buffer, and how many blocks there are."""
@@ -204,34 +162,24 @@ class OpenPieces:
         buffer_of = (np.cumsum(sizes) - sizes) // self._buffer_bytes
         return np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
 
-    def _open_together(self, starts: list[int], parts: list[int], ranges: list[Ids]) -> None:
-        """Describes blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
+    def _open_together(self, parts: list[int], ranges: list[Ids]) -> list[_Piece]:
+        """Blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
         shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
         edges = np.append(0, np.cumsum(length))
         self._buffers += 1
-        memory = self._budget.take(self._slots, int(edges[-1]))
+        memory = self._reading.budget.take(self._reading.record_slots, int(edges[-1]))
         buffer = _Buffer(self._buffers, self._read, memory, (shard, offset, length, edges))
         columns = np.stack([shard, offset, edges[:-1]], axis=1)
-        for start, (low, high) in zip(starts, pairwise(part - parts[0] for part in parts), strict=True):
-            self._pieces[start] = _Piece(buffer, columns[low:high])
+        return [_Piece(buffer, columns[low:high]) for low, high in pairwise(part - parts[0] for part in parts)]
 
-
-class ReadPieces:
-    """Reads the blocks that an item needs and that nobody has read yet. For several threads."""
-
-    def __init__(self, places: Places) -> None:
-        self._places = places
-
-    def __call__(self, item: Item) -> Item:
-        """Fills `item.records`."""
-        assert item.opened is not None
-        pieces, row_block = item.opened.pieces, item.opened.which
-        buffers = sorted({piece.buffer for piece in pieces}, key=lambda buffer: buffer.number)  # oldest first
+    def read(self, rows: SourceRows) -> None:
+        """Reads the blocks that nobody has read yet."""
+        opened: Opened[_Piece] = rows.held
+        buffers = sorted({piece.buffer for piece in opened.pieces}, key=lambda buffer: buffer.number)  # oldest first
         for buffer in [buffer for buffer in buffers if not buffer.fill(wait=False)]:  # first what nobody else is at
             buffer.fill(wait=True)
-        item.records = self._spans(item.samples, pieces, row_block)
-        item.opened = None
-        return item
+        if opened.pieces:
+            rows.held = self._spans(rows.samples, opened.pieces, opened.which)
 
     def _spans(self, samples: Ids, pieces: tuple[_Piece, ...], row_block: Ids) -> Spans:
         shard, offset, length = self._places.of(samples)
@@ -246,6 +194,10 @@ class ReadPieces:
         which = np.array([turn[piece.buffer.number] for piece in pieces], dtype=np.int64)[row_block]
         filled = tuple(buffer.memory for buffer in buffers.values())
         return Spans(filled, which, at[found] + offset - begin[found], length)
+
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """Parses the records."""
+        return self._parse.columns(item, rows)
 
 
 class _Buffer:

@@ -10,22 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.spec import Ids
+from penstock.order.batches import BatchOrder, Last
 from penstock.order.cursor import Work
-from penstock.order.epoch import Last, Order
 
 #: Epochs that are looked at: this one and those after it. With ranks on several machines, a block may come here in a later one only.
 _EPOCHS = 8
 
 
 class Upcoming:
-    """Where reading stands, and in how many seconds each byte of the data is read next by the ranks of this machine.
+    """Where reading stands, and in how many seconds each byte of a source is read next by the ranks of this machine.
 
-    manifest: see `source.manifest.Manifest`. share: the places [first, last) of every global batch
-    that this machine's ranks take.
+    manifest, first_id: the source's (see `source.manifest.Manifest`), and the id of its first row. share: the places [first, last) of
+    every global batch that this machine's ranks take.
     """
 
-    def __init__(self, order: Order, manifest: Any, share: tuple[int, int]) -> None:
-        self._order, self._manifest, self._share = order, manifest, share
+    def __init__(self, order: BatchOrder, manifest: Any, share: tuple[int, int], first_id: int = 0) -> None:
+        self._order, self._manifest, self._share, self._first_id = order, manifest, share, first_id
         self.position = Work(0, 0, 0)
         self._began_at, self._steps = time.monotonic(), 0
         self.step_s = 1.0
@@ -57,7 +57,7 @@ class Upcoming:
         found = np.full(len(samples), np.inf)
         left = np.arange(len(samples))
         for later in range(_EPOCHS):
-            step = order.epoch(now.epoch + later).first_uses(self._share, np.ascontiguousarray(samples[left]))
+            step = order.first_uses(now.epoch + later, self._share, samples[left] + self._first_id)
             comes = (step >= 0) & (step < all_steps) & ((step > last) | (later > 0))
             found[left[comes]] = step[comes] + later * order.steps_per_epoch - last
             left = left[~comes]

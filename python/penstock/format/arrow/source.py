@@ -24,7 +24,7 @@ from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Format
+from penstock.source.protocol import Access, Format
 from penstock.source.tables.ranged_file import open_shard
 from penstock.source.tables.table import (
     TableColumn,
@@ -179,6 +179,7 @@ class ArrowBatches:
     ready: Ready
     decoded: DecodedParts
     block_rows: int | None = None
+    access: Access = Access.BLOCKS
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows)."""

@@ -18,7 +18,7 @@ from penstock.derived.decompress import with_packed
 from penstock.format.json.features import JsonColumn, Kind, choose_columns, learn
 from penstock.format.json.values import parse_values
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, first_records, open_lines
 
 
@@ -30,7 +30,7 @@ class JsonLines:
     spec: Spec
     columns: tuple[JsonColumn, ...]
     parser: kernels.JsonParser = field(repr=False)
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first line that is no JSON or lacks what the columns need."""

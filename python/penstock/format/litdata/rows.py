@@ -19,6 +19,7 @@ from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spec
 from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access
 from penstock.source.tables.ranged_file import RangedFile
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
@@ -38,6 +39,7 @@ class RowsSource:
     columns: tuple[TableColumn, ...]
     read: ReadRanges = field(repr=False)
     block_rows: int | None = BATCH_ROWS
+    access: Access = Access.BLOCKS
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError naming the chunk that is damaged."""

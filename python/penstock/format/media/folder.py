@@ -18,7 +18,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import asked_features, choose_features
 
 
@@ -49,7 +49,7 @@ class MediaFolder:
     classes: tuple[str, ...]
     labels: Ids | None
     classes_given: bool = False
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The columns of bytes (spans), label (int64) and path (large_string), under the names that were asked for."""

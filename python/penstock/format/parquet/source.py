@@ -26,7 +26,7 @@ from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import Parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Format
+from penstock.source.protocol import Access, Format
 from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
 
@@ -111,6 +111,7 @@ class Parquet:
     stored: Stored
     first_row: Ids
     decoded: DecodedParts
+    access: Access = Access.PARTS
 
     @property
     def block_rows(self) -> int | None:

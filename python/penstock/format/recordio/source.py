@@ -21,7 +21,7 @@ from penstock.source.fields.arrays import NoHeader, array_leaf, peek
 from penstock.source.fields.codec import BytesLeaf, Leaf, ValuesLeaf
 from penstock.source.fields.records import MakeLeaf, choose, first_records, leaf_of
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 
 #: Bytes of an IRHeader.
@@ -47,7 +47,7 @@ class RecordIOSource:
     spec: Spec
     headed: bool
     leaves: dict[str, tuple[str, Leaf]]
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`. Raises RowError for the first record that is damaged, or has other labels."""

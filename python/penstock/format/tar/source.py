@@ -19,7 +19,7 @@ from penstock.derived.decompress import with_packed
 from penstock.format.tar.columns import MemberColumn, Members, choose_columns
 from penstock.format.tar.json_members import JsonMember, open_members
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import parse_records, read_first_records
 
@@ -38,7 +38,7 @@ class WebDatasetSource:
     columns: tuple[MemberColumn, ...]
     parser: kernels.TarParser = field(repr=False)
     json_members: Sequence[JsonMember] = ()
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""

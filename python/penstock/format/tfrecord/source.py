@@ -19,7 +19,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.format.tfrecord.example import ExampleColumn, Feature, choose_columns
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate, Format
+from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import parse_records, read_first_records
 
@@ -51,7 +51,7 @@ class TFRecordSource:
     spec: Spec
     columns: tuple[ExampleColumn, ...]
     parser: kernels.ExampleParser = field(repr=False)
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`, with one row a record (a span with its frame).

@@ -24,6 +24,7 @@ from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
 from penstock.source.manifest import Manifest, StatedManifest
+from penstock.source.protocol import Access
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.
@@ -56,6 +57,7 @@ class SqlSource:
     query: Query
     ranges: Ranges = field(repr=False)
     schema: pa.Schema = field(repr=False)
+    access: Access = Access.BLOCKS
 
     @property
     def spec(self) -> Spec:

@@ -20,6 +20,7 @@ from penstock.core.options import Options
 from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access
 from penstock.source.selection import check_typed, choose_features
 
 #: Bytes of decoded rows that are worth loading together.
@@ -145,6 +146,7 @@ class SlicedArrays:
     columns: Mapping[str, ArrayColumn]
     block_rows: int | None
     read: ReadRows = field(repr=False)
+    access: Access = Access.BLOCKS
 
     @property
     def spec(self) -> Spec:

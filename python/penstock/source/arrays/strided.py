@@ -23,7 +23,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate
+from penstock.source.protocol import Access, Allocate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -214,9 +214,9 @@ class Records:
         return {name: column.field for name, column in self.columns.items()}
 
     @property
-    def random_access(self) -> bool:
-        """Whether the files are mapped."""
-        return self.mapped is not None
+    def access(self) -> Access:
+        """MEMORY where the files are mapped, else RECORDS."""
+        return Access.RECORDS if self.mapped is None else Access.MEMORY
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Every column's part of the records."""
@@ -249,7 +249,7 @@ class PlacedColumns:
     manifest: Manifest
     columns: Mapping[str, PlacedColumn]
     mapped: Mapped = field(repr=False)
-    random_access: bool = True
+    access: Access = Access.MEMORY
 
     @property
     def spec(self) -> Spec:

@@ -15,7 +15,7 @@ from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.source.fields.codec import Leaf
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate
+from penstock.source.protocol import Access, Allocate
 
 #: Records that are looked at to learn shapes, and how many bytes of them at most.
 INFER_RECORDS = 100
@@ -37,7 +37,7 @@ class FieldsSource:
     spec: Spec
     widths: tuple[int, ...] | None
     leaves: Mapping[str, tuple[int, Leaf]]
-    random_access: bool = False
+    access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`. Raises RowError for the first row that is damaged."""

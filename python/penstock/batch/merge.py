@@ -1,0 +1,51 @@
+"""Columns of several sources to one batch: each row into its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.pick import pick_lists
+from penstock.core import kernels
+from penstock.core.rows import bytes_of, spans_to_arrow
+from penstock.core.spec import Field, Ids, Spans
+
+#: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
+Allocate = Callable[[str, Field, int], Any]
+
+
+def merge(parts: Sequence[Any], at: Sequence[Ids], name: str, field: Field, allocate: Allocate, *, threads: int) -> Any:
+    """A column out of its parts; row i of part p goes to place at[p][i]."""
+    rows = sum(map(len, at))
+    which, row = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    for number, places in enumerate(at):
+        which[places], row[places] = number, np.arange(len(places))
+    if all(isinstance(part, Spans) for part in parts):
+        return _merge_spans(parts, which, row)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        out = allocate(name, field, rows)
+        kernels.unpack_rows([bytes_of(part) for part in parts], [field.row_bytes], which, row, [bytes_of(out)], threads)
+        return out
+    arrays = [spans_to_arrow(part) if isinstance(part, Spans) else part for part in parts]
+    kinds = sorted({str(array.type) for array in arrays})
+    if len(kinds) > 1:
+        arrays = [array.cast(_largest(arrays)) for array in arrays]
+    return pick_lists(arrays, which, row)
+
+
+def _largest(arrays: Sequence[pa.Array]) -> pa.DataType:
+    return next((array.type for array in arrays if "large" in str(array.type)), arrays[0].type)
+
+
+def _merge_spans(parts: Sequence[Spans], which: Ids, row: Ids) -> Spans:
+    """Nothing is copied: the places in all buffers."""
+    shift = np.cumsum([0, *(len(part.buffers) for part in parts)])
+    first = np.cumsum([0, *(len(part) for part in parts)])
+    place = first[which] + row
+    buffers = tuple(buffer for part in parts for buffer in part.buffers)
+    in_buffer = np.concatenate([part.which + begin for part, begin in zip(parts, shift[:-1], strict=True)])
+    offset, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("offset", "length"))
+    return Spans(buffers, in_buffer[place], offset[place], length[place])

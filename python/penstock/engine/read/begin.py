@@ -1,0 +1,129 @@
+"""The first stage: work becomes an item when there is room for all that it will hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from penstock.core.spec import Ids
+from penstock.engine.budget import Budget, ItemBytes, Share
+from penstock.engine.read.reader import Reader
+from penstock.engine.stage import Columned, Item, Loaded, Part, Planned, SourceRows
+from penstock.order.batches import BatchOrder
+from penstock.order.cursor import Work
+
+
+class Cursor:
+    """Turns work into the ids of its rows: the order's arithmetic for one rank."""
+
+    def __init__(self, order: BatchOrder, rank: int, world_size: int, threads: int) -> None:
+        self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
+        self.share = order.share(rank, world_size)
+
+    def ids(self, work: Work) -> Ids:
+        """The ids of this rank's rows."""
+        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
+
+
+class Begin:
+    """Plans items, in the order of their work: what each of the sources has to read, and the memory for it."""
+
+    def __init__(
+        self, cursor: Cursor, readers: Sequence[Reader], first_ids: Ids, budget: Budget, item_bytes: ItemBytes
+    ) -> None:
+        self._cursor, self._readers, self._first_ids = cursor, readers, first_ids
+        self._budget, self._item_bytes = budget, item_bytes
+        self._plans = any(reader.plans for reader in readers)
+        share = cursor.share
+        self._rows_per_step = share[1] - share[0]
+
+    def __call__(self, work: Work) -> Planned:
+        """An item that is admitted; nothing is read yet, but by readers of blocks that stay open."""
+        if not self._plans:
+            return self._unplanned(work)
+        with self._budget.turn(work):
+            item = self._item(work)
+            needs = [self._readers[rows.source].plan(item, rows) for rows in item.parts]
+            known = [need.record_bytes for need in needs]
+            record_bytes = None if None in known else sum(cast("list[int]", known))
+            block_bytes = sum(need.block_bytes for need in needs)
+            asked_bytes = self._item_bytes(item.rows, record_bytes)
+            item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
+            for rows in item.parts:
+                self._readers[rows.source].open(rows)
+            self._budget.trim()
+        return item
+
+    def _unplanned(self, work: Work) -> Planned:
+        """Where items hold no more than their columns, several threads may find out what to read."""
+        share = self._admit(work)
+        item = self._item(work)
+        item.share = share
+        return item
+
+    def _admit(self, work: Work) -> Share:
+        asked_bytes = self._item_bytes(work.steps * self._rows_per_step, None)
+        share = self._budget.admit(work, asked_bytes=asked_bytes, ends_turn=True)
+        self._budget.trim()
+        return share
+
+    def admitted(
+        self, make: Callable[[Work], Columned | None], else_make: Callable[[Planned], Columned]
+    ) -> Callable[[Work], Columned]:
+        """A stage whose items hold their columns alone, made at once where `make` can, else as planned."""
+
+        def begin(work: Work) -> Columned:
+            share = self._admit(work)
+            made = make(work) or else_make(self._item(work))
+            made.share = share
+            return made
+
+        return begin
+
+    def _item(self, work: Work) -> Planned:
+        ids = self._cursor.ids(work)
+        parts = split(ids, self._first_ids, [reader.in_order for reader in self._readers])
+        return Planned(work=work, rows_per_step=len(ids) // work.steps, find_ids=lambda: ids, parts=parts)
+
+
+def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
+    """The rows of each source that has some, or that `always` wants to hear of an item."""
+    if len(first_ids) == 2:  # one source
+        return [SourceRows(0, None, ids)]
+    source = np.searchsorted(first_ids, ids, side="right") - 1
+    count = np.bincount(source, minlength=len(first_ids) - 1)
+    parts = []
+    for number in range(len(count)):
+        if count[number] or always[number]:
+            at = np.flatnonzero(source == number)
+            parts.append(SourceRows(number, at, ids[at] - first_ids[number]))
+    return parts
+
+
+def read_with(readers: Sequence[Reader]) -> Callable[[Planned], Loaded]:
+    """A stage that reads what was planned."""
+
+    def read(item: Planned) -> Loaded:
+        for rows in item.parts:
+            readers[rows.source].read(rows)
+        return item.to(Loaded, parts=item.parts)
+
+    return read
+
+
+def columns_with(readers: Sequence[Reader]) -> Callable[[Item], Columned]:
+    """A stage that makes columns of what was read."""
+
+    def columns(item: Item) -> Columned:
+        parts = []
+        for rows in cast("Loaded | Planned", item).parts:
+            if len(rows.samples):
+                reader = readers[rows.source]
+                made = reader.columns(item, rows)
+                parts.append(Part((rows.source, rows.source + 1), rows.at, made, dict(reader.spec)))
+            rows.held = None  # what columns do not look into is free
+        return item.to(Columned, parts=parts)
+
+    return columns

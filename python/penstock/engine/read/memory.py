@@ -1,0 +1,72 @@
+"""Rows that lie in memory, or are mapped into it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from penstock.core import kernels
+from penstock.core.global_generators import set_draw_key
+from penstock.core.spec import Columns, Spans, Spec
+from penstock.engine.read.begin import Cursor
+from penstock.engine.read.parse import parse
+from penstock.engine.read.reader import Needs, Reading
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Columned, Item, Part, SourceRows
+from penstock.order.cursor import Work
+from penstock.order.keys import SOURCE_KEY
+from penstock.source.protocol import Source, StepSource
+
+
+class Memory:
+    """See `reader.Reader`."""
+
+    in_order = plans = False
+    kind = "gather"
+
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self._reading, self._source = reading, source
+        self.threads = min(2, reading.where.cpus)
+
+    @property
+    def spec(self) -> Spec:
+        """The source's columns."""
+        return self._source.spec
+
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """Nothing is needed."""
+        return Needs()
+
+    def open(self, rows: SourceRows) -> None:
+        """Nothing is opened."""
+
+    def read(self, rows: SourceRows) -> None:
+        """Nothing is read."""
+
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """The source's columns, parsed from the records where there are any."""
+        reading = self._reading
+        words = [reading.seed, item.epoch, SOURCE_KEY]
+        set_draw_key(kernels.mix([*words, reading.number] if reading.number else words))
+        records = rows.held if isinstance(rows.held, Spans) else None
+        return parse(self._source, rows.samples, records, reading.allocate, threads=reading.where.cpus)
+
+
+class GatherSteps:
+    """Short rows of one source in memory: the order of full steps is computed and their rows are gathered by one native call."""
+
+    def __init__(self, source: StepSource, cursor: Cursor, slots: Slots) -> None:
+        self._source, self._cursor, self._slots = source, cursor, slots
+
+    def __call__(self, work: Work) -> Columned | None:
+        """An item with its columns; None where the steps are not full, or ids are not samples."""
+        order, share = self._cursor.order, self._cursor.share
+        native = order.rows.native(work.epoch)
+        if native is None or work.step + work.steps > order.even_steps:
+            return None
+        rows = share[1] - share[0]
+        columns = self._source.gather_steps(
+            native, share, work.step, work.steps * rows, lambda _, field, rows: self._slots.array(field, rows)
+        )
+        # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
+        part = Part((0, 1), None, columns, dict(self._source.spec))
+        return Columned(work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work), parts=[part])

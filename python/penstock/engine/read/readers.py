@@ -1,0 +1,39 @@
+"""The table of readers, and the stages that read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.engine.read.blocks import Blocks
+from penstock.engine.read.forward import Forward
+from penstock.engine.read.memory import Memory
+from penstock.engine.read.parts import Parts
+from penstock.engine.read.reader import Reader, Reading
+from penstock.engine.read.records import SingleRecords, WindowedRecords
+from penstock.source.protocol import Access
+
+
+def _records(reading: Reading, source: Any) -> Reader:
+    is_single = reading.order.rows.block_rows == 1 or source.manifest.scattered
+    return SingleRecords(reading, source) if is_single else WindowedRecords(reading, source)
+
+
+def _parts(reading: Reading, source: Any) -> Reader:
+    return Parts(reading, source) if reading.order.rows.block_rows == 1 else Blocks(reading, source)
+
+
+#: A reader for each way to reach a source's rows.
+READERS: dict[Access, Callable[[Reading, Any], Reader]] = {
+    Access.RECORDS: _records,
+    Access.MEMORY: Memory,
+    Access.BLOCKS: Blocks,
+    Access.PARTS: _parts,
+    Access.FORWARD: Forward,
+}
+
+
+def reader_of(reading: Reading) -> Reader:
+    """The reader of a source."""
+    source = reading.leaf.opened.source
+    return READERS[source.access](reading, source)

@@ -1,0 +1,73 @@
+"""Which blocks of a source are open: each from its first row that is read until its lane's window is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from penstock.core.spec import Ids
+from penstock.engine.stage import Item
+from penstock.order.batches import BatchOrder
+
+PieceT = TypeVar("PieceT")
+
+
+@dataclass(frozen=True, eq=False)
+class Needed:
+    """The blocks that rows lie in, by the sample ids at which they begin and end, and the block of each row. new: those that are not open."""
+
+    first: Ids
+    end: Ids
+    which: Ids
+    new: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Opened(Generic[PieceT]):
+    """Blocks that rows lie in: row i in `pieces[which[i]]`, which begins at `first[which[i]]`."""
+
+    pieces: tuple[PieceT, ...]
+    first: Ids
+    which: Ids
+
+
+class OpenWindows(Generic[PieceT]):
+    """The open blocks of one source on one rank. Items must come in order, from one thread."""
+
+    def __init__(self, order: BatchOrder, ranks: tuple[int, int], first_id: int) -> None:
+        self._order, self._ranks, self._first_id = order, ranks, first_id
+        self._pieces: dict[int, tuple[int, PieceT]] = {}
+        self._epoch = -1
+
+    def needed(self, item: Item, samples: Ids) -> Needed:
+        """The blocks of an item's rows."""
+        if item.epoch != self._epoch:
+            self._pieces, self._epoch = {}, item.epoch
+        if not len(samples):
+            return Needed(samples, samples, samples, samples)
+        first, end, which = blocks_of(self._order, item.epoch, self._first_id, samples)
+        new = [number for number, start in enumerate(first.tolist()) if start not in self._pieces]
+        return Needed(first, end, which, np.array(new, dtype=np.int64))
+
+    def open(self, item: Item, needed: Needed, make: Callable[[Ids, Ids], Sequence[PieceT]]) -> Opened[PieceT]:
+        """The item's blocks, of which `make` gives those that begin and end at …; then drops all that are done with it."""
+        first, end = needed.first[needed.new], needed.end[needed.new]
+        made = make(first, end) if len(first) else ()
+        self._pieces.update(zip(first.tolist(), zip(end.tolist(), made, strict=True), strict=True))
+        opened = tuple(self._pieces[start][1] for start in needed.first.tolist())
+        ends = np.array([end for end, _ in self._pieces.values()], dtype=np.int64)
+        last = item.step + item.steps
+        kept = self._order.still_needed(item.epoch, last, *self._ranks, ends - 1 + self._first_id).tolist()
+        self._pieces = {start: piece for (start, piece), stays in zip(self._pieces.items(), kept, strict=True) if stays}
+        return Opened(opened, needed.first, needed.which)
+
+
+def blocks_of(order: BatchOrder, epoch: int, first_id: int, samples: Ids) -> tuple[Ids, Ids, Ids]:
+    """First samples and ends of the blocks that samples of a source lie in, and the block of each."""
+    if not first_id:
+        return order.rows.blocks(epoch, samples)
+    first, end, which = order.rows.blocks(epoch, samples + first_id)
+    return first - first_id, end - first_id, which

@@ -1,0 +1,176 @@
+"""Which rows each step of an epoch takes of an order, and which of them each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.errors import PlanError
+from penstock.core.spec import Ids
+from penstock.order.lanes import share_of_rank
+from penstock.order.protocol import RowOrder
+
+
+class Last(StrEnum):
+    """What becomes of the last samples of an epoch if they do not fill a batch."""
+
+    SHORT = "short"
+    DROP = "drop"
+    PAD = "pad"
+    WRAP = "wrap"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOrder:
+    """An order cut into global batches: every step takes equally many rows of every lane, lane after lane, while all have that many.
+
+    What lanes have left then is taken lane after lane.
+
+    steps: how many an epoch has where that is not for these rows alone to say: fewer than they give, or with pad and wrap more.
+    """
+
+    rows: RowOrder
+    last: Last = Last.SHORT
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps_per_epoch == 0:
+            raise PlanError(
+                f"batch size {self.batch_size} is larger than the dataset ({self.samples:,} samples) and drop_last drops it; "
+                f"use a smaller batch or pad=True"
+            )
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes."""
+        return self.rows.lanes
+
+    @property
+    def rows_per_lane(self) -> int:
+        """Rows that a step takes from every lane."""
+        return self.rows.rows_per_lane
+
+    @cached_property
+    def batch_size(self) -> int:
+        """Rows of a full global batch."""
+        return self.lanes * self.rows_per_lane
+
+    @cached_property
+    def samples(self) -> int:
+        """Rows of an epoch."""
+        return int(self.rows.lane_rows().sum())
+
+    @cached_property
+    def even_steps(self) -> int:
+        """Steps in which every lane has rows for its part."""
+        return int(self.rows.lane_rows().min()) // self.rows_per_lane
+
+    @cached_property
+    def full_steps(self) -> int:
+        """Steps of an epoch whose batch is full of samples."""
+        full = self.even_steps if self.last in (Last.PAD, Last.WRAP) else self.samples // self.batch_size
+        return full if self.steps is None else min(full, self.steps)
+
+    @cached_property
+    def steps_per_epoch(self) -> int:
+        """Steps of an epoch, the same on every rank."""
+        if self.steps is not None:
+            return self.steps
+        if self.last is Last.DROP:
+            return self.full_steps
+        if self.last is Last.SHORT:
+            return -(-self.samples // self.batch_size)
+        return -(-int(self.rows.lane_rows().max()) // self.rows_per_lane)
+
+    def share(self, rank: int, world_size: int) -> tuple[int, int]:
+        """The places [first, last) of every full global batch that a rank takes; PlanError if it cannot be shared equally.
+
+        Whole lanes where the number of ranks divides that of the lanes; otherwise neighbouring ranks share some.
+        """
+        return share_of_rank(self.batch_size, rank, world_size)
+
+    def check_ranks(self, world_size: int) -> None:
+        """PlanError if the ranks cannot share a batch equally, or the last, short one leaves a rank without a row."""
+        self.share(0, world_size)
+        rest = self.samples % self.batch_size
+        if self.last is Last.SHORT and 0 < rest < world_size:
+            raise PlanError(
+                f"the last global batch has {rest} rows, too few for {world_size} ranks; "
+                f"choose drop_last=True, pad=True or wrap=True in batch(…)"
+            )
+
+    def parts(self, step: int, rank: int, world_size: int) -> tuple[Ids, Ids, Ids]:
+        """Where a rank's rows of a step lie: in which lanes, from which row of each lane on, and how many (all int64).
+
+        Lanes take equal parts of the step while they have them, and so do ranks: of a full one exactly, of the last, short one as
+        nearly as can be.
+        """
+        taken, begin, rows = min(step, self.even_steps), 0, self.batch_size
+        if step < self.even_steps or self.last in (Last.PAD, Last.WRAP):
+            taken, left = step, np.full(self.lanes, self.rows_per_lane)
+        else:
+            left = self.rows.lane_rows() - self.even_steps * self.rows_per_lane
+            begin = (step - self.even_steps) * self.batch_size
+            rows = max(0, min(rows, int(left.sum()) - begin))
+        edges = np.concatenate([[0], np.cumsum(left)])
+        first = np.maximum(edges[:-1], begin + rank * rows // world_size)
+        count = np.minimum(edges[1:], begin + (rank + 1) * rows // world_size) - first
+        lanes = np.flatnonzero(count > 0)
+        return lanes, taken * self.rows_per_lane + (first - edges[:-1])[lanes], count[lanes]
+
+    def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
+        """Ids of a rank's rows in steps [step, step + steps): int64, step after step, lane after lane.
+
+        The ranks' ids, joined in rank order, are the same for every number of ranks.
+        """
+        share = self.share(rank, world_size)
+        even = steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        found = np.empty(even * (share[1] - share[0]), dtype=np.int64)
+        self.rows.step_ids(epoch, share, step, found, threads)
+        if even == steps:
+            return found
+        rest = [self.parts(step + more, rank, world_size) for more in range(even, steps)]
+        taken = [
+            self.rows.ids(epoch, *part) for parts in rest for part in zip(*map(np.ndarray.tolist, parts), strict=True)
+        ]
+        return np.concatenate([found, *taken])
+
+    def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
+        """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
+        first, last = self.share(rank, world_size)
+        if step < self.full_steps:
+            return np.ones(last - first, dtype=bool)
+        place = np.arange(first, last)
+        left = self.rows.lane_rows() - step * self.rows_per_lane
+        return np.asarray(place % self.rows_per_lane < left[place // self.rows_per_lane])
+
+    def still_needed(self, epoch: int, step: int, rank: int, world_size: int, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which blocks, by their last ids, hold rows that a rank may take from a step on, in the windows that are open then."""
+        lanes, rows, _ = self.parts(step, rank, world_size)
+        if not len(lanes):
+            return np.zeros(len(ids), dtype=bool)
+        next_row = np.full(self.lanes, np.iinfo(np.int64).max)
+        next_row[lanes] = rows
+        lane, _, end = self.rows.windows(epoch, ids)
+        return np.asarray(end > np.where(lane < 0, rows.min(), next_row[lane]))
+
+    def first_uses(self, epoch: int, share: tuple[int, int], ids: Ids) -> Ids:
+        """The step at which a share of the global batch needs each row's block first; -1 where it never does.
+
+        Rows that `drop_last` drops have a step past the epoch's end. Of what lanes have left after the even steps, all shares that
+        have rows of the lane in other steps are taken to need it. In the natural order, blocks belong to all.
+        """
+        rows_per_lane = self.rows_per_lane
+        lane, first, end = self.rows.windows(epoch, ids)
+        of_lane = np.maximum(lane, 0) * rows_per_lane
+        low, high = np.maximum(share[0] - of_lane, 0), np.minimum(share[1] - of_lane, rows_per_lane)
+        place = first % rows_per_lane
+        row = first - place + np.where(place < low, low, np.where(place < high, place, rows_per_lane + low))
+        even = self.even_steps * rows_per_lane
+        row = np.where(row < np.minimum(end, even), row, np.where(end > even, np.maximum(first, even), -rows_per_lane))
+        step = np.where(lane < 0, first, row) // rows_per_lane
+        return np.where((first < end) & ((lane < 0) | (low < high)), step, -1)

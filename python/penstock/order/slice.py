@@ -1,0 +1,87 @@
+"""A part of an order: the same rows of every epoch's order, cut out of all lanes alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from penstock.core.spec import Ids
+from penstock.order.lanes import deal, step_ids_of
+from penstock.order.protocol import RowOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """See `protocol.RowOrder`. Rows [first, first + count) of an order: of its first `first` rows, and of those that are taken, each lane gives its part."""
+
+    input: RowOrder
+    first: int
+    count: int
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes."""
+        return self.input.lanes
+
+    @property
+    def rows_per_lane(self) -> int:
+        """Rows that a full step takes from every lane."""
+        return self.input.rows_per_lane
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether epochs differ."""
+        return self.input.is_shuffled
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that are read together."""
+        return self.input.block_rows
+
+    @property
+    def window_blocks(self) -> int:
+        """Blocks of a lane among which rows are mixed."""
+        return self.input.window_blocks
+
+    @cached_property
+    def _cut(self) -> tuple[Ids, Ids]:
+        """Of every lane the first row, and how many."""
+        skipped = deal(self.first, self.input.lane_rows())
+        return skipped, deal(self.count, self.input.lane_rows() - skipped)
+
+    def lane_rows(self) -> Ids:
+        """How many rows each lane has."""
+        return self._cut[1]
+
+    def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        """Ids of rows [first, first + count) of a lane."""
+        begin, rows = (int(of_lane[lane]) for of_lane in self._cut)
+        if not rows:
+            return self.input.ids(epoch, lane, begin + first, count)  # an empty lane borrows, only ever as padding
+        parts = []
+        while count:
+            first %= rows
+            unbroken = min(count, rows - first)
+            parts.append(self.input.ids(epoch, lane, begin + first, unbroken))
+            first, count = first + unbroken, count - unbroken
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the ids of whole steps."""
+        step_ids_of(self, epoch, share, step, out)
+
+    def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+        """First ids and ends of the blocks that rows lie in, and the block of each row."""
+        return self.input.blocks(epoch, ids)
+
+    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+        """When rows are needed: lanes, and their rows [first, end), as far as these are taken."""
+        lane, first, end = self.input.windows(epoch, ids)
+        begin, rows = (of_lane[lane] for of_lane in self._cut)
+        low, high = np.clip(first - begin, 0, rows), np.clip(end - begin, 0, rows)
+        return lane, low, np.maximum(low, high)
+
+    def native(self, _: int) -> None:
+        """There is none."""
