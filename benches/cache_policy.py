@@ -24,8 +24,10 @@ from pyarrow import fs
 
 from penstock.core.spec import Ids
 from penstock.engine.read.upcoming import Upcoming
+from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Work
-from penstock.order.epoch import Order
+from penstock.order.segments import Segments
+from penstock.order.shuffled import Shuffled
 from penstock.source.manifest import Manifest
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.storage import CachedStorage
@@ -40,8 +42,9 @@ BLOCK_BYTES = STORED_BYTES - 32
 EPOCHS, WARM = 14, 4
 
 
-def order() -> Order:
-    return Order(samples=BLOCKS, batch_size=BATCH, lanes=BATCH, seed=1)
+def order() -> BatchOrder:
+    rows = Shuffled(segments=Segments(((0, BLOCKS),)), lanes=BATCH, rows_per_lane=1, seed=1)
+    return BatchOrder(rows=rows)
 
 
 def accesses(machines: int) -> list[int]:

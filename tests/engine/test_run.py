@@ -85,7 +85,7 @@ def numbers(samples=40):
 
 
 def item_of(work: Work) -> Item:
-    return Item(work.epoch, work.step, work.steps, lambda: np.array([work.step]), 1)
+    return Item(work=work, rows_per_step=1, find_ids=lambda: np.array([work.step]))
 
 
 def test_items_leave_in_order_and_end() -> None:
@@ -399,10 +399,8 @@ def test_the_process_ends_with_a_run_going_on(how: str) -> None:
     code = (
         f"loader = ps.Loader(numbers(4000).batch(4).map(lambda b: b))\npassing = iter(loader)\nnext(passing)\n{how}\n"
     )
-    began = time.monotonic()
     done = run_python(code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert time.monotonic() - began < 10
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")  # a thread that did not stop would be warned of
 
 
 # 6. Fork

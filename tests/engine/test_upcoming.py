@@ -10,9 +10,10 @@ import pytest
 
 from penstock.core.shards import Shards
 from penstock.engine.read.upcoming import Upcoming
+from penstock.order.batches import BatchOrder, Last
 from penstock.order.cursor import Work
-from penstock.order.epoch import Last, Order
 from penstock.source.manifest import Manifest
+from support.orders import order_of
 
 SAMPLES = 203
 
@@ -30,7 +31,7 @@ def manifest(*, single: bool) -> Manifest:
     return Manifest("test", shards, first, offset, np.full(SAMPLES, 10))
 
 
-def truth(order: Order, epoch: int, last: int, ranks: tuple[int, int], world: int) -> Any:
+def truth(order: BatchOrder, epoch: int, last: int, ranks: tuple[int, int], world: int) -> Any:
     """Steps until each sample is used next by some ranks, by looking at every step."""
     found = np.full(SAMPLES, np.inf)
     for later in reversed(range(8)):
@@ -46,7 +47,7 @@ def truth(order: Order, epoch: int, last: int, ranks: tuple[int, int], world: in
 )
 @pytest.mark.parametrize("last", [Last.SHORT, Last.DROP])
 def test_single_samples(ranks: tuple[int, int], world: int, last: Last) -> None:
-    order = Order(samples=SAMPLES, batch_size=12, lanes=4, seed=5, last=last)
+    order = order_of(samples=SAMPLES, batch_size=12, lanes=4, seed=5, last=last)
     rows = 12 // world
     upcoming = Upcoming(order, manifest(single=True), (ranks[0] * rows, ranks[1] * rows))
     upcoming.position = Work(2, 3, 4)
@@ -62,29 +63,34 @@ def test_single_samples(ranks: tuple[int, int], world: int, last: Last) -> None:
 
 def test_blocks_of_a_shared_lane_are_needed_by_those_that_have_rows_in_their_window() -> None:
     """30 rows a lane, of which this rank takes the last third, and windows of 8 rows."""
-    order = Order(samples=960, batch_size=30, lanes=1, seed=5, block_rows=4, window_blocks=2)
-    rows = order.epoch(0).block_rows
+    order = order_of(samples=960, batch_size=30, lanes=1, seed=5, block_rows=4, window_blocks=2)
+    rows = order.rows.epoch(0).block_rows
     upcoming = Upcoming(order, manifest(single=False), (20, 30))
     upcoming.position = Work(0, -1, 1)
-    found = upcoming.steps(np.arange(0, order.epoch(0).tail_start, rows))
+    found = upcoming.steps(np.arange(0, order.rows.epoch(0).tail_start, rows))
     needed = {
-        block
+        sample // rows * rows
         for step in range(32)
-        for row in range(step * 30 + 20, step * 30 + 30)
-        for block in order.epoch(0).blocks(np.zeros(1, dtype=np.int64), np.array([row])).tolist()
-        if block < order.epoch(0).tail_start
+        for sample in order.ids(0, step, 1, 2, 3).tolist()
+        if sample < order.rows.epoch(0).tail_start
     }
     assert rows == 4
-    assert {number * rows for number in np.flatnonzero(found <= 32).tolist()} == needed
-    assert len(needed) < 240
+    expected = {number * rows for number in np.flatnonzero(found <= 32).tolist()}
+    assert needed <= expected
+    lane = order.rows.ids(0, 0, 0, 960)
+    taken = np.flatnonzero(np.arange(960) % 30 >= 20)
+    for start in expected - needed:  # a block of a window of 8 rows, of which other ones are taken
+        places = np.flatnonzero((lane >= start) & (lane < start + rows))
+        assert min(abs(taken[:, None] - places).ravel()) < 8
+    assert len(expected) < 240
 
 
 def test_blocks_are_needed_with_the_first_of_their_windows_rows() -> None:
-    order = Order(samples=SAMPLES, batch_size=12, lanes=4, seed=5, block_rows=4, window_blocks=2)
+    order = order_of(samples=SAMPLES, batch_size=12, lanes=4, seed=5, block_rows=4, window_blocks=2)
     upcoming = Upcoming(order, manifest(single=False), (0, 12))
     upcoming.position = Work(1, 2, 1)
-    alone, rows = truth(order, 1, 2, (0, 4), 4), order.epoch(1).block_rows
-    blocks = order.epoch(1).tail_start // rows
+    alone, rows = truth(order, 1, 2, (0, 4), 4), order.rows.epoch(1).block_rows
+    blocks = order.rows.epoch(1).tail_start // rows
     shard = np.repeat([0, 1, 2], [100, 3, 100])
     offset = np.concatenate([np.arange(n) * 10 for n in (100, 3, 100)]) + 7
     found = upcoming(shard, offset)
@@ -98,7 +104,7 @@ def test_blocks_are_needed_with_the_first_of_their_windows_rows() -> None:
 
 
 def test_the_natural_order_comes_again() -> None:
-    order = Order(samples=SAMPLES, batch_size=10, lanes=2)
+    order = order_of(samples=SAMPLES, batch_size=10, lanes=2)
     upcoming = Upcoming(order, manifest(single=True), (0, 10))
     upcoming.position = Work(0, 4, 1)
     found = upcoming(np.array([0, 49, 50, 202]), np.zeros(4, dtype=np.int64))
@@ -106,7 +112,7 @@ def test_the_natural_order_comes_again() -> None:
 
 
 def test_what_is_drawn_is_the_position() -> None:
-    order = Order(samples=SAMPLES, batch_size=10, lanes=2)
+    order = order_of(samples=SAMPLES, batch_size=10, lanes=2)
     upcoming = Upcoming(order, manifest(single=True), (0, 10))
     works = upcoming.follow(iter([Work(0, 0, 2), Work(0, 2, 2)]))
     assert (next(works), upcoming.position) == (Work(0, 0, 2), Work(0, 0, 2))

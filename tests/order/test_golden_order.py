@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from penstock.core import kernels
-from penstock.order.epoch import Last, Order
+from penstock.order.batches import Last
+from support.orders import order_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_order.json").read_text())
 
 
 def figures(case: dict[str, Any]) -> dict[str, Any]:
-    order = Order(**{**case["order"], "last": Last(case["order"].get("last", "short"))})
+    order = order_of(**{**case["order"], "last": Last(case["order"].get("last", "short"))})
     first = order.ids(case["epoch"], 0, 1, 0, 1)
     every = [order.ids(case["epoch"], step, 1, 0, 1) for step in range(min(order.steps_per_epoch, 200))]
     digest = hashlib.sha256(np.concatenate(every).astype("<i8").tobytes()).hexdigest()

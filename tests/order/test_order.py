@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core import kernels
+from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import BLOCK_BYTES, default_block_rows
 from penstock.order.cursor import Position, Work, works
-from penstock.order.epoch import Last, Order
 from penstock.order.lanes import MAX_LANES, default_lanes, divisors, share_of_rank
+from support.orders import order_of
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,9 @@ def test_works_cover_all_steps_once(full: int, rest: bool, together: int, start:
 
 
 @st.composite
-def orders(draw) -> Order:
+def orders(draw) -> BatchOrder:
     size = draw(st.integers(1, 40))
-    return Order(
+    return order_of(
         samples=draw(st.integers(1, 400)),
         batch_size=size,
         lanes=draw(st.sampled_from(divisors(size))),
@@ -102,19 +103,19 @@ def orders(draw) -> Order:
 
 @settings(max_examples=200, deadline=None)
 @given(orders(), st.integers(0, 5))
-def test_lanes_blocks_and_windows(order: Order, epoch: int) -> None:
+def test_lanes_blocks_and_windows(order: BatchOrder, epoch: int) -> None:
     """A lane's rows are whole windows of its own blocks, each window mixed in itself; all lanes together are the data."""
-    made = order.epoch(epoch)
+    made = order.rows.epoch(epoch)
     lanes = [made.lane_ids(lane, 0, made.lane_rows(lane)) for lane in range(order.lanes)]
     assert sorted(np.concatenate(lanes).tolist()) == list(range(order.samples))
     sizes = [len(ids) for ids in lanes]
     assert max(sizes) - min(sizes) <= 1
-    if order.seed is None:
+    if not order.rows.is_shuffled:
         return
     tail, block_rows = made.tail_start, made.block_rows
     owners = [{int(i) // block_rows for i in ids if i < tail} for ids in lanes]
     assert sum(map(len, owners)) == len(set().union(*owners)), "a block in two lanes"
-    window_rows = block_rows * (1 if block_rows == 1 else order.window_blocks)
+    window_rows = block_rows * (1 if block_rows == 1 else order.rows.window_blocks)
     for ids in lanes:
         blocks = [int(i) // block_rows for i in ids if i < tail]
         opened = {block: blocks.index(block) for block in set(blocks)}
@@ -125,9 +126,9 @@ def test_lanes_blocks_and_windows(order: Order, epoch: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(orders(), st.integers(0, 3))
-def test_steps_take_as_many_rows_from_every_lane(order: Order, epoch: int) -> None:
+def test_steps_take_as_many_rows_from_every_lane(order: BatchOrder, epoch: int) -> None:
     """The model of DESIGN: step k has rows [k·B/L, (k + 1)·B/L) of every lane, lane after lane; missing rows start again."""
-    made = order.epoch(epoch)
+    made = order.rows.epoch(epoch)
     lanes = [made.lane_ids(lane, 0, made.lane_rows(lane)).tolist() for lane in range(order.lanes)]
     for step in range(order.steps_per_epoch):
         wanted, valid = [], []
@@ -143,14 +144,14 @@ def test_steps_take_as_many_rows_from_every_lane(order: Order, epoch: int) -> No
         assert len(found) == len(wanted)
         assert all(w is None or f == w for f, w in zip(found, wanted, strict=True))
         if order.last is not Last.SHORT:
-            assert order.valid(epoch, step, 0, 1).tolist() == valid
+            assert order.valid(step, 0, 1).tolist() == valid
     every = order.ids(epoch, 0, order.steps_per_epoch, 0, 1).tolist()
     assert every == [i for step in range(order.steps_per_epoch) for i in order.ids(epoch, step, 1, 0, 1).tolist()]
 
 
 @settings(max_examples=300, deadline=None)
 @given(orders(), st.integers(0, 3), st.data())
-def test_ranks_share_every_batch(order: Order, epoch: int, data: st.DataObject) -> None:
+def test_ranks_share_every_batch(order: BatchOrder, epoch: int, data: st.DataObject) -> None:
     """Any number of ranks that divides the batch: their parts, joined in rank order, are what one rank has."""
     world = data.draw(st.sampled_from(divisors(order.batch_size)))
     for step in range(order.steps_per_epoch):
@@ -160,8 +161,8 @@ def test_ranks_share_every_batch(order: Order, epoch: int, data: st.DataObject) 
         sizes = {len(part) for part in parts}
         assert max(sizes) - min(sizes) <= (step >= order.full_steps), "unequal, but not in the last, short batch"
         if len(whole) == order.batch_size:
-            joined = np.concatenate([order.valid(epoch, step, rank, world) for rank in range(world)])
-            assert joined.tolist() == order.valid(epoch, step, 0, 1).tolist()
+            joined = np.concatenate([order.valid(step, rank, world) for rank in range(world)])
+            assert joined.tolist() == order.valid(step, 0, 1).tolist()
     together = min(3, order.steps_per_epoch)
     for rank in range(world):
         one_by_one = [order.ids(epoch, step, 1, rank, world) for step in range(together)]
@@ -170,10 +171,10 @@ def test_ranks_share_every_batch(order: Order, epoch: int, data: st.DataObject) 
 
 @settings(max_examples=150, deadline=None)
 @given(orders(), st.integers(0, 3), st.data())
-def test_parts_are_where_the_rows_lie(order: Order, epoch: int, data: st.DataObject) -> None:
+def test_parts_are_where_the_rows_lie(order: BatchOrder, epoch: int, data: st.DataObject) -> None:
     world = data.draw(st.sampled_from(divisors(order.batch_size)))
     rank = data.draw(st.integers(0, world - 1))
-    made = order.epoch(epoch)
+    made = order.rows.epoch(epoch)
     for step in range(order.steps_per_epoch):
         lanes, first, count = (column.tolist() for column in order.parts(step, rank, world))
         rows = [int(i) for part in zip(lanes, first, count, strict=True) for i in made.lane_ids(*part)]
@@ -183,21 +184,21 @@ def test_parts_are_where_the_rows_lie(order: Order, epoch: int, data: st.DataObj
 @pytest.mark.parametrize(("batch", "lanes", "world", "rows"), [(96, 32, 3, 11), (384, 64, 24, 3), (240, 48, 5, 10)])
 def test_ranks_share_few_lanes(batch: int, lanes: int, world: int, rows: int) -> None:
     """No rank looks into more lanes than its rows need; the numbers of issue 13."""
-    order = Order(samples=10 * batch, batch_size=batch, lanes=lanes, seed=0)
+    order = order_of(samples=10 * batch, batch_size=batch, lanes=lanes, seed=0)
     assert max(len(order.parts(3, rank, world)[0]) for rank in range(world)) <= rows + 1
     assert default_lanes(batch) == lanes
 
 
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_natural_order_is_what_everyone_expects(samples: int, size: int) -> None:
-    order = Order(samples=samples, batch_size=size, lanes=default_lanes(size))
+    order = order_of(samples=samples, batch_size=size, lanes=default_lanes(size))
     assert order.ids(0, 0, order.steps_per_epoch, 0, 1).tolist() == list(range(samples))
 
 
 @pytest.mark.parametrize("block_rows", [1, 8])
 def test_every_sample_is_equally_likely_everywhere(block_rows: int) -> None:
     """Over many epochs, each sample's mean place is the middle, and each decile of places is hit equally often."""
-    order = Order(samples=400, batch_size=16, lanes=8, block_rows=block_rows, window_blocks=2, seed=9)
+    order = order_of(samples=400, batch_size=16, lanes=8, block_rows=block_rows, window_blocks=2, seed=9)
     epochs = 600
     places = np.empty((epochs, 400))
     for epoch in range(epochs):
@@ -210,16 +211,16 @@ def test_every_sample_is_equally_likely_everywhere(block_rows: int) -> None:
 
 
 def test_epochs_are_unrelated() -> None:
-    order = Order(samples=10_000, batch_size=100, lanes=50, seed=0)
+    order = order_of(samples=10_000, batch_size=100, lanes=50, seed=0)
     a, b = (order.ids(epoch, 0, 100, 0, 1) for epoch in (0, 1))
     assert (a == b).mean() < 0.005
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.04
-    other = Order(samples=10_000, batch_size=100, lanes=50, seed=1).ids(0, 0, 100, 0, 1)
+    other = order_of(samples=10_000, batch_size=100, lanes=50, seed=1).ids(0, 0, 100, 0, 1)
     assert not np.array_equal(other, b), "seed 1, epoch 0 is not seed 0, epoch 1"
 
 
 def test_huge_datasets_cost_nothing() -> None:
-    order = Order(samples=10**15, batch_size=4096, lanes=64, block_rows=1000, window_blocks=2, seed=1)
+    order = order_of(samples=10**15, batch_size=4096, lanes=64, block_rows=1000, window_blocks=2, seed=1)
     ids = order.ids(5, order.full_steps - 1, 1, 3, 8)
     assert len(ids) == 512
     assert len(set(ids.tolist())) == 512

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Work
-from penstock.order.epoch import Order
 from penstock.order.lanes import default_lanes, divisors
 from penstock.order.sharing import explain_ranks, explain_sharing, extra_blocks, lanes_for
 from support import cases, tfrecords
 from support import promises as contracts
+from support.orders import order_of
 
 SAMPLES = 2_500
 
@@ -124,8 +125,8 @@ def test_files_that_are_samples_are_read_by_one_rank(photos: Path) -> None:
     assert [node.requests for node in dataset.simulate(world_size=3, nodes=3).nodes] == [12, 12, 12]
 
 
-def order(batch: int, lanes: int | None = None, block_rows: int = 50) -> Order:
-    return Order(
+def order(batch: int, lanes: int | None = None, block_rows: int = 50) -> BatchOrder:
+    return order_of(
         samples=100_000, batch_size=batch, lanes=lanes or default_lanes(batch), block_rows=block_rows, window_blocks=2, seed=0
     )  # fmt: skip
 

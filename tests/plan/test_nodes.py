@@ -8,14 +8,17 @@ import numpy as np
 
 import penstock as ps
 from penstock.plan.nodes import Batch, Map, Shuffle, Transform, describe, digest
-from penstock.plan.optimize import optimize
+from penstock.plan.rules import optimize
+from penstock.plan.tree import flow
+
+DATA = ps.from_arrays({"image": np.zeros((4, 4, 4, 3), dtype=np.uint8)}).root
 
 
 def test_described_for_people() -> None:
-    assert describe(Batch(size=8, drop_last=True)) == "batch size=8 drop_last=True"
-    assert describe(Shuffle()) == "shuffle"
+    assert describe(Batch(input=DATA, size=8, drop_last=True)) == "batch size=8 drop_last=True"
+    assert describe(Shuffle(input=DATA)) == "shuffle"
     crop = ps.image.CenterCrop(2)
-    assert describe(Transform(ops=(("image", (crop,)),))) == f"transform image=[{crop!r}]"
+    assert describe(Transform(input=DATA, ops=(("image", (crop,)),))) == f"transform image=[{crop!r}]"
 
 
 def one(_: dict) -> dict:
@@ -28,21 +31,23 @@ def two(_: dict) -> dict:
 
 def test_digests_tell_plans_apart() -> None:
     nodes = [
-        Batch(size=8), Batch(size=9), Batch(size=8, pad=True), Shuffle(seed=8), Map(function=one), Map(function=two),
-        Transform(ops=(("a", (ps.image.CenterCrop(2),)),)), Transform(ops=(("a", (ps.image.CenterCrop(3),)),)),
+        Batch(input=DATA, size=8), Batch(input=DATA, size=9), Batch(input=DATA, size=8, pad=True), Shuffle(input=DATA, seed=8), Map(input=DATA, function=one), Map(input=DATA, function=two),
+        Transform(input=DATA, ops=(("a", (ps.image.CenterCrop(2),)),)), Transform(input=DATA, ops=(("a", (ps.image.CenterCrop(3),)),)),
     ]  # fmt: skip
     assert len({digest(node) for node in nodes}) == len(nodes)
-    assert digest(Map(function=one)) == digest(Map(function=one))
-    assert digest(Map(function=functools.partial(one))) == digest(Map(function=functools.partial(one)))
+    assert digest(Map(input=DATA, function=one)) == digest(Map(input=DATA, function=one))
+    assert digest(Map(input=DATA, function=functools.partial(one))) == digest(
+        Map(input=DATA, function=functools.partial(one))
+    )
 
 
 def test_neighbouring_transforms_become_one() -> None:
     crop, flip = ps.image.CenterCrop(2), ps.image.RandomHorizontalFlip()
     base = ps.from_arrays({"image": np.zeros((4, 4, 4, 3), dtype=np.uint8)})
-    joined = optimize(base.transform(image=crop).batch(2).transform(image=flip).nodes)
+    joined = flow(optimize(base.transform(image=crop).batch(2).transform(image=flip).root))
     assert [node.verb for node in joined] == ["read", "transform", "batch"]
     assert joined[1].ops == (("image", (crop, flip)),)
-    apart = optimize(base.transform(image=crop).map(one).transform(image=flip).nodes)
+    apart = flow(optimize(base.transform(image=crop).map(one).transform(image=flip).root))
     assert [node.verb for node in apart] == ["read", "transform", "map", "transform"]
 
 

@@ -46,7 +46,7 @@ def refusal(was: ps.Dataset, now: ps.Dataset) -> str:
 
 
 def same(first: Any, second: Any) -> bool:
-    return SavedPlan.of(mapped(first).nodes).plan == SavedPlan.of(mapped(second).nodes).plan
+    return SavedPlan.of(mapped(first).root).plan == SavedPlan.of(mapped(second).root).plan
 
 
 # Earlier versions

@@ -27,9 +27,9 @@ from penstock.core.errors import RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.plan.nodes import Read
+from penstock.dataset import of_source
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate
+from penstock.source.protocol import Access, Allocate
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 from support import shards, tars, tfrecords
 from support import tables as format_tables
@@ -96,8 +96,7 @@ def numbered(samples: int, shards: int = 3) -> tuple[ps.Dataset, MemoryStorage]:
     manifest = Manifest(
         "numbered", listed, np.array(edges, dtype=np.int64), np.concatenate(offsets), np.concatenate(lengths)
     )
-    node = Read(where="data/", format="numbered", columns=(("id", "id"), ("data", "data")))
-    return ps.Dataset(Numbered(manifest), storage.read, (node,)), storage
+    return of_source(Numbered(manifest), "data/", None, storage.read, storage), storage
 
 
 def arrays(samples: int, _: Path | None = None) -> ps.Dataset:
@@ -153,8 +152,7 @@ def tables(samples: int, _: Path | None = None) -> ps.Dataset:
     none = np.empty(0, dtype=np.int64)
     manifest = Manifest("tables", Shards(pa.array([], pa.large_string()), none, none), np.array([0, samples]))
     source = Tables(manifest, table, choose_columns(table.schema, Options(), "table"))
-    node = Read(where="memory", format="tables", columns=tuple((name, name) for name in source.spec))
-    return ps.Dataset(source, MemoryStorage({}).read, (node,))
+    return of_source(source, "memory", None)
 
 
 def blocks(samples: int, _: Path | None = None) -> ps.Dataset:

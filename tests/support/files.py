@@ -13,10 +13,9 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.core.spec import Columns, Field, Spans
-from penstock.engine.read.records import Places, ReadRecords
+from penstock.engine.read.records import read_records
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Item
-from penstock.source.protocol import BlockSource
+from penstock.source.protocol import Access, BlockSource
 
 Rows = dict[str, list[Any]]
 
@@ -31,11 +30,8 @@ def columns_of(dataset: ps.Dataset) -> Columns:
     if isinstance(source, BlockSource):
         return source.load(0, len(samples))
     records = Spans((), *(np.empty(0, dtype=np.int64) for _ in range(3)))
-    if not source.random_access:
-        item = Item(0, 0, 1, lambda: samples, len(samples))
-        manifest = source.manifest
-        read = ReadRecords(Places(manifest), lambda *ranges: dataset.read_ranges(manifest.stored, *ranges), Slots())
-        records = read(item).records
+    if source.access is Access.RECORDS:
+        records = read_records(source, dataset.read_ranges, samples, Slots())
     return source.parse(samples, records, allocate)
 
 

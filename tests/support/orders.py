@@ -1,0 +1,38 @@
+"""Orders as plans of one source have them, made from their sizes."""
+
+from __future__ import annotations
+
+from penstock.core.errors import PlanError
+from penstock.order.batches import BatchOrder, Last
+from penstock.order.natural import Natural
+from penstock.order.segments import Segments
+from penstock.order.shuffled import Shuffled
+
+
+def order_of(
+    *,
+    samples: int,
+    batch_size: int,
+    lanes: int,
+    block_rows: int = 1,
+    window_blocks: int = 1,
+    seed: int | None = None,
+    last: Last = Last.SHORT,
+    steps: int | None = None,
+) -> BatchOrder:
+    """The order of a plan of one source; `seed` None is the natural order."""
+    if batch_size % lanes:
+        raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
+    segments, rows_per_lane = Segments(((0, samples),)), batch_size // lanes
+    if seed is None:
+        rows = Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, wanted_rows=block_rows)
+    else:
+        rows = Shuffled(
+            segments=segments,
+            lanes=lanes,
+            rows_per_lane=rows_per_lane,
+            wanted_rows=block_rows,
+            windows_of=window_blocks,
+            seed=seed,
+        )
+    return BatchOrder(rows=rows, last=last, steps=steps)
