@@ -24,7 +24,7 @@ from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Opened, Read,
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.manifest import digest_of
-from penstock.source.protocol import AnySource
+from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
@@ -300,6 +300,10 @@ def of_source(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Dataset:
     """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
+    if not isinstance(getattr(source, "access", None), Access):
+        raise PlanError(
+            f"{where}: {type(source).__name__} does not say how its rows are reached; give it `access`, one of penstock.source.Access"
+        )
     plain = _plain_columns(source.spec, columns)
     opened = Opened(source=source, read_ranges=read_ranges or _nothing_to_read, storage=storage)
     return Dataset(Read(opened=opened, where=where, format=source.manifest.format, columns=plain, limits=limits))

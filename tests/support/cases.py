@@ -121,6 +121,7 @@ class Tables:
     table: pa.Table
     columns: tuple[TableColumn, ...]
     block_rows: int | None = 7
+    access: Access = Access.BLOCKS
     loaded: dict[tuple[int, int], Columns] = field(default_factory=dict)
 
     @property
