@@ -1,5 +1,7 @@
-"""Order: which sample comes when; numbers in, numbers out.
+"""Order: which row comes when; numbers in, numbers out.
 
-`epoch` (the arithmetic of a plan's order; its hot loops are native, `rust/src/order/`), `lanes` and `blocks` (sizes that follow from the data),
-`cursor` (the steps from a position on), `progress` (where a loader stands), `sharing` (what it costs that ranks share lanes, in words).
+`protocol` (what every order answers), and one file an order: `natural`, `shuffled` (both native at heart, `rust/src/order/`), `concat`,
+`slice`. `segments` (runs of rows below a shuffle), `batches` (an order cut into steps, and these into the ranks' shares), `lanes` and `blocks`
+(sizes that follow from the data), `keys`, `cursor` (the steps from a position on), `progress` (where a loader stands), `sharing` (what
+it costs that ranks share lanes, in words).
 """

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
-
-if TYPE_CHECKING:
-    from penstock.order.protocol import RowOrder
+from penstock.order.protocol import RowOrder
 
 #: More lanes than this mix no better and cost memory, since each has a window of blocks open.
 MAX_LANES = 64

@@ -1,5 +1,6 @@
-"""Reading: from the order's rows to records, blocks or arrays.
+"""Reading: from the order's rows to columns.
 
-`records` (single records, or blocks of them), `blocks` (tables of sources whose rows lie in columns), `parse` (records to columns), `upcoming` (when data is
-needed next), `ahead` (tells the cache, and prefetches into it).
+`reader` (the interface), and a file for each way to reach rows: `records`, `memory`, `blocks`, `parts`, `forward`; `readers` is the table of them.
+`begin` (work becomes an item, its rows divided among the sources), `windows` (which blocks are open), `parse` (bad rows named),
+`upcoming` (when data is needed next), `ahead` (tells the cache, and prefetches into it).
 """
