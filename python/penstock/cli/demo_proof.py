@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.loader import Loader
+
+Framework = Literal["numpy", "torch"]
 
 _WORLD_SIZES = (1, 2, 4)
 _RANK_STEPS = 3
@@ -60,9 +62,9 @@ def delivered(parts: list[dict[str, Any]]) -> Delivered:
     return Delivered(paths, digest.hexdigest())
 
 
-def prove_resume(dataset: Dataset, ledger: Ledger, stopped_at: int) -> Iterator[Proof]:
+def prove_resume(dataset: Dataset, ledger: Ledger, stopped_at: int, to: Framework) -> Iterator[Proof]:
     """Holds the interrupted epoch against a loader that is not interrupted, and against the arithmetic of sample ids."""
-    with Loader(dataset, to="torch", rank=0, world_size=1) as whole:
+    with Loader(dataset, to=to, rank=0, world_size=1) as whole:
         whole.set_epoch(ledger.epoch)
         expected = [delivered([batch]) for batch in whole]
         ids = [whole.sample_ids(ledger.epoch, step) for step in range(len(whole))]
@@ -89,9 +91,11 @@ def _paths_of(dataset: Dataset, ids: Ids) -> tuple[str, ...]:
     return tuple(shards.path(int(sample)) for sample in ids)
 
 
-def prove_ranks(dataset: Dataset, epoch: int) -> Proof:
+def prove_ranks(dataset: Dataset, epoch: int, to: Framework) -> Proof:
     """Compares the global batches of 1, 2 and 4 ranks."""
-    by_world = [[_global_batch(dataset, world, epoch, step) for step in range(_RANK_STEPS)] for world in _WORLD_SIZES]
+    by_world = [
+        [_global_batch(dataset, to, world, epoch, step) for step in range(_RANK_STEPS)] for world in _WORLD_SIZES
+    ]
     return Proof(
         "same_on_any_number_of_ranks",
         all(batches == by_world[0] for batches in by_world),
@@ -99,10 +103,10 @@ def prove_ranks(dataset: Dataset, epoch: int) -> Proof:
     )
 
 
-def _global_batch(dataset: Dataset, world_size: int, epoch: int, step: int) -> Delivered:
+def _global_batch(dataset: Dataset, to: Framework, world_size: int, epoch: int, step: int) -> Delivered:
     parts = []
     for rank in range(world_size):
-        with Loader(dataset, to="torch", rank=rank, world_size=world_size) as loader:
+        with Loader(dataset, to=to, rank=rank, world_size=world_size) as loader:
             parts.append(loader.batch_at(epoch, step))
     return delivered(parts)
 
@@ -121,10 +125,10 @@ def prove_labels(dataset: Dataset) -> Proof:
 
 
 def prove_learning(accuracy: float, classes: int, *, times_chance: float = 4.0) -> Proof:
-    """Asks for an accuracy far above chance on crops that were never trained on."""
+    """Asks for an accuracy far above chance on pictures that were never trained on."""
     chance = 1 / classes
     return Proof(
         "labels_belong_to_pictures",
         accuracy >= times_chance * chance,
-        f"accuracy {accuracy:.1%} on held-out crops, chance {chance:.1%} (asked for: {times_chance * chance:.0%} or more)",
+        f"accuracy {accuracy:.1%} on held-out pictures, chance {chance:.1%} (asked for: {times_chance * chance:.0%} or more)",
     )

@@ -1,48 +1,16 @@
-"""The demo's training: the two datasets and the model, as a user's own script would have them."""
+"""The demo's model: a small network of PyTorch."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-import penstock as ps
-
-BATCH_SIZE = 128
-_SIZE = 48
+from penstock.loader import Loader
 
 
-def training_set(folder: Path) -> ps.Dataset:
-    """Shuffled and augmented crops in batches of 128."""
-    return (
-        ps.read(f"{folder}/train")
-        .shuffle(seed=0)
-        .transform(
-            image=[
-                ps.image.Decode(),
-                ps.image.RandomResizedCrop(_SIZE, scale=(0.4, 1.0)),
-                ps.image.RandomHorizontalFlip(),
-                ps.image.Normalize(ps.image.IMAGENET),
-            ]
-        )
-        .batch(BATCH_SIZE, drop_last=True)
-    )
-
-
-def validation_set(folder: Path) -> ps.Dataset:
-    """Whole crops from the parts of the photographs that the training set never shows, in natural order."""
-    return (
-        ps.read(f"{folder}/validation")
-        .transform(
-            image=[ps.image.Decode(), ps.image.Resize((_SIZE, _SIZE)), ps.image.Normalize(ps.image.IMAGENET)],
-        )
-        .batch(BATCH_SIZE)
-    )
-
-
-class Trainer:
+class TorchTrainer:
     """A small convolutional network with its optimizer."""
 
     def __init__(self, classes: int, steps: int) -> None:
@@ -65,7 +33,7 @@ class Trainer:
         self._schedule.step()
         return loss.item(), _share_right(scores, batch["label"])
 
-    def accuracy(self, loader: ps.Loader) -> float:
+    def accuracy(self, loader: Loader) -> float:
         """Share of samples whose class the model names, over one pass."""
         self._model.eval()
         with torch.no_grad():
