@@ -2,11 +2,14 @@
 #   make demo    a small training, stopped and resumed, with a live display (about two minutes)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
+#   make wheel   a wheel for Python 3.11 and newer, in dist/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
+# What the set-up prints goes to target/setup/*.log.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+QUIETLY := scripts/quietly.sh
 FUZZ_SECONDS ?= 60
 BENCH ?=
 
@@ -16,11 +19,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
 
-.PHONY: demo test lint bench docs fuzz build clean tools prepare servers compiled
+.PHONY: demo test lint bench docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/penstock demo
+	@$(BIN)/penstock demo
 
 test: build servers
 	cargo test --locked --no-default-features
@@ -44,34 +47,38 @@ bench: build
 prepare: $(VENV)/installed compiled servers
 
 compiled: $(VENV)/made
-	cargo test --locked --no-default-features --no-run --quiet
-	cargo clippy --locked --no-default-features --all-targets --quiet -- -D warnings
-	cargo clippy --locked --all-targets --quiet -- -D warnings
+	@$(QUIETLY) rust-tests "Compiling the Rust tests" cargo test --locked --no-default-features --no-run
+	@$(QUIETLY) clippy-plain "Compiling for clippy, without Python" cargo clippy --locked --no-default-features --all-targets -- -D warnings
+	@$(QUIETLY) clippy "Compiling for clippy" cargo clippy --locked --all-targets -- -D warnings
 
 servers:
-	scripts/test_servers.sh
+	@scripts/test_servers.sh
 
 docs: build
-	$(BIN)/python -m pip install --quiet zensical
+	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical
 	$(BIN)/zensical build
 
 fuzz: tools
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
+# The wheel needs neither the tests' packages nor PyTorch.
+wheel: $(VENV)/made | tools
+	@test -x $(BIN)/maturin || $(QUIETLY) maturin "Installing maturin" $(BIN)/python -m pip install --progress-bar off maturin
+	@$(QUIETLY) wheel "Building the wheel" $(BIN)/maturin build --release --locked --out dist
+	@du -h dist/*.whl
+
 build: tools $(VENV)/installed
-	@echo "Building the native code (a minute the first time)"
-	@$(BIN)/maturin develop --release --locked --quiet >/dev/null
+	@$(QUIETLY) native "Building the native code (a minute the first time)" $(BIN)/maturin develop --release --locked
 
 $(VENV)/made: | tools
-	$(PYTHON) -m venv $(VENV)
-	touch $@
+	@$(QUIETLY) environment "Making a virtual environment in $(VENV)" $(PYTHON) -m venv --upgrade-deps $(VENV)
+	@touch $@
 
 $(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
-	$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-compile -r $(VENV)/requirements.txt
-	touch $@
+	@$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
+	@$(QUIETLY) packages "Installing what tests, lints and the demo need (PyTorch is large: some minutes the first time)" \
+		$(BIN)/python -m pip install --progress-bar off --no-compile -r $(VENV)/requirements.txt
+	@touch $@
 
 tools:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs), then run make again" >&2; exit 1; }
@@ -79,4 +86,4 @@ tools:
 	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), then run make again" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) target site
+	rm -rf $(VENV) target site dist

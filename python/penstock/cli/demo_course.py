@@ -1,7 +1,7 @@
 """What the demo trains, and on what.
 
-The full demo trains a network of PyTorch on photographs. The quick one trains a softmax regression in NumPy on drawings, so that
-it needs nothing more than Penstock itself.
+The full demo trains a PyTorch network on photographs. The quick one needs only Penstock's own dependencies: it trains a
+softmax regression in NumPy on drawings.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class Trainer(Protocol):
     """A model with its optimizer."""
 
     def step(self, batch: dict[str, Any]) -> tuple[float, float]:
-        """Learns from one batch: its loss and accuracy."""
+        """Train on one batch; returns its loss and accuracy."""
 
     def accuracy(self, loader: Loader) -> float:
-        """Share of samples whose class the model names, over one pass."""
+        """Share of samples that the model classifies correctly, over one pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """A model and the pictures that it learns from.
+    """A model and its images.
 
-    pictures: what they are, with {classes} for the number; trainer: makes one from the numbers of classes and steps;
+    images: what they are, with {classes} for the number; trainer: makes one from the numbers of classes and steps;
     needed: packages beyond Penstock's own, module -> name.
     """
 
     recipe: Recipe
-    pictures: str
+    images: str
     framework: Framework
     trainer: Callable[[int, int], Trainer]
     epochs: int
@@ -50,7 +50,7 @@ class Course:
         missing = [name for module, name in self.needed.items() if importlib.util.find_spec(module) is None]
         if missing:
             raise PlanError(
-                f"the demo needs {', '.join(missing)}, which are not installed; pip install 'penstock[demo]', "
+                f"penstock demo: {', '.join(missing)} not installed; pip install 'penstock[demo]', "
                 f"or run penstock demo --quick, which needs none of them"
             )
 
@@ -63,7 +63,7 @@ def _torch_trainer(classes: int, steps: int) -> Trainer:
 
 FULL = Course(
     recipe=Photographs(),
-    pictures="crops of {classes} photographs",
+    images="crops of {classes} photographs",
     framework="torch",
     trainer=_torch_trainer,
     epochs=8,
@@ -72,7 +72,7 @@ FULL = Course(
 
 QUICK = Course(
     recipe=Drawings(),
-    pictures="drawings in {classes} hues",
+    images="drawings in {classes} hues",
     framework="numpy",
     trainer=SoftmaxTrainer,
     epochs=3,

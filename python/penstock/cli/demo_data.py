@@ -1,4 +1,4 @@
-"""The demo's folder of pictures: built once from a recipe, found again by the next run."""
+"""The demo's folder of images: built once from a recipe, found again by the next run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from penstock.core.errors import SourceError
 
 _RECIPE_FILE = "recipe.json"
 
-#: What is built; the same recipe gives the same pictures.
+#: What is built; the same recipe gives the same images.
 Recipe = Photographs | Drawings
 
 
 def build(folder: Path, recipe: Recipe, report: Report) -> bool:
-    """Makes folder/train and folder/validation with a folder for every class; False if they are there already.
+    """Make folder/train and folder/validation with a folder for every class; False if they exist already.
 
-    SourceError if the folder holds something else. A build that is broken off leaves nothing behind.
+    Raises SourceError if the folder holds something else. An interrupted build leaves nothing behind.
     """
     wanted = json.dumps(asdict(recipe))
     if (folder / _RECIPE_FILE).is_file() and json.loads((folder / _RECIPE_FILE).read_text()) == json.loads(wanted):
         return False
     if folder.exists() and any(folder.iterdir()):
-        raise SourceError(f"{folder}: holds something else than this demo's pictures; choose another --dir or empty it")
+        raise SourceError(f"{folder}: holds something other than this demo's images; choose another --dir or empty it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

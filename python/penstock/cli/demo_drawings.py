@@ -1,4 +1,4 @@
-"""The quick demo's pictures: blocks of one hue, drawn with NumPy and written as PNG, so that no other package is needed.
+"""The quick demo's images: blocks of one hue, drawn with NumPy and written as PNG, so they need no other package.
 
 The class of a drawing is its hue.
 """
@@ -31,7 +31,7 @@ class Drawings:
     blocks: tuple[int, int] = (8, 12)
 
     def write(self, folder: Path, report: Report) -> None:
-        """Makes train and validation inside the folder, each with a folder for every hue."""
+        """Make train and validation inside the folder, each with a folder for every hue."""
         counts = {"train": self.train_per_hue, "validation": self.validation_per_hue}
         done, total = 0, self.hues * sum(counts.values())
         for hue in range(self.hues):
@@ -45,7 +45,7 @@ class Drawings:
 
 
 def _draw(hue: float, random: np.random.Generator, recipe: Drawings) -> Pixels:
-    """Blocks between grey and the hue, each as bright as chance has it."""
+    """Blocks of random brightness, from grey to the full hue."""
     colour = 0.5 + 0.5 * np.cos(2 * np.pi * (hue - np.array([0, 1 / 3, 2 / 3])))
     height, width = random.integers(*recipe.blocks, size=2, endpoint=True)
     brightness, strength = random.random((2, height, width, 1))
@@ -54,7 +54,7 @@ def _draw(hue: float, random: np.random.Generator, recipe: Drawings) -> Pixels:
 
 
 def png(pixels: Pixels) -> bytes:
-    """uint8 (height, width, 3) as a file: W3C's PNG, 8 bits a channel, every row without a filter."""
+    """uint8 (height, width, 3) as a PNG file (W3C's specification): 8 bits a channel, rows unfiltered."""
     height, width, channels = pixels.shape
     rows = np.pad(pixels.reshape(height, width * channels), ((0, 0), (1, 0)))
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

@@ -1,7 +1,7 @@
-"""JPEG crops of the real photographs that ship inside scikit-image and scikit-learn.
+"""JPEG crops of real photographs that ship with scikit-image and scikit-learn.
 
-The class of a crop is the photograph that it was cut from. Every photograph is divided into a grid of cells, and a crop lies
-inside one cell; a quarter of the cells is kept for validation, so that no pixel is in both sets.
+The class of a crop is its photograph. A grid divides every photograph into cells, and a crop lies inside one cell. A
+quarter of the cells is for validation, so no pixel is in both sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.cli.console import Report
 
 Pixels = npt.NDArray[np.uint8]
 
-#: Class name -> function of skimage.data. All of these lie in its wheel; nothing is downloaded.
+#: Class name -> function of skimage.data. Its wheel holds all of these; nothing is downloaded.
 _SKIMAGE = {
     "astronaut": "astronaut",
     "brick": "brick",
@@ -51,10 +51,10 @@ class Photographs:
     crop_pixels: tuple[int, int] = (64, 96)
     cell_pixels: int = 100
     quality: int = 90
-    flattest: float = 6.0  # crops with a smaller standard deviation (black sky) show nothing to learn from
+    flattest: float = 6.0  # crops with a smaller standard deviation (black sky) teach nothing
 
     def write(self, folder: Path, report: Report) -> None:
-        """Makes train and validation inside the folder, each with a folder for every photograph."""
+        """Make train and validation inside the folder, each with a folder for every photograph."""
         loaders = list(photographs())
         counts = {"train": self.train_per_class, "validation": self.validation_per_class}
         done, total = 0, len(loaders) * sum(counts.values())
@@ -81,7 +81,7 @@ def photographs() -> Iterator[tuple[str, Callable[[], Pixels]]]:
 
 
 def _crop(photograph: Pixels, split: str, random: np.random.Generator, recipe: Photographs) -> Pixels:
-    """A random rectangle inside a random cell of the split, with something to be seen in it."""
+    """A random rectangle inside a random cell of the split, with something to see in it."""
     cells = _cells(photograph.shape[0], photograph.shape[1], recipe.cell_pixels, split)
     while True:
         top, left, height, width = cells[random.integers(len(cells))]
@@ -94,7 +94,7 @@ def _crop(photograph: Pixels, split: str, random: np.random.Generator, recipe: P
 
 
 def _cells(height: int, width: int, cell_pixels: int, split: str) -> list[tuple[int, int, int, int]]:
-    """(top, left, height, width) of the cells of a split; every fourth cell, from row to row another, is for validation.
+    """(top, left, height, width) of a split's cells. Every fourth cell, shifted from row to row, is for validation.
 
     _cells(200, 400, 100, "validation") == [(0, 0, 100, 100), (0, 200, 100, 100)]
     """

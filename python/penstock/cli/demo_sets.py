@@ -1,4 +1,4 @@
-"""The demo's two datasets, as a user's own script would have them."""
+"""The demo's two datasets, as a user's script would have them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIZE = 48
 
 
 def training_set(folder: Path) -> ps.Dataset:
-    """Shuffled and augmented pictures in batches of 128."""
+    """Shuffled and augmented images in batches of 128."""
     return (
         ps.read(f"{folder}/train")
         .shuffle(seed=0)
@@ -28,7 +28,7 @@ def training_set(folder: Path) -> ps.Dataset:
 
 
 def validation_set(folder: Path) -> ps.Dataset:
-    """Whole pictures that the training set never shows, in natural order."""
+    """Whole images that the training set never shows, in natural order."""
     return (
         ps.read(f"{folder}/validation")
         .transform(

@@ -9,20 +9,20 @@ import numpy.typing as npt
 
 from penstock.loader import Loader
 
-_AREAS = 4  # along each side of a picture
+_AREAS = 4  # along each side of an image
 _RATE = 0.5
 
 Floats = npt.NDArray[np.float32]
 
 
 class SoftmaxTrainer:
-    """One matrix from the mean colours of a picture's 16 areas to scores of classes."""
+    """A matrix of weights from the mean colours of an image's 16 areas to class scores."""
 
     def __init__(self, classes: int, steps: int) -> None:
         self._weights: Floats = np.zeros((3 * _AREAS * _AREAS, classes), dtype=np.float32)
 
     def step(self, batch: dict[str, Any]) -> tuple[float, float]:
-        """Learns from one batch: its loss and accuracy."""
+        """Train on one batch; returns its loss and accuracy."""
         colours, labels = _mean_colours(batch["image"]), batch["label"]
         rows = np.arange(len(labels))
         odds = np.exp(colours @ self._weights)
@@ -34,11 +34,11 @@ class SoftmaxTrainer:
         return loss, accuracy
 
     def accuracy(self, loader: Loader) -> float:
-        """Share of samples whose class the model names, over one pass."""
-        right = sum(int((self._named(batch["image"]) == batch["label"]).sum()) for batch in loader)
+        """Share of samples that the model classifies correctly, over one pass."""
+        right = sum(int((self._classes_of(batch["image"]) == batch["label"]).sum()) for batch in loader)
         return right / len(loader.dataset)
 
-    def _named(self, images: Floats) -> npt.NDArray[np.intp]:
+    def _classes_of(self, images: Floats) -> npt.NDArray[np.intp]:
         return (_mean_colours(images) @ self._weights).argmax(axis=1)
 
 

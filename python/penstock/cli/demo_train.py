@@ -1,4 +1,4 @@
-"""The demo's model: a small network of PyTorch."""
+"""The demo's model: a small PyTorch network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TorchTrainer:
 
     def __init__(self, classes: int, steps: int) -> None:
         torch.manual_seed(0)
-        torch.set_num_threads(1)  # for a network this small, handing work to a second thread costs more than it gives
+        torch.set_num_threads(1)  # a network this small gains nothing from a second thread
         layers = [*_convolution(3, 32), *_convolution(32, 64), *_convolution(64, 128)]
         self._model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes))
         self._loss = nn.CrossEntropyLoss()
@@ -23,7 +23,7 @@ class TorchTrainer:
         self._schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, steps)
 
     def step(self, batch: dict[str, Any]) -> tuple[float, float]:
-        """Learns from one batch: its loss and accuracy."""
+        """Train on one batch; returns its loss and accuracy."""
         self._model.train()
         scores = self._model(batch["image"])
         loss = self._loss(scores, batch["label"])
@@ -34,7 +34,7 @@ class TorchTrainer:
         return loss.item(), _share_right(scores, batch["label"])
 
     def accuracy(self, loader: Loader) -> float:
-        """Share of samples whose class the model names, over one pass."""
+        """Share of samples that the model classifies correctly, over one pass."""
         self._model.eval()
         with torch.no_grad():
             right = sum(_share_right(self._model(b["image"]), b["label"]) * len(b["label"]) for b in loader)
