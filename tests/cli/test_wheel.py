@@ -63,7 +63,12 @@ class Environment:
         foreign = {"PYTHONPATH", "VIRTUAL_ENV", "XDG_CACHE_HOME"}  # the last is the tests' own
         pip = {name: value for name, value in os.environ.items() if name not in foreign}
         pip |= {"PATH": str(self.programs), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
-        run(self.programs / "python", *"-m pip install --no-compile --only-binary :all:".split(), wheel, env=pip)
+        run(
+            self.programs / "python",
+            *["-m", "pip", "install", "--no-compile", "--only-binary", ":all:"],
+            wheel,
+            env=pip,
+        )
         (self.packages / "offline.py").write_text(OFFLINE)
         (self.packages / "offline.pth").write_text("import offline\n")
 
