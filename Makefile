@@ -76,7 +76,7 @@ $(VENV)/made: | tools
 
 $(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
 	@$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
-	@$(QUIETLY) packages "Installing what tests, lints and the demo need (PyTorch is large: some minutes the first time)" \
+	@$(QUIETLY) packages "Installing what tests, lints and the demo need (PyTorch is large: a few minutes the first time)" \
 		$(BIN)/python -m pip install --progress-bar off --no-compile -r $(VENV)/requirements.txt
 	@touch $@
 
