@@ -49,8 +49,8 @@ def _draw(hue: float, random: np.random.Generator, recipe: Drawings) -> Pixels:
     colour = 0.5 + 0.5 * np.cos(2 * np.pi * (hue - np.array([0, 1 / 3, 2 / 3])))
     height, width = random.integers(*recipe.blocks, size=2, endpoint=True)
     brightness, strength = random.random((2, height, width, 1))
-    blocks = 255 * brightness * (1 - strength * (1 - colour))
-    return blocks.astype(np.uint8).repeat(_BLOCK_PIXELS, axis=0).repeat(_BLOCK_PIXELS, axis=1)
+    blocks: Pixels = (255 * brightness * (1 - strength * (1 - colour))).astype(np.uint8)
+    return blocks.repeat(_BLOCK_PIXELS, axis=0).repeat(_BLOCK_PIXELS, axis=1)
 
 
 def png(pixels: Pixels) -> bytes:

@@ -35,15 +35,16 @@ class SoftmaxTrainer:
 
     def accuracy(self, loader: Loader) -> float:
         """Share of samples that the model classifies correctly, over one pass."""
-        right = sum(int((self._classes_of(batch["image"]) == batch["label"]).sum()) for batch in loader)
+        right = sum(self._count_right(batch["image"], batch["label"]) for batch in loader)
         return right / len(loader.dataset)
 
-    def _classes_of(self, images: Floats) -> npt.NDArray[np.intp]:
-        return (_mean_colours(images) @ self._weights).argmax(axis=1)
+    def _count_right(self, images: Floats, labels: npt.NDArray[np.int64]) -> int:
+        return int(((_mean_colours(images) @ self._weights).argmax(axis=1) == labels).sum())
 
 
 def _mean_colours(images: Floats) -> Floats:
     """(rows, 3, height, width) to (rows, 48)."""
     rows, channels, height, width = images.shape
     areas = images.reshape(rows, channels, _AREAS, height // _AREAS, _AREAS, width // _AREAS)
-    return areas.mean(axis=(3, 5)).reshape(rows, -1)
+    colours: Floats = areas.mean(axis=(3, 5)).reshape(rows, -1)
+    return colours
