@@ -1,4 +1,4 @@
-"""What many tests need: small pictures and records on disk."""
+"""What many tests need: small pictures and records on disk; which tests run together, and how many random examples they try."""
 
 from __future__ import annotations
 
@@ -12,7 +12,37 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
+
+from support.tries import tries
+
+HERE = Path(__file__).parent
+SERVERS = HERE / "servers"
+SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
+
+
+settings.register_profile("penstock", max_examples=tries(1_000), deadline=None)
+settings.load_profile("penstock")
+
+
+def talks_to_a_server(item: pytest.Item) -> bool:
+    """By its folder, by the fixture that it takes, or because its file takes something from servers/s3.py."""
+    is_named = not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    names = vars(item.module).values() if isinstance(item, pytest.Function) else ()
+    return (
+        is_named or SERVERS in item.path.parents or any(getattr(it, "__module__", "") == "servers.s3" for it in names)
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file run in one process, which makes what they share once; those marked `spread` run where one is free."""
+    for item in items:
+        if talks_to_a_server(item):
+            item.add_marker("servers")
+        if item.get_closest_marker("spread") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(HERE).as_posix()))
 
 
 @pytest.fixture(autouse=True, scope="session")

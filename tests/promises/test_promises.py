@@ -16,6 +16,7 @@ from penstock.order.cursor import Work
 from penstock.order.lanes import divisors
 from support import cases
 from support import promises as contracts
+from support.tries import tries
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
 
@@ -124,7 +125,7 @@ def plans(draw: Any) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
 
 
 @pytest.mark.parametrize("source", ["arrays", "blocks", "tables"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(400), suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] | None]) -> None:
     samples, batch, shuffle = plan
