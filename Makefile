@@ -1,6 +1,8 @@
 # Every target does its own set-up: a virtual environment in .venv, the native build, then the work.
 #   make demo    a small training, stopped and resumed, with a live display (about two minutes)
+#   make quick   Python's unit tests and promises at small size, without servers and trainers (under two minutes once built)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
+#   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
 
@@ -9,6 +11,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
 BENCH ?=
+# How hard tests try, in thousandths of the full size (tests/support/tries.py); what the caller's shell says counts.
+TRIES_QUICK := $(or $(PENSTOCK_TRIES),10)
+TRIES_LONG := $(or $(PENSTOCK_TRIES),1000)
+MATURIN := $(BIN)/maturin develop --release --locked --quiet
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -16,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
 
-.PHONY: demo test lint bench docs fuzz build clean tools prepare servers compiled
+.PHONY: demo quick test test-long lint bench docs fuzz build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
@@ -24,7 +31,14 @@ demo: build
 
 test: build servers
 	cargo test --locked --no-default-features
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+quick: build
+	PENSTOCK_TRIES=$(TRIES_QUICK) $(PYTEST) -q -m "not (long or slow or servers or trainers)"
+
+test-long: build servers
+	cargo test --locked --no-default-features
+	PENSTOCK_TRIES=$(TRIES_LONG) $(PYTEST) -m "" -o timeout=1200
 
 lint: build
 	$(BIN)/ruff check .
@@ -34,7 +48,6 @@ lint: build
 	$(BIN)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --no-default-features --all-targets -- -D warnings
 
 bench: build
 	$(BIN)/python benches/run.py $(BENCH)
@@ -43,9 +56,9 @@ bench: build
 # What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
 prepare: $(VENV)/installed compiled servers
 
-compiled: $(VENV)/made
+compiled: $(BIN)/maturin
+	$(MATURIN) --skip-install
 	cargo test --locked --no-default-features --no-run --quiet
-	cargo clippy --locked --no-default-features --all-targets --quiet -- -D warnings
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 
 servers:
@@ -60,13 +73,16 @@ fuzz: tools
 
 build: tools $(VENV)/installed
 	@echo "Building the native code (a minute the first time)"
-	@$(BIN)/maturin develop --release --locked --quiet >/dev/null
+	@$(MATURIN) >/dev/null
 
 $(VENV)/made: | tools
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
+$(BIN)/maturin: | $(VENV)/made
+	$(BIN)/python -m pip install --quiet --no-compile maturin
+
+$(VENV)/installed: $(BIN)/maturin pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
 	$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
