@@ -15,7 +15,7 @@ BENCH ?=
 TRIES_QUICK := $(or $(PENSTOCK_TRIES),10)
 TRIES_LONG := $(or $(PENSTOCK_TRIES),1000)
 MATURIN := $(BIN)/maturin develop --release --locked --quiet
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

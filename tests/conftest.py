@@ -17,8 +17,9 @@ from PIL import Image
 
 from support.tries import tries
 
-HERE = Path(__file__).parent
-SERVERS = HERE / "servers"
+SERVERS = Path(__file__).parent / "servers"
+#: Folders of many tests that share nothing and would keep one process long after the others are done.
+SPREAD = ("tests/damage/", "tests/promises/")
 SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
 
 
@@ -35,14 +36,23 @@ def talks_to_a_server(item: pytest.Item) -> bool:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file run in one process, which makes what they share once; those marked `spread` run where one is free."""
+    """What talks to a server is marked, so that `make quick` leaves it out."""
     for item in items:
         if talks_to_a_server(item):
             item.add_marker("servers")
-        if item.get_closest_marker("spread") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(HERE).as_posix()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests share a process, and what they make once; those of SPREAD run one by one wherever a process is free."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(SPREAD) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True, scope="session")

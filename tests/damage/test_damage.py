@@ -19,8 +19,6 @@ from support import damage, damage_arrays
 
 SMALL = [*damage.SMALL, *damage_arrays.SMALL]
 
-pytestmark = pytest.mark.spread
-
 each = pytest.mark.parametrize("small", SMALL, ids=lambda small: small.name)
 
 
