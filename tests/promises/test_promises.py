@@ -20,6 +20,13 @@ from support.tries import tries
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
 
+
+def once_a_source(cases: list[tuple[str, ...]]) -> list[Any]:
+    """`make quick` tries one plan of every source; the others are slow."""
+    quick = {"block", "plain", "short"}
+    return [case if quick.issuperset(case[1:]) else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
 CASES = [
     (source, order, transform)
     for source in cases.SOURCES
@@ -31,7 +38,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=CASES, ids="-".join)
+@pytest.fixture(params=once_a_source(CASES), ids="-".join)
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ps.Dataset, str]:
     source, order, transform = request.param
     dataset = cases.ORDERS[order](cases.SOURCES[source](SAMPLES, tmp_path))
@@ -46,7 +53,7 @@ BATCHED = [
 ]
 
 
-@pytest.fixture(params=BATCHED, ids="-".join)
+@pytest.fixture(params=once_a_source(BATCHED), ids="-".join)
 def batched(request: pytest.FixtureRequest, tmp_path: Path) -> ps.Dataset:
     source, order, transform, last = request.param
     dataset = cases.ORDERS[order](cases.SOURCES[source](SAMPLES, tmp_path))
