@@ -1,4 +1,4 @@
-"""What many tests need: small pictures and records on disk."""
+"""What many tests need: small pictures and records on disk; which tests run together, and how many random examples they try."""
 
 from __future__ import annotations
 
@@ -12,7 +12,47 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
+
+from support.tries import tries
+
+SERVERS = Path(__file__).parent / "servers"
+#: Folders of many tests that share nothing and would keep one process long after the others are done.
+SPREAD = ("tests/damage/", "tests/promises/")
+SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
+
+
+settings.register_profile("penstock", max_examples=tries(1_000), deadline=None)
+settings.load_profile("penstock")
+
+
+def talks_to_a_server(item: pytest.Item) -> bool:
+    """By its folder, by the fixture that it takes, or because its file takes something from servers/s3.py."""
+    is_named = not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    names = vars(item.module).values() if isinstance(item, pytest.Function) else ()
+    return (
+        is_named or SERVERS in item.path.parents or any(getattr(it, "__module__", "") == "servers.s3" for it in names)
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What talks to a server is marked, so that `make quick` leaves it out."""
+    for item in items:
+        if talks_to_a_server(item):
+            item.add_marker("servers")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests share a process, and what they make once; those of SPREAD run one by one wherever a process is free."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(SPREAD) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True, scope="session")
