@@ -50,7 +50,7 @@ class Course:
         missing = [name for module, name in self.needed.items() if importlib.util.find_spec(module) is None]
         if missing:
             raise PlanError(
-                f"penstock demo: {', '.join(missing)} not installed; pip install 'penstock[demo]', "
+                f"the demo needs {', '.join(missing)}; pip install 'penstock[demo]', "
                 f"or run penstock demo --quick, which needs none of them"
             )
 
