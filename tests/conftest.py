@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import signal
@@ -87,30 +86,16 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-_clusters = pytest.StashKey[Any]()
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """The cluster of HDFS starts while the first tests run, if some that are chosen need it."""
-    from servers.hdfs import hdfs_cluster, why_not
-
-    wanted = any("hdfs" in getattr(item, "fixturenames", ()) for item in session.items)
-    if wanted and not session.config.option.collectonly and not why_not():
-        stack = contextlib.ExitStack()
-        session.config.stash[_clusters] = stack.enter_context(hdfs_cluster())
-        session.config.add_cleanup(stack.close)
-
-
 @pytest.fixture(scope="session")
-def hdfs(pytestconfig: pytest.Config) -> Any:
-    """A cluster of HDFS, one for all tests."""
-    from servers.hdfs import why_not
+def hdfs() -> Iterator[Any]:
+    """A cluster of HDFS. Its tests are one file, so that a run starts one; it takes some seconds and half a gigabyte."""
+    from servers.hdfs import hdfs_cluster, why_not
 
     if reason := why_not():
         pytest.skip(reason)
-    cluster = pytestconfig.stash[_clusters]
-    cluster.wait()
-    return cluster
+    with hdfs_cluster() as cluster:
+        cluster.wait()
+        yield cluster
 
 
 @pytest.fixture(scope="session")

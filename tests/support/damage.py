@@ -34,7 +34,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 Rows = list[tuple[Any, ...]]
 
 #: How many flips of bits are tried of every format.
-FLIPS = tries(1_000)
+FLIPS = tries(1_000, at_least=30)
 #: Address space that damaged files may make a process ask for, and memory that they may make it use.
 ASKED_BYTES = 8 << 30
 USED_BYTES = 256 << 20
