@@ -1,14 +1,24 @@
 # Every target does its own set-up: a virtual environment in .venv, the native build, then the work.
 #   make demo    a small training, stopped and resumed, with a live display (about two minutes)
+#   make quick   Python's unit tests and promises at small size, without servers and trainers (under two minutes once built)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
+#   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
+#   make wheel   a wheel for Python 3.11 and newer, in dist/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
+# What the set-up prints goes to target/setup/*.log.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+QUIETLY := scripts/quietly.sh
 FUZZ_SECONDS ?= 60
 BENCH ?=
+# How hard tests try, in thousandths of the full size (tests/support/tries.py); what the caller's shell says counts.
+TRIES_QUICK := $(or $(PENSTOCK_TRIES),10)
+TRIES_LONG := $(or $(PENSTOCK_TRIES),1000)
+MATURIN := $(BIN)/maturin develop --release --locked
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -16,15 +26,22 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
 
-.PHONY: demo test lint bench docs fuzz build clean tools prepare servers compiled
+.PHONY: demo quick test test-long lint bench docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/penstock demo
+	@$(BIN)/penstock demo
 
 test: build servers
 	cargo test --locked --no-default-features
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+quick: build
+	PENSTOCK_TRIES=$(TRIES_QUICK) $(PYTEST) -q -m "not (long or slow or servers or trainers)"
+
+test-long: build servers
+	cargo test --locked --no-default-features
+	PENSTOCK_TRIES=$(TRIES_LONG) $(PYTEST) -m "" -o timeout=1200
 
 lint: build
 	$(BIN)/ruff check .
@@ -34,7 +51,6 @@ lint: build
 	$(BIN)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --no-default-features --all-targets -- -D warnings
 
 bench: build
 	$(BIN)/python benches/run.py $(BENCH)
@@ -43,35 +59,41 @@ bench: build
 # What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
 prepare: $(VENV)/installed compiled servers
 
-compiled: $(VENV)/made
-	cargo test --locked --no-default-features --no-run --quiet
-	cargo clippy --locked --no-default-features --all-targets --quiet -- -D warnings
-	cargo clippy --locked --all-targets --quiet -- -D warnings
+compiled: $(BIN)/maturin
+	@$(QUIETLY) native "Building the native code" $(MATURIN) --skip-install
+	@$(QUIETLY) rust-tests "Compiling the Rust tests" cargo test --locked --no-default-features --no-run
+	@$(QUIETLY) clippy "Compiling for clippy" cargo clippy --locked --all-targets -- -D warnings
 
 servers:
-	scripts/test_servers.sh
+	@scripts/test_servers.sh
 
 docs: build
-	$(BIN)/python -m pip install --quiet zensical
+	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical
 	$(BIN)/zensical build
 
 fuzz: tools
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
+# The wheel needs neither the tests' packages nor PyTorch.
+wheel: tools $(BIN)/maturin
+	@$(QUIETLY) wheel "Building the wheel" $(BIN)/maturin build --release --locked --out dist
+	@du -h dist/*.whl
+
 build: tools $(VENV)/installed
-	@echo "Building the native code (a minute the first time)"
-	@$(BIN)/maturin develop --release --locked --quiet >/dev/null
+	@$(QUIETLY) native "Building the native code (a minute the first time)" $(MATURIN)
 
 $(VENV)/made: | tools
-	$(PYTHON) -m venv $(VENV)
-	touch $@
+	@$(QUIETLY) environment "Making a virtual environment in $(VENV)" $(PYTHON) -m venv --upgrade-deps $(VENV)
+	@touch $@
 
-$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	@echo "Installing what tests, lints and the demo need (PyTorch is large; this takes a few minutes the first time)"
-	$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-compile -r $(VENV)/requirements.txt
-	touch $@
+$(BIN)/maturin: | $(VENV)/made
+	@$(QUIETLY) maturin "Installing maturin" $(BIN)/python -m pip install --progress-bar off --no-compile maturin
+
+$(VENV)/installed: $(BIN)/maturin pyproject.toml constraints.txt
+	@$(BIN)/python scripts/requirements.py dev demo > $(VENV)/requirements.txt
+	@$(QUIETLY) packages "Installing what tests, lints and the demo need (PyTorch is large: a few minutes the first time)" \
+		$(BIN)/python -m pip install --progress-bar off --no-compile -r $(VENV)/requirements.txt
+	@touch $@
 
 tools:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs), then run make again" >&2; exit 1; }
@@ -79,4 +101,4 @@ tools:
 	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), then run make again" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) target site
+	rm -rf $(VENV) target site dist

@@ -1,8 +1,7 @@
-"""What many tests need: small pictures and records on disk."""
+"""What many tests need: small pictures and records on disk; which tests run together, and how many random examples they try."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import signal
@@ -12,7 +11,47 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
+
+from support.tries import tries
+
+SERVERS = Path(__file__).parent / "servers"
+#: Folders of many tests that share nothing and would keep one process long after the others are done.
+SPREAD = ("tests/damage/", "tests/promises/")
+SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
+
+
+settings.register_profile("penstock", max_examples=tries(1_000), deadline=None)
+settings.load_profile("penstock")
+
+
+def talks_to_a_server(item: pytest.Item) -> bool:
+    """By its folder, by the fixture that it takes, or because its file takes something from servers/s3.py."""
+    is_named = not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    names = vars(item.module).values() if isinstance(item, pytest.Function) else ()
+    return (
+        is_named or SERVERS in item.path.parents or any(getattr(it, "__module__", "") == "servers.s3" for it in names)
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What talks to a server is marked, so that `make quick` leaves it out."""
+    for item in items:
+        if talks_to_a_server(item):
+            item.add_marker("servers")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests share a process, and what they make once; those of SPREAD run one by one wherever a process is free."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(SPREAD) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -47,30 +86,16 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-_clusters = pytest.StashKey[Any]()
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """The cluster of HDFS starts while the first tests run, if some that are chosen need it."""
-    from servers.hdfs import hdfs_cluster, why_not
-
-    wanted = any("hdfs" in getattr(item, "fixturenames", ()) for item in session.items)
-    if wanted and not session.config.option.collectonly and not why_not():
-        stack = contextlib.ExitStack()
-        session.config.stash[_clusters] = stack.enter_context(hdfs_cluster())
-        session.config.add_cleanup(stack.close)
-
-
 @pytest.fixture(scope="session")
-def hdfs(pytestconfig: pytest.Config) -> Any:
-    """A cluster of HDFS, one for all tests."""
-    from servers.hdfs import why_not
+def hdfs() -> Iterator[Any]:
+    """A cluster of HDFS. Its tests are one file, so that a run starts one; it takes some seconds and half a gigabyte."""
+    from servers.hdfs import hdfs_cluster, why_not
 
     if reason := why_not():
         pytest.skip(reason)
-    cluster = pytestconfig.stash[_clusters]
-    cluster.wait()
-    return cluster
+    with hdfs_cluster() as cluster:
+        cluster.wait()
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,13 @@ def blocks_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+def marked(page: str) -> Any:
+    trains = re.search("import (accelerate|pytorch_lightning)|from accelerate", "".join(blocks_of(page)))
+    return pytest.param(page, marks=pytest.mark.trainers) if trains else page
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning:pytorch_lightning")  # of its own use of PyTorch
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks_of(page)])
 def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos").symlink_to(photos)
     shutil.copy(GOLDEN_RECORDS, tmp_path / "examples.tfrecord")

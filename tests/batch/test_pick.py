@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.batch.pick import pick
 from penstock.core.rows import Rows, as_rows, join_rows, pack_rows, spans_to_arrow
 from penstock.core.spec import Field, Spans
+from support.tries import tries
 
 SPEC = {
     "text": Field("string"),
@@ -61,7 +62,7 @@ def check(picked: dict[str, Any], ids: list[int]) -> None:
             np.testing.assert_array_equal(column, wanted[ids], err_msg=name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(300))
 @given(cuts=st.lists(st.integers(0, 64), max_size=4), ids=st.lists(st.integers(0, 63), min_size=1, max_size=40))
 def test_rows_come_from_their_piece(cuts: list[int], ids: list[int]) -> None:
     edges = [0, *sorted(set(cuts) - {0, 64}), 64]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +11,20 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from penstock.cli.demo import _NEEDED, run_demo
-from penstock.cli.demo_data import Recipe, _cells, build, default_folder, photographs
+from penstock.cli.demo import run_demo
+from penstock.cli.demo_course import FULL, QUICK
+from penstock.cli.demo_data import build, default_folder
+from penstock.cli.demo_drawings import Drawings, png
+from penstock.cli.demo_photographs import Photographs, _cells, photographs
 from penstock.cli.demo_proof import Ledger, prove_labels, prove_learning, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, sparkline
 from penstock.core.errors import SourceError
 from support.cli_runner import invoke
 
-missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+missing = [name for name in FULL.needed if importlib.util.find_spec(name) is None]
 needs_demo = pytest.mark.skipif(bool(missing), reason=f"the demo needs {', '.join(missing)}")
 
-SMALL = Recipe(train_per_class=24, validation_per_class=8)
+SMALL = Photographs(train_per_class=24, validation_per_class=8)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def figures(pictures: Path) -> dict:
-    return run_demo(pictures, epochs=2, seconds=60.0, console=Console(quiet=True))
+    return run_demo(pictures, FULL, epochs=2, seconds=60.0, console=Console(quiet=True))
 
 
 @needs_demo
@@ -61,7 +66,7 @@ class TestData:
 
     def test_a_folder_with_other_things_is_left_alone(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("mine")
-        with pytest.raises(SourceError, match="holds something else"):
+        with pytest.raises(SourceError, match="holds something other"):
             build(tmp_path, SMALL, lambda _done, _total: None)
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -88,7 +93,7 @@ def test_no_pixel_is_in_both_splits(height: int, width: int) -> None:
 def test_recipes_have_folders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert default_folder(SMALL).parent == Path("/somewhere/penstock")
-    assert default_folder(SMALL) != default_folder(Recipe())
+    assert default_folder(SMALL) != default_folder(Photographs())
 
 
 @needs_demo
@@ -121,13 +126,17 @@ class TestRun:
 class TestProofs:
     def test_a_lost_batch_is_found(self, pictures: Path) -> None:
         import penstock as ps
-        from penstock.cli.demo_train import training_set
+        from penstock.cli.demo_sets import training_set
 
         ledger = Ledger(0)
         for step, batch in enumerate(ps.Loader(training_set(pictures), to="torch")):
             if step != 1:
                 ledger.note(0, step, batch)
-        assert [proof.holds for proof in prove_resume(training_set(pictures), ledger, 1)] == [False, False, False]
+        assert [proof.holds for proof in prove_resume(training_set(pictures), ledger, 1, "torch")] == [
+            False,
+            False,
+            False,
+        ]
 
     def test_labels_are_compared_with_folders(self, pictures: Path) -> None:
         import penstock as ps
@@ -149,6 +158,38 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 1
     assert "pip install 'penstock[demo]'" in result.stderr
     assert "scikit-image" in result.stderr
+    assert "penstock demo --quick" in result.stderr
+
+
+class TestQuick:
+    def test_it_holds_without_torch_and_photographs(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        for module in FULL.needed:
+            monkeypatch.setitem(sys.modules, module, None)  # importing it is an error
+        result = invoke("demo", "--quick", "--json", "--dir", str(tmp_path / "drawings"))
+        assert result.exit_code == 0, result.stderr
+        figures = json.loads(result.stdout)
+        assert figures["samples"] == 1024
+        assert figures["epochs"] == QUICK.epochs
+        assert [proof["holds"] for proof in figures["proofs"]] == [True] * 6
+        assert figures["stopped_at"] == {"epoch": 1, "step": 5}
+
+    def test_drawings_are_what_other_readers_see(self, tmp_path: Path) -> None:
+        recipe = Drawings(hues=3, train_per_hue=2, validation_per_hue=1)
+        assert build(tmp_path / "drawings", recipe, lambda _done, _total: None)
+        assert sorted(path.name for path in (tmp_path / "drawings" / "train").iterdir()) == [
+            "hue-000",
+            "hue-120",
+            "hue-240",
+        ]
+        with Image.open(tmp_path / "drawings" / "train" / "hue-120" / "0001.png") as drawing:
+            mean_colour = np.asarray(drawing).mean(axis=(0, 1))
+            assert all(64 <= side <= 96 for side in drawing.size)
+        assert mean_colour.argmax() == 1
+
+    def test_png_holds_every_pixel(self) -> None:
+        pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+        with Image.open(io.BytesIO(png(pixels))) as picture:
+            assert np.array_equal(np.asarray(picture), pixels)
 
 
 @needs_demo

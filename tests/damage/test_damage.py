@@ -86,7 +86,7 @@ def test_flipped_bits(small: damage.Small, victim: damage.Victim) -> None:
             told += found is None
             if found is not None and small.sees == "all":
                 assert found == wanted, f"flip {number}: wrong samples"
-    assert told > damage.TRIES // 100 or small.sees == "nothing"
+    assert told > damage.FLIPS // 100 or small.sees == "nothing"
 
 
 @each
@@ -107,14 +107,14 @@ def test_with_checksums_no_flipped_bit_is_unseen(
     told = 0
     with damage.bounded_memory():
         for number, content in enumerate(damage.flips(victim.whole)):
-            if number == damage.TRIES // 2:
+            if number == damage.FLIPS // 2:
                 for folder in ("index", "unpacked"):
                     shutil.rmtree(cache / "penstock" / folder, ignore_errors=True)
             victim.damage(content)
             found = outcome(small, victim)
             told += found is None
             assert found in (None, wanted), f"flip {number}: wrong samples"
-    assert told > damage.TRIES // 4
+    assert told > damage.FLIPS // 4
 
 
 @each

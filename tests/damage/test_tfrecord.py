@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import gzip
 import os
 import random
@@ -31,6 +32,7 @@ from support.tfrecords import (
     varint,
     write,
 )
+from support.tries import some, tries
 
 COLUMNS = {
     "x": Column(feature="x", dtype="float32", shape=(2,)),
@@ -55,7 +57,7 @@ def test_truncation_at_every_byte(tmp_path: Path) -> None:
     wanted = rows_of(parse(open_files(tmp_path / "whole", columns=COLUMNS)))
     ends = np.cumsum([len(frame(record)) for record in small()]).tolist()
     path = tmp_path / "cut"
-    for size in range(1, len(whole)):
+    for size in sorted({*some(range(1, len(whole))), *ends[:-1]}):
         path.write_bytes(whole[:size])
         if size in ends:
             assert rows_of(parse(open_files(path, columns=COLUMNS))) == wanted[: ends.index(size) + 1]
@@ -71,7 +73,8 @@ def test_no_flipped_bit_makes_a_wrong_sample(tmp_path: Path) -> None:
     rng = random.Random(7)
     path = tmp_path / "flipped"
     told = 0
-    for _ in range(1_500):
+    count = tries(1_500)
+    for _ in range(count):
         content = bytearray(whole)
         for _ in range(rng.choice([1, 1, 1, 2, 8])):
             content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
@@ -82,14 +85,14 @@ def test_no_flipped_bit_makes_a_wrong_sample(tmp_path: Path) -> None:
             told += 1
             continue
         assert got == wanted
-    assert told > 1_450
+    assert told >= count * 29 // 30
 
 
 def test_garbage_in_records_with_sound_checksums_never_crashes(tmp_path: Path) -> None:
     rng = random.Random(8)
     path = tmp_path / "garbage"
     outcomes = set()
-    for _ in range(1_500):
+    for _ in range(tries(1_500, at_least=60)):
         data = bytearray(rng.choice(small()))
         for _ in range(rng.choice([1, 2, 5])):
             place = rng.randrange(len(data))
@@ -99,7 +102,7 @@ def test_garbage_in_records_with_sound_checksums_never_crashes(tmp_path: Path) -
             outcomes.add(len(parse(open_files(path, columns=COLUMNS))))
         except PenstockError as error:
             outcomes.add(type(error))
-    assert {3, RowError} <= outcomes
+    assert {3, DataError} <= outcomes <= {3, DataError, RowError}
 
 
 @pytest.mark.parametrize(
@@ -227,16 +230,22 @@ def test_a_plain_file_that_begins_like_gzip(tmp_path: Path) -> None:
     assert parse(open_files(write(tmp_path / "a", [record]), columns=["x"]))["x"].tolist() == [1]
 
 
-def test_golden_files_cut_anywhere_never_crash(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    for golden in sorted(GOLDEN.glob("*.tfrecord")):
-        whole = golden.read_bytes()
-        for size in np.random.default_rng(3).integers(0, len(whole), 20).tolist():
-            path.write_bytes(whole[:size])
-            try:
-                parse(open_files(path))
-            except (PenstockError, RowError):
-                continue
+@pytest.mark.parametrize(
+    "golden",
+    [path for path in sorted(GOLDEN.glob("*.tfrecord")) if "zlib" not in path.stem],
+    ids=lambda path: path.stem,
+)
+def test_files_of_other_writers_cut_anywhere(golden: Path, tmp_path: Path) -> None:
+    whole, manifest = golden.read_bytes(), open_files(golden).manifest
+    ends = [0, *(manifest.offset + manifest.length).tolist()]
+    assert ends[-1] == len(whole)
+    path = tmp_path / "cut"
+    for size in some(range(len(whole)), full=200):
+        if size in ends:
+            continue
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match=rf"cut, record {bisect.bisect(ends, size) - 1}, byte .*truncated"):
+            open_files(path)
 
 
 def test_very_many_features_and_columns(tmp_path: Path) -> None:

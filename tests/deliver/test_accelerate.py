@@ -15,7 +15,7 @@ import pytest
 import penstock as ps
 from servers.free_port import free_port
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.trainers]
 
 SCRIPT = Path(__file__).with_name("accelerate_run.py")
 
@@ -49,7 +49,7 @@ def _launched(rank: int, ranks: int, port: str) -> dict[str, str]:
     return {**{name: str(value) for name, value in names.items()}, "MASTER_ADDR": "127.0.0.1"}
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_prepared_trained_saved_and_loaded(tmp_path: Path, ranks: int) -> None:
     dataset = ps.from_arrays({"id": np.arange(52)}).shuffle(seed=0).batch(8, drop_last=True)
     with ps.Loader(dataset) as whole:

@@ -16,7 +16,7 @@ import pytest
 
 import penstock as ps
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.trainers]
 
 SCRIPT = Path(__file__).with_name("lightning_run.py")
 STEPS, EPOCHS = 6, 3
@@ -33,7 +33,7 @@ def train(folder: Path, runs: list[dict[str, Any]]) -> None:
         check=False,
         cwd=folder,
         encoding="utf-8",
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
     )
     assert ended.returncode == 0, ended.stderr
     assert "not resumable" not in ended.stderr
@@ -126,7 +126,6 @@ def test_several_loaders_of_which_the_shorter_one_begins_anew(one_process: Path)
     assert_goes_on(one_process, "several", (3, 8))
 
 
-@pytest.mark.slow
 def test_two_processes(tmp_path: Path) -> None:
     """The loaders are made before Lightning makes the process group, and in a DataModule."""
     loaders, module = {"devices": 2, "strategy": "ddp"}, {"devices": 2, "strategy": "ddp", "given": "module"}
@@ -139,7 +138,7 @@ def test_two_processes(tmp_path: Path) -> None:
     assert_goes_on(tmp_path, "module", (9,), ranks=2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_spawned_processes(tmp_path: Path) -> None:
     train(tmp_path, [{"out": "spawned", "devices": 2, "strategy": "ddp_spawn", "given": "module"}])
     for rank in (0, 1):

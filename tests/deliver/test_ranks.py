@@ -57,6 +57,7 @@ def wanted(rank: int, world_size: int, epoch: int) -> list[list[int]]:
         return [loader.sample_ids(epoch, step).tolist() for step in range(len(loader))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_group_that_comes_after_the_loader(found: list[dict[str, Any]], rank: int) -> None:
     late = found[rank]["late"]
@@ -69,11 +70,13 @@ def test_a_group_that_comes_after_the_loader(found: list[dict[str, Any]], rank: 
     assert late["left"] == [0, 1, wanted(0, 1, 3)], "a group that went"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_group_counts_more_than_the_environment(found: list[dict[str, Any]], rank: int) -> None:
     assert found[rank]["environment"] == {"before": [2, 3], "after": [rank, 2], "ids": wanted(rank, 2, 0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_that_contradict_the_group_fail_everywhere(found: list[dict[str, Any]], rank: int) -> None:
     given = found[rank]["given"]
@@ -91,10 +94,12 @@ def test_ranks_that_contradict_the_group_fail_everywhere(found: list[dict[str, A
     assert "pass rank and world_size, or process_group" in given["both"]
 
 
+@pytest.mark.slow
 def test_a_rank_that_gives_its_numbers_alone_is_not_kept_waiting(found: list[dict[str, Any]]) -> None:
     assert [rank["alone"] for rank in found] == [[], wanted(1, 2, 0)]
 
 
+@pytest.mark.slow
 def test_all_ranks_die_of_the_difference() -> None:
     """Also of one that another rank has, which holds the group's store and takes it along."""
     pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -37,7 +37,7 @@ NUMBERS = itertools.count()
 fields = st.text(alphabet='ab ,;\t"\n\r1é', max_size=5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(fields, fields, fields), min_size=1, max_size=9),
     st.sampled_from(["\n", "\r\n"]),

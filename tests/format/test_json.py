@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
@@ -60,7 +60,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.text(), values, st.text(), st.booleans(), st.sampled_from([None, 1]))
 def test_any_value_between_others(key: str, value: Any, text: str, ascii_only: bool, indent: int | None) -> None:
     """What is not wanted is stepped over, what is wanted is what Python's reader gives."""
@@ -83,7 +82,6 @@ def test_any_value_between_others(key: str, value: Any, text: str, ascii_only: b
     assert before.view(np.int64)[0] == 7
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_bytes_of_any_kind_are_told(line: bytes) -> None:
     """What Python's reader refuses is refused here as well."""

@@ -23,11 +23,12 @@ import penstock as ps
 from conftest import jpeg
 from penstock.engine.slots import Slots
 from support import tfrecords
+from support.tries import tries
 
 SIZE = 50_000
 #: Of its own, since the global one is seeded for every batch.
 DRAW = random.Random(0)
-STEPS = 60
+STEPS = tries(600, at_least=10)
 #: What is kept, and how to read it later.
 Kept = tuple[Any, Callable[[Any], bytes]]
 

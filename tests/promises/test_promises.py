@@ -16,8 +16,16 @@ from penstock.order.cursor import Work
 from penstock.order.lanes import divisors
 from support import cases
 from support import promises as contracts
+from support.tries import tries
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
+
+
+def once_a_source(cases: list[tuple[str, ...]]) -> list[Any]:
+    """`make quick` tries one plan of every source; the others are slow."""
+    quick = {"block", "plain", "short"}
+    return [case if quick.issuperset(case[1:]) else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
 
 CASES = [
     (source, order, transform)
@@ -30,7 +38,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=CASES, ids="-".join)
+@pytest.fixture(params=once_a_source(CASES), ids="-".join)
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ps.Dataset, str]:
     source, order, transform = request.param
     dataset = cases.ORDERS[order](cases.SOURCES[source](SAMPLES, tmp_path))
@@ -45,7 +53,7 @@ BATCHED = [
 ]
 
 
-@pytest.fixture(params=BATCHED, ids="-".join)
+@pytest.fixture(params=once_a_source(BATCHED), ids="-".join)
 def batched(request: pytest.FixtureRequest, tmp_path: Path) -> ps.Dataset:
     source, order, transform, last = request.param
     dataset = cases.ORDERS[order](cases.SOURCES[source](SAMPLES, tmp_path))
@@ -124,7 +132,7 @@ def plans(draw: Any) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
 
 
 @pytest.mark.parametrize("source", ["arrays", "blocks", "tables"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(400), suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] | None]) -> None:
     samples, batch, shuffle = plan

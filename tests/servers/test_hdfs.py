@@ -19,6 +19,7 @@ from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry
 from penstock.storage.stores.hdfs import HdfsStore
 from servers.hdfs import DATA_NODES
+from support.everything import WRITERS, files_of, same, write_everything
 
 pytestmark = pytest.mark.timeout(300)  # the first one waits for the cluster
 
@@ -253,3 +254,18 @@ def test_what_cannot_be_reached_is_told() -> None:
     assert time.monotonic() - began_at < 20
     with pytest.raises(StorageError, match="hdfs://no-such-service/: No NameNode hosts found; is HADOOP_CONF_DIR set"):
         ps.read("hdfs://no-such-service/train")
+
+
+@pytest.fixture(scope="module")
+def everything(hdfs: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A dataset of each format below one folder here and below the cluster's root, and how each is read."""
+    root = tmp_path_factory.mktemp("everything")
+    options = write_everything(root)
+    hdfs.put(files_of(root))
+    return root, options
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_is_read_as_from_the_local_disk(name: str, everything: Any, hdfs: Any) -> None:
+    root, options = everything
+    same(ps.read(root / name, **options[name]), ps.read(f"{hdfs.url}/{name}", **options[name]))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.storage.cache.extents import EXTENT, Extents, gaps
+from support.tries import tries
 
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
 
@@ -28,7 +29,7 @@ def table(pieces: list[tuple[int, int]], dropped: list[int]) -> Extents:
     return extents
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(3_000))
 @given(pieces=intervals, dropped=st.lists(st.integers(0, 50), max_size=3), wanted=intervals, settled=st.booleans())
 def test_pieces_and_gaps(
     pieces: list[tuple[int, int]], dropped: list[int], wanted: list[tuple[int, int]], settled: bool

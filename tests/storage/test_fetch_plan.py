@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.storage.fetch.plan import Requests, plan
+from support.tries import tries
 
 
 def ids(*numbers: int) -> np.ndarray:
@@ -56,7 +57,7 @@ def fetch(made: Requests, files: list[bytes], size: int) -> bytes:
     return bytes(out)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(3_000))
 @given(
     ranges=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 400), st.integers(0, 100)), max_size=40),
     gap=st.integers(0, 60),

@@ -27,17 +27,18 @@ from penstock.core.spec import Columns, Spans
 from penstock.engine.read.blocks import load_block
 from penstock.source.protocol import Source
 from support import shards, tables, tars, tfrecords
+from support.tries import some, tries
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 Rows = list[tuple[Any, ...]]
 
 #: How many flips of bits are tried of every format.
-TRIES = int(os.environ.get("PENSTOCK_TRIES", "1000"))
+FLIPS = tries(1_000, at_least=30)
 #: Address space that damaged files may make a process ask for, and memory that they may make it use.
 ASKED_BYTES = 8 << 30
 USED_BYTES = 256 << 20
-#: Up to this many bytes a file is cut at every byte; above it at every byte near its ends, and at some between: `CUTS` in all.
+#: Up to so many bytes a long run cuts a file at every byte; a larger one at so many places.
 CUT_EVERYWHERE = 2_048
 CUTS = 1_000
 
@@ -115,17 +116,14 @@ class Victim:
 
 
 def cuts(size: int) -> list[int]:
-    """The sizes to which a file is cut: all of them, or the smallest, the largest and some between."""
-    if size <= CUT_EVERYWHERE:
-        return list(range(size))
-    first, last = CUTS // 4, size - CUTS // 4
-    return [*range(first), *sorted(random.Random(1).sample(range(first, last), CUTS // 2)), *range(last, size)]
+    """The sizes to which a file is cut: in a long run all of a small file, else the smallest, the largest and some between."""
+    return some(range(size), full=size if size <= CUT_EVERYWHERE else CUTS)
 
 
 def flips(content: bytes) -> Iterator[bytes]:
-    """The content with one bit flipped, or a few; `TRIES` times."""
+    """The content with one bit flipped, or a few; `FLIPS` times."""
     rng = random.Random(2)
-    for _ in range(TRIES):
+    for _ in range(FLIPS):
         flipped = bytearray(content)
         for _ in range(rng.choice([1, 1, 1, 2, 8])):
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)

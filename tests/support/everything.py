@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
 
+import penstock as ps
 from conftest import jpeg
 from support import shards, tars, tfrecords
+from support.promises import assert_same
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ROWS = 50
@@ -192,3 +194,29 @@ WRITERS: dict[str, Callable[[Path], Options]] = {
     "zarr 2": _zarr(2),
     "zarr 3": _zarr(3),
 }
+
+
+def write_everything(root: Path) -> dict[str, Options]:
+    """Writes all of them, each into the folder of its name; how each is read."""
+    options = {}
+    for name, write in WRITERS.items():
+        (root / name).mkdir()
+        options[name] = write(root / name)
+    return options
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    """The files below a folder by their names in it."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def same(near: ps.Dataset, far: ps.Dataset) -> None:
+    """Same digest, same columns, same shuffled epoch."""
+    assert far.source.manifest.digest == near.source.manifest.digest
+    assert far.spec == near.spec
+    assert len(far) == len(near) >= 5
+    plans = [dataset.shuffle(seed=3).batch(5) for dataset in (near, far)]
+    with ps.Loader(plans[0]) as first, ps.Loader(plans[1]) as second:
+        for step, (a, b) in enumerate(zip(first, second, strict=True)):
+            drop = [name for name in ("path",) if name in a]  # it names the place
+            assert_same({k: b[k] for k in b if k not in drop}, {k: a[k] for k in a if k not in drop}, f"step {step}")

@@ -17,6 +17,7 @@ from penstock.core.errors import RowError
 from penstock.core.spec import Field
 from penstock.transform import image
 from support.images import as_pillow, encoded, picture
+from support.tries import some, tries
 
 SIZE = (37, 29)
 
@@ -117,7 +118,7 @@ def test_exif_orientation(kind: str, orientation: int) -> None:
 def test_truncation_at_every_byte_is_an_error_or_harmless(name: str) -> None:
     data, _ = FILES[name]
     whole = kernels.decode_image(data)
-    for size in range(len(data)):
+    for size in some(range(len(data))):
         try:
             got = kernels.decode_image(data[:size])
         except ValueError as error:
@@ -131,14 +132,17 @@ def test_truncation_at_every_byte_is_an_error_or_harmless(name: str) -> None:
 def test_damage_anywhere_is_an_error_or_another_picture(name: str) -> None:
     data, _ = FILES[name]
     random = np.random.default_rng(0)
-    for _ in range(150):
+    told = 0
+    for _ in range(tries(1_500)):
         bad = bytearray(data)
         for place in random.integers(0, len(data), random.integers(1, 4)):
             bad[place] = random.integers(0, 256)
         try:
             assert kernels.decode_image(bytes(bad), pixels_limit=1 << 20).shape[2] == 3
         except ValueError as error:
-            assert str(error)  # noqa: PT017
+            assert len(str(error)) > 20, f"an error that says little: {error}"  # noqa: PT017
+            told += 1
+    assert told
 
 
 @pytest.mark.parametrize(

@@ -1,88 +1,87 @@
-"""penstock demo: real photographs, a small network, a training that is interrupted, and proofs that nothing was lost."""
+"""penstock demo: a small training run, interrupted and resumed, and proofs that nothing was lost."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from penstock.cli.console import err, out, print_json, progress
+from penstock.cli.demo_course import FULL, QUICK, Course, Trainer
 from penstock.cli.demo_data import Recipe, build, default_folder
 from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
+from penstock.cli.demo_sets import training_set, validation_set
 from penstock.cli.opening import Json
-from penstock.core.errors import PenstockError, PlanError, SourceError
+from penstock.core.errors import PenstockError, SourceError
 from penstock.dataset import Dataset
 from penstock.loader import Loader
 from penstock.open import read
 
-if TYPE_CHECKING:
-    from penstock.cli.demo_train import Trainer
-
-_NEEDED = {"torch": "torch", "skimage": "scikit-image", "sklearn": "scikit-learn", "PIL": "pillow"}
-
 
 def demo(
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the pictures go; default: the user's cache.")
+        Path | None, typer.Option("--dir", help="Folder for the images; default: in the user's cache.")
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0, help="Begin no further epoch after this training time.")] = 45.0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few seconds: drawings and NumPy instead of photographs and PyTorch.")
+    ] = False,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help=f"Epochs to train; default: {FULL.epochs}, with --quick {QUICK.epochs}.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Start no further epoch after this training time.")] = 45.0,
     as_json: Json = False,
 ) -> None:
     """Train a small network on real photographs, interrupt it, resume it, and prove that nothing was lost.
 
-    Cuts a few thousand JPEG crops out of the photographs that ship inside scikit-image and scikit-learn (the class is the
-    photograph), trains on them on the CPU, stops in mid-epoch, saves the loader's state, goes on with a fresh loader, and
-    then checks what was delivered against a loader that was never interrupted, and against 2 and 4 ranks. The exit status
-    is 1 if any proof fails. Nothing is downloaded.
+    Cuts a few thousand JPEG crops out of the photographs that ship with scikit-image and scikit-learn (the class is the
+    photograph) and trains on them on the CPU. Stops in mid-epoch, saves the loader's state, and resumes with a fresh loader.
+    Then compares what was delivered with an uninterrupted loader, and with 2 and 4 ranks. The exit status is 1 if any
+    proof fails. Nothing is downloaded.
+
+    The photographs and the network need pip install 'penstock[demo]'. --quick needs only Penstock and takes a few seconds:
+    it draws the images (the class is the hue) and trains a softmax regression in NumPy; the proofs are the same.
 
     Examples:
         penstock demo
+        penstock demo --quick
         penstock demo --epochs 3 --dir /tmp/penstock-demo
         penstock demo --json
     """
-    _check_installed()
+    course = QUICK if quick else FULL
+    course.check_installed()
     console = err if as_json else out
-    recipe = Recipe()
-    folder = directory or default_folder(recipe)
-    made = _build(folder, recipe, console)
-    figures = run_demo(folder, epochs=epochs, seconds=seconds, console=console) | {"folder": str(folder), "built": made}
+    folder = directory or default_folder(course.recipe)
+    made = _build(folder, course.recipe, console)
+    figures = run_demo(folder, course, epochs=epochs or course.epochs, seconds=seconds, console=console)
     if as_json:
-        print_json(figures)
+        print_json(figures | {"folder": str(folder), "built": made})
     if not figures["passed"]:
         raise typer.Exit(1)
 
 
-def _check_installed() -> None:
-    missing = [name for module, name in _NEEDED.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise PlanError(f"the demo needs {', '.join(missing)}, which are not installed; pip install 'penstock[demo]'")
-
-
 def _build(folder: Path, recipe: Recipe, console: Console) -> bool:
     try:
-        with progress("Cutting crops out of photographs") as report:
+        with progress("Making the images") as report:
             made = build(folder, recipe, report)
     except OSError as error:
         if isinstance(error, PenstockError):
             raise
-        raise SourceError(f"{folder}: the pictures cannot be put there ({error}); choose another --dir") from None
-    console.print(f"{'Built' if made else 'Found'} the pictures in {escape(str(folder))}", soft_wrap=True)
+        raise SourceError(f"{folder}: cannot write the images there ({error}); choose another --dir") from None
+    console.print(f"{'Built' if made else 'Found'} the images in {escape(str(folder))}", soft_wrap=True)
     return made
 
 
 @dataclass
 class Training:
-    """A training that can be stopped and gone on with: what both halves of it share."""
+    """A training run that can be stopped and resumed: what both halves of it share."""
 
     trainer: Trainer
     held_out: Loader
@@ -91,7 +90,7 @@ class Training:
     screen: Screen
     began_at: float = field(default_factory=time.monotonic)
 
-    def go_on(self, loader: Loader, *, seconds: float, stop_at: int | None = None) -> None:
+    def train(self, loader: Loader, *, seconds: float, stop_at: int | None = None) -> None:
         """Trains to the last epoch, or, in the ledger's epoch, until `stop_at` steps are done."""
         shown = self.figures
         while loader.epoch < shown.epochs and self._has_time(loader.epoch, seconds):
@@ -114,27 +113,25 @@ class Training:
         return epoch <= self.ledger.epoch or time.monotonic() - self.began_at < seconds
 
 
-def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> dict[str, Any]:
-    """The whole demo on pictures that are there; its figures, as plain values."""
-    from penstock.cli.demo_train import Trainer, training_set, validation_set
-
+def run_demo(folder: Path, course: Course, *, epochs: int, seconds: float, console: Console) -> dict[str, Any]:
+    """Figures of the whole demo, run on images that exist, as plain values."""
     began_at = time.perf_counter()
-    first = Loader(training_set(folder), to="torch", rank=0, world_size=1)
+    first = _open(training_set(folder), course)
     classes, steps = len(first.dataset.classes), len(first)
     stop_epoch, stop_at = min(1, epochs - 1), steps * 2 // 3
-    console.print(f"{len(first.dataset):,} crops of {classes} photographs, {steps} steps an epoch\n")
+    images = course.images.format(classes=classes)
+    console.print(f"{len(first.dataset):,} {images}, {steps} steps an epoch\n")
     figures = Figures(epochs=epochs, steps=steps)
-    held_out = Loader(validation_set(folder), to="torch", rank=0, world_size=1)
-    with held_out, Screen(console, figures) as screen:
-        training = Training(Trainer(classes, epochs * steps), held_out, Ledger(stop_epoch), figures, screen)
-        training.go_on(first, seconds=seconds, stop_at=stop_at)
+    with _open(validation_set(folder), course) as held_out, Screen(console, figures) as screen:
+        training = Training(course.trainer(classes, epochs * steps), held_out, Ledger(stop_epoch), figures, screen)
+        training.train(first, seconds=seconds, stop_at=stop_at)
         saved = _stop(first, console)
-        second = _resume(lambda: training_set(folder), saved, console)
-        training.go_on(second, seconds=seconds)
+        second = _resume(lambda: _open(training_set(folder), course), saved, console)
+        training.train(second, seconds=seconds)
     with second:
         stats, report = second.stats(), second.report()
-    proofs = _prove(folder, second.dataset, training, stop_at)
-    _tell(figures, proofs, report, console)
+    proofs = _prove(folder, second.dataset, course, training, stop_at)
+    _print(figures, proofs, report, console)
     return {
         "samples": len(second.dataset),
         "classes": classes,
@@ -155,19 +152,23 @@ def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> 
     }
 
 
+def _open(dataset: Dataset, course: Course) -> Loader:
+    return Loader(dataset, to=course.framework, rank=0, world_size=1)
+
+
 def _stop(loader: Loader, console: Console) -> str:
-    """Saves where the loader is, and ends it."""
+    """Saves the loader's position and closes it."""
     saved = json.dumps(loader.state_dict())
     loader.close()
     console.print(f"\n[bold]Stopped[/] in epoch {loader.epoch + 1} after {loader.step} of {len(loader)} steps.")
-    console.print(f"loader.state_dict(), all that is needed to go on, {len(saved.encode())} bytes:")
+    console.print(f"loader.state_dict(), all that is needed to resume, {len(saved.encode())} bytes:")
     console.print(saved, style="cyan", markup=False, soft_wrap=True)
     return saved
 
 
-def _resume(open_dataset: Callable[[], Dataset], saved: str, console: Console) -> Loader:
-    """A new loader, on a dataset opened anew, that goes on where the state says."""
-    loader = Loader(open_dataset(), to="torch", rank=0, world_size=1)
+def _resume(open_anew: Callable[[], Loader], saved: str, console: Console) -> Loader:
+    """A new loader, on a newly opened dataset, that resumes from the state."""
+    loader = open_anew()
     began_at = time.perf_counter()
     loader.load_state_dict(json.loads(saved))
     took_ms = 1000 * (time.perf_counter() - began_at)
@@ -175,19 +176,19 @@ def _resume(open_dataset: Callable[[], Dataset], saved: str, console: Console) -
     return loader
 
 
-def _prove(folder: Path, dataset: Dataset, training: Training, stop_at: int) -> list[Proof]:
+def _prove(folder: Path, dataset: Dataset, course: Course, training: Training, stop_at: int) -> list[Proof]:
     plain = read(f"{folder}/train").shuffle(seed=0).batch(256)
     return [
-        *prove_resume(dataset, training.ledger, stop_at),
-        prove_ranks(dataset, training.ledger.epoch),
+        *prove_resume(dataset, training.ledger, stop_at, course.framework),
+        prove_ranks(dataset, training.ledger.epoch, course.framework),
         prove_labels(plain),
         prove_learning(training.figures.held_out[-1], len(dataset.classes)),
     ]
 
 
-def _tell(figures: Figures, proofs: list[Proof], report: str, console: Console) -> None:
+def _print(figures: Figures, proofs: list[Proof], report: str, console: Console) -> None:
     if len(figures.held_out) < figures.epochs:
-        console.print("No further epoch is begun: the training time is over (see --seconds).")
+        console.print("No further epoch: the training time is over (see --seconds).")
     console.print("\n[bold]Proofs[/]")
     for proof in proofs:
         mark = "[green]holds[/]" if proof.holds else "[bold red]FAILS[/]"

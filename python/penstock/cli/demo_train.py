@@ -1,53 +1,21 @@
-"""The demo's training: the two datasets and the model, as a user's own script would have them."""
+"""The demo's model: a small PyTorch network."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-import penstock as ps
-
-BATCH_SIZE = 128
-_SIZE = 48
+from penstock.loader import Loader
 
 
-def training_set(folder: Path) -> ps.Dataset:
-    """Shuffled and augmented crops in batches of 128."""
-    return (
-        ps.read(f"{folder}/train")
-        .shuffle(seed=0)
-        .transform(
-            image=[
-                ps.image.Decode(),
-                ps.image.RandomResizedCrop(_SIZE, scale=(0.4, 1.0)),
-                ps.image.RandomHorizontalFlip(),
-                ps.image.Normalize(ps.image.IMAGENET),
-            ]
-        )
-        .batch(BATCH_SIZE, drop_last=True)
-    )
-
-
-def validation_set(folder: Path) -> ps.Dataset:
-    """Whole crops from the parts of the photographs that the training set never shows, in natural order."""
-    return (
-        ps.read(f"{folder}/validation")
-        .transform(
-            image=[ps.image.Decode(), ps.image.Resize((_SIZE, _SIZE)), ps.image.Normalize(ps.image.IMAGENET)],
-        )
-        .batch(BATCH_SIZE)
-    )
-
-
-class Trainer:
+class TorchTrainer:
     """A small convolutional network with its optimizer."""
 
     def __init__(self, classes: int, steps: int) -> None:
         torch.manual_seed(0)
-        torch.set_num_threads(1)  # for a network this small, handing work to a second thread costs more than it gives
+        torch.set_num_threads(1)  # a network this small gains nothing from a second thread
         layers = [*_convolution(3, 32), *_convolution(32, 64), *_convolution(64, 128)]
         self._model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes))
         self._loss = nn.CrossEntropyLoss()
@@ -55,7 +23,7 @@ class Trainer:
         self._schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, steps)
 
     def step(self, batch: dict[str, Any]) -> tuple[float, float]:
-        """Learns from one batch: its loss and accuracy."""
+        """Train on one batch; returns its loss and accuracy."""
         self._model.train()
         scores = self._model(batch["image"])
         loss = self._loss(scores, batch["label"])
@@ -65,8 +33,8 @@ class Trainer:
         self._schedule.step()
         return loss.item(), _share_right(scores, batch["label"])
 
-    def accuracy(self, loader: ps.Loader) -> float:
-        """Share of samples whose class the model names, over one pass."""
+    def accuracy(self, loader: Loader) -> float:
+        """Share of samples that the model classifies correctly, over one pass."""
         self._model.eval()
         with torch.no_grad():
             right = sum(_share_right(self._model(b["image"]), b["label"]) * len(b["label"]) for b in loader)

@@ -13,7 +13,7 @@ _TABLE_ROWS = 16
 def distinct(numbers: Ids) -> tuple[Ids, Ids]:
     """What `np.unique(numbers, return_inverse=True)` gives: the numbers in order, and for each where it stands among them (int64).
 
-    distinct(np.array([7, 5, 7])) == (array([5, 7]), array([1, 0, 1]))
+    distinct(np.array([7, 5, 7])) == ([5, 7], [1, 0, 1])
     """
     least = int(numbers.min()) if len(numbers) else 0
     room = int(numbers.max()) - least + 1 if len(numbers) else 1

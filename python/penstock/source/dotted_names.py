@@ -18,7 +18,7 @@ _DOT = re.compile(r"(?<!\\)\.")
 
 
 def dotted(values: Iterable[tuple[Path, _T]]) -> dict[str, tuple[Path, _T]]:
-    r"""Values by their names: dotted([(("a", "b"), 1), (("a.b",), 2)]) == {"a.b": (("a", "b"), 1), "a\.b": (("a.b",), 2)}."""
+    r"""Values by their names: dotted([(("a", "b"), 1), (("a.b",), 2)]) == {"a.b": (("a", "b"), 1), r"a\.b": (("a.b",), 2)}."""
     listed = list(values)
     count = Counter(".".join(path) for path, _ in listed)
     return {".".join(path) if count[".".join(path)] == 1 else name_of(path): (path, value) for path, value in listed}

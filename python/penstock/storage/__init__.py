@@ -60,7 +60,7 @@ STORAGES: dict[str, Callable[[str, Trust], tuple[Storage, str]]] = {
 def open_storage(url: str, trust: Trust = NOBODY) -> tuple[Storage, str]:
     """The storage for a URL, and the path within it.
 
-    open_storage("data/train") == (LocalStorage(), "data/train"); SourceError for a scheme that no storage serves; see `check_url`.
+    open_storage("file:///data/train")[1] == "/data/train"; SourceError for a scheme that no storage serves; see `check_url`.
     """
     check_url(url)
     scheme, mark, _ = url.partition("://")

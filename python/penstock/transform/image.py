@@ -1,7 +1,6 @@
 """Pictures: a chain of operations fused into one native call per batch, which writes straight into the batch.
 
-With ops = [Decode(), RandomResizedCrop(224), Normalize(IMAGENET)],
-fuse(ops, Field("bytes"), …).field == Field("float32", (3, 224, 224)).
+fuse([Decode(), RandomResizedCrop(224), Normalize(IMAGENET)], Field("bytes"), ...).field == Field("float32", (3, 224, 224))
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Dialect:
     file: Callable[[Place], str] | None = None
 
     def literal(self, value: Any) -> str:
-        """A key as it is written in a query: literal("it's") == "'it''s'"."""
+        """A key as it is written in a query: DIALECTS["sqlite"].literal("it's") == "'it''s'"."""
         if isinstance(value, dt.datetime):
             return f"{'TIMESTAMP' if value.tzinfo is None else 'TIMESTAMPTZ'} '{value.isoformat(' ')}'"
         if isinstance(value, dt.date):

@@ -35,7 +35,7 @@ SUM_BYTES = 4
 
 
 def stored_bytes(length: Ids, in_blocks: Any = True) -> Ids:
-    """What pieces take of a pack, with the checksums of their blocks: stored_bytes([100, 8193]) == [100, 8201]."""
+    """What pieces take of a pack, with the checksums of their blocks: stored_bytes(np.array([100, 8193])) == [100, 8201]."""
     has_sums = (length > BLOCK_BYTES) & in_blocks
     return length + np.where(has_sums, -(-length // BLOCK_BYTES) * SUM_BYTES, 0)
 
@@ -144,7 +144,7 @@ class _Part:
 def gaps(begin: Ids, end: Ids, which: Ids, piece_begin: Ids, piece_end: Ids) -> tuple[Ids, Ids, Ids]:
     """What pieces (as `Extents.find` gives them, cut to the intervals) leave of intervals: the interval's number, begin and end of each gap.
 
-    gaps([0], [10], [0], [2], [5]) == ([0, 0], [0, 5], [2, 10])
+    gaps(*np.array([[0], [10], [0], [2], [5]])) == ([0, 0], [0, 5], [2, 10])
     """
     number = np.concatenate([which, np.arange(len(begin))])
     low = np.concatenate([piece_begin, end])  # every gap ends at a piece, or at the interval's end

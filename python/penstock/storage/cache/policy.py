@@ -43,7 +43,7 @@ def choose(held: Expected, held_bytes: Ids, new: Expected, new_bytes: Ids, *, ex
     excess: bytes by which both together exceed the limit. spare: bytes that are freed beyond that. What is held goes only for something that
     is needed sooner.
 
-    choose([9.0, 1.0, 5.0], [10, 10, 10], [2.0], [10], excess=10, spare=0): row 0 goes, and until_s == 9.0
+    choose(np.array([9.0, 1.0, 5.0]), np.full(3, 10), np.array([2.0]), np.array([10]), excess=10, spare=0).dropped == [0]
     """
     if excess + spare <= 0:
         return Choice(np.empty(0, dtype=np.int64), np.arange(len(new)), np.inf)

@@ -61,7 +61,7 @@ def plan(
     Ranges of one shard no more than `gap_bytes` apart are read together; no request is longer than `longest_bytes`.
 
     Two neighbours of 10 bytes, and one far away, make two requests:
-    plan([0, 0, 0], [0, 10, 9e9], [10, 10, 5], [0, 10, 20]).length == [20, 5]
+    plan(*np.array([[0, 0, 0], [0, 10, 9 * 10**9], [10, 10, 5], [0, 10, 20]])).length == [20, 5]
     """
     some = np.flatnonzero(length)
     turn = some[np.lexsort((offset[some], shard[some]))]

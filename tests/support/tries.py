@@ -1,0 +1,26 @@
+"""How hard the tests try: `PENSTOCK_TRIES`, in thousandths of the full size.
+
+It scales random examples, flipped bits, cuts and rounds of stress: 100 if nothing is set, 10 in `make quick`, 1000 in `make test-long`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+TRIES = int(os.environ.get("PENSTOCK_TRIES", "100"))
+
+
+def tries(full: int, *, at_least: int = 5) -> int:
+    """How often to try what a long run tries `full` times; by default tries(1_500) == 150 and tries(30) == 5."""
+    return max(min(full, at_least), full * TRIES // 1_000)
+
+
+def some(places: range, *, full: int | None = None, at_least: int = 40) -> list[int]:
+    """The places to try of those of which a long run tries all, or `full`: a quarter at each end, the rest from between."""
+    count = tries(min(full or len(places), len(places)), at_least=at_least)
+    if count >= len(places):
+        return list(places)
+    end = count // 4
+    between = random.Random(1).sample(places[end : len(places) - end], count - 2 * end)
+    return [*places[:end], *sorted(between), *places[len(places) - end :]]
