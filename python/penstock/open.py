@@ -10,13 +10,13 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.options import Column, Options
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named
-from penstock.inputs.items import Asked
 from penstock.inputs.iterable import Making
 from penstock.inputs.iterable import from_iterable as open_iterable
 from penstock.inputs.objects import from_dataset as open_objects
 from penstock.inputs.pipe import open_pipe
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
+from penstock.source.selection import Asked
 
 
 def from_dataset(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, SourceError
-from penstock.core.options import Column, Options
+from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, told_of
@@ -35,6 +35,7 @@ from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, 
 from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
+from penstock.source.selection import Selection
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 #: Objects of a file that are looked at, at most.
@@ -203,10 +204,9 @@ def _looked_at(files: Files, shard: int, options: Options) -> _File:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{where}: damaged ({error}); write it again") from None
-    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
-    wanted = None if asked is None else {one.feature if isinstance(one, Column) else one for one in asked}
+    wanted = Selection(options.columns).features(refused)
     for name, reason in refused.items():
-        if wanted is None or any(f"{one}.".startswith(f"{name}.") for one in wanted):
+        if any(f"{one}.".startswith(f"{name}.") for one in wanted):
             raise DataError(f"{where}: {reason}; {_INSTEAD}")
     if not arrays:
         raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))

@@ -26,6 +26,7 @@ from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import BlockSource, Format
+from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
 
@@ -179,25 +180,19 @@ class _Known:
     feature: str
     shape: tuple[int | None, ...] | None = None
 
-    def column(self, wish: str | Column) -> Column:
+    def column(self, wish: Column) -> Column:
         """The column that is meant by the feature's own name."""
-        wish = wish if isinstance(wish, Column) else Column(feature=wish)
         return replace(wish, feature=self.feature, shape=self.shape if wish.shape is None else wish.shape)
 
 
 def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> Options:
     """The options with features' columns for the names that the user knows."""
     offered = _offered(schema)
-    asked = options.columns
-    if asked is None and all(known == _Known(feature=name) for name, known in offered.items()):
+    if options.columns is None and all(known == _Known(feature=name) for name, known in offered.items()):
         return replace(options, own=own)
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {name: name for name in offered}
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
     columns = {}
-    for name, wish in wanted.items():
-        known = offered.get(wish.feature if isinstance(wish, Column) else wish)
+    for name, wish in Selection(options.columns).columns(offered).items():
+        known = offered.get(wish.feature)
         columns[name] = wish if known is None else known.column(wish)
     return replace(options, columns=columns, own=own)
 
@@ -249,10 +244,8 @@ def _kind(node: Any) -> str:
 
 def _classes(features: Mapping[str, Any], options: Options) -> tuple[str, ...]:
     """The names of the first column of labels among those that are read."""
-    asked = options.columns
-    wanted = features if asked is None else asked.values() if isinstance(asked, Mapping) else asked
-    for wish in wanted:
-        feature = features.get(wish.feature if isinstance(wish, Column) else wish, {})
+    for column in Selection(options.columns).columns(features).values():
+        feature = features.get(column.feature, {})
         if _kind(feature) == "ClassLabel" and isinstance(feature.get("names"), list):
             return tuple(str(name) for name in feature["names"])
     return ()

@@ -8,7 +8,6 @@ allows (`storage.trust`).
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -29,7 +28,7 @@ from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate, Format
 from penstock.source.records.lines import LineManifest
-from penstock.source.selection import asked_features
+from penstock.source.selection import Selection, no_column
 
 _OWN = {"data": Field("bytes"), "path": Field("string")}
 _REFERENCE = "source-ref"
@@ -118,7 +117,8 @@ def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedF
 def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
     """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
     given = options.own.get("classes")
-    asked = [name for name, feature in asked_features(options, ["label"]).items() if feature == "label"]
+    wanted = Selection(options.columns).columns(["label"])
+    asked = [name for name, column in wanted.items() if column.feature == "label"]
     if set(asked) & set(said):
         if given is not None:
             raise PlanError(f"{where}: its lines say the label, which classes= cannot number; leave classes away")
@@ -185,8 +185,8 @@ def _augmented(shards: Shards, read: ReadRanges, options: Options) -> tuple[list
     """The files that an augmented manifest names, the values of its other keys by column, and their fields."""
     keys: Any = None
     if options.columns is not None:
-        asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-        keys = {name: wish for name, wish in asked.items() if _feature(wish) not in _OWN}
+        asked = Selection(options.columns).columns()
+        keys = {name: column for name, column in asked.items() if column.feature not in _OWN}
         keys = {**keys, _REFERENCE: Column(feature=_REFERENCE, dtype="string", shape=())}
     lines = open_jsonl(shards, read, replace(options, columns=keys))
     if lines.spec.get(_REFERENCE) != Field("string"):
@@ -206,21 +206,13 @@ def _allocate(_: str, field: Field, rows: int) -> Any:
     return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
 
 
-def _feature(wish: str | Column) -> str:
-    return wish.feature if isinstance(wish, Column) else wish
-
-
 def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[str, str]:
     """New name -> "data", "path" or the name of a column of `said`."""
-    if options.columns is None:
-        return {name: name for name in (*_OWN, *said)}
-    asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-    features = {name: _feature(wish) if name not in said else name for name, wish in asked.items()}
+    wanted = Selection(options.columns).columns((*_OWN, *said))
+    features = {name: name if name in said else column.feature for name, column in wanted.items()}
     for feature in features.values():
         if feature not in _OWN and feature not in said:
-            close = difflib.get_close_matches(feature, _OWN, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise PlanError(f"{where}: a list of files has no column {feature!r}; it has data and path{hint}")
+            raise no_column(where, feature, (*_OWN, *said))
     return features
 
 

@@ -25,7 +25,7 @@ from penstock.derived.downloads import copies_of, told_of
 from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate, Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 _FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
 _DATA = "data.mdb"
@@ -58,9 +58,7 @@ class LmdbSource:
 def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
     chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
-    features = choose_features(options, _FIELDS, "a database")
-    for name, feature in features.items():
-        check_typed(options, name, _FIELDS[feature], "a database")
+    features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
     with told_of(chosen, copies):
         found = [_index(copies, shard, read, options) for shard in range(len(chosen))]

@@ -31,7 +31,7 @@ from penstock.source.arrays.strided import (
 from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 #: The name of the column where an array has no names of its own.
 ARRAY = "array"
@@ -92,9 +92,7 @@ def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | Pl
 
 def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, StoredColumn]:
     offered = dict(leaves(header.dtype, header.shape[1:], path, "" if header.dtype.names else ARRAY))
-    features = choose_features(options, offered, "the array")
-    for name, feature in features.items():
-        check_typed(options, name, offered[feature].field, "the array")
+    features = Selection(options.columns).choose_stored({name: one.field for name, one in offered.items()}, path)
     return {name: offered[feature] for name, feature in features.items()}
 
 

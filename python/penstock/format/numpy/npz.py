@@ -24,7 +24,7 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, PenstockError
 from penstock.core.limits import Limits
-from penstock.core.options import Column, Options
+from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, told_of
@@ -34,7 +34,7 @@ from penstock.format.numpy.npy import turn
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile
 
 _SUFFIX = ".npy"
@@ -76,7 +76,9 @@ def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedCol
         for array, member in found[0].items()
         for name, column in leaves(member.header.dtype, member.header.shape[1:], shards.path(0), array)
     }
-    features = choose_features(options, offered if len(wanted) == len(names) else [*offered, *names], "the archive")
+    selection, where = Selection(options.columns), shards.path(0)
+    selection.choose(offered if len(wanted) == len(names) else [*offered, *names], where)
+    features = selection.choose_stored({name: column.field for name, (_, column) in offered.items()}, where)
     rows = [_rows(shards.path(shard), members) for shard, members in enumerate(found)]
     _check_alike(shards, found)
     mapped = {member.path: member for members in found for member in members.values()}
@@ -84,7 +86,6 @@ def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedCol
     placed = {}
     for name, feature in features.items():
         array, column = offered[feature]
-        check_typed(options, name, column.field, "the archive")
         placed[name] = _placed(column, [members[array] for members in found], number)
     manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
     return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
@@ -101,10 +102,7 @@ def _files(members: Mapping[str, _Member]) -> Shards:
 
 def _wanted(options: Options, names: list[str]) -> list[str]:
     """The arrays that the asked columns are of: all of them if none are asked for, or one is not there."""
-    if options.columns is None:
-        return names
-    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
-    features = [column.feature if isinstance(column, Column) else column for column in asked]
+    features = Selection(options.columns).features(names)
     found = [name for name in names if any(f"{feature}.".startswith(f"{name}.") for feature in features)]
     return found or names
 

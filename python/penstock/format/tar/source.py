@@ -22,6 +22,7 @@ from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import parse_records, read_first_records
+from penstock.source.selection import Selection
 
 _FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples, packing=kernels.recognise_tar_packing)
 
@@ -67,8 +68,8 @@ def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDa
     parser = kernels.TarParser([column.description() for column in columns], values_limit=options.limits.values)
     fields = {column.name: column.field for column in columns}
     fields |= {column.name: column.field for member in json_members for column in member.columns}
-    names = fields if options.columns is None else options.columns
-    return WebDatasetSource(manifest, {name: fields[name] for name in names}, columns, parser, json_members)
+    spec = {name: fields[name] for name in Selection(options.columns).columns(fields)}
+    return WebDatasetSource(manifest, spec, columns, parser, json_members)
 
 
 def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:

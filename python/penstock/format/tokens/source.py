@@ -24,7 +24,7 @@ from penstock.core.spec import Ids
 from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
 from penstock.source.arrays.strided import Mapped, Records, RegularManifest, stored_column
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 _COLUMN = "tokens"
 
@@ -67,9 +67,7 @@ def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
             f"{bins.path(0)}: the longest run has {longest:,} tokens, fewer than window={cut.window}; choose a smaller one"
         )
     column = stored_column(runs.dtype, (cut.window,), to_dtype=_wanted(runs.dtype, cut.to_dtype))
-    features = choose_features(options, [_COLUMN], "a token file")
-    for name in features:
-        check_typed(options, name, column.field, "a token file")
+    features = Selection(options.columns).choose_stored({_COLUMN: column.field}, bins.path(0))
     mapped = bins.is_local if cut.mapped is None else cut.mapped
     files = Mapped(bins, read) if mapped else None
     return Records(manifest, dict.fromkeys(features, column), files)

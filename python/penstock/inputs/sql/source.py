@@ -7,7 +7,6 @@ the fingerprint by which a saved state knows the data again. Without, the result
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
 from penstock.source.manifest import Manifest, StatedManifest
+from penstock.source.selection import no_column
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.
@@ -175,10 +175,7 @@ def _check_name(server: Server, text: str, partition: str) -> None:
     """PlanError if the query has no such column; asked first, since some databases take unknown names for text."""
     names = server.ask(f"SELECT * FROM {inner(text)} LIMIT 1").column_names
     if partition not in names:
-        close = difflib.get_close_matches(partition, names, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        given = ", ".join(names)
-        raise PlanError(f"{server.place}: no column {partition!r} to partition by; the query gives {given}{meant}")
+        raise no_column(f"{server.place}: partition", partition, names)
 
 
 def _is_text(kind: pa.DataType) -> bool:
