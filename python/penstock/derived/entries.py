@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.scratch import scratch_file
+from penstock.core.scratch import whole_file
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 
@@ -99,10 +99,8 @@ def store_entry(folder: str | None, key: str, entry: Entry) -> None:
 def write_whole(path: str, parts: Iterable[bytes]) -> bool:
     """Writes a file whole or not at all; False without room or permission."""
     try:
-        with scratch_file(path) as scratch:
-            with open(scratch, "wb") as file:
-                file.writelines(parts)
-            os.replace(scratch, path)
+        with whole_file(path) as scratch, open(scratch, "wb") as file:
+            file.writelines(parts)
     except OSError:
         return False
     return True

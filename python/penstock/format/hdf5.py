@@ -21,7 +21,7 @@ from penstock.core.errors import DataError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.downloads import copies_of, told_of
+from penstock.derived.downloads import copies_of, naming
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -63,7 +63,7 @@ def open_hdf5(shards: Shards, read: ReadRanges, options: Options) -> SlicedArray
     copies = copies_of(shards, read, options)
     files = Files(copies, read)
     try:
-        with told_of(shards, copies):
+        with naming(shards, copies.paths.to_pylist()):
             source = _opened(files, options)
         return replace(source, manifest=replace(source.manifest, shards=shards))
     finally:

@@ -21,7 +21,7 @@ from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.derived.downloads import copies_of, told_of
+from penstock.derived.downloads import copies_of, naming
 from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate, Format
@@ -60,7 +60,7 @@ def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
     chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
     features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
-    with told_of(chosen, copies):
+    with naming(chosen, copies.paths.to_pylist()):
         found = [_index(copies, shard, read, options) for shard in range(len(chosen))]
     counts = [len(offset) for _, offset, _ in found]
     if not sum(counts):

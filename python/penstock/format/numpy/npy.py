@@ -17,7 +17,7 @@ from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.derived.downloads import copies_of
-from penstock.derived.mapped_copies import unpacked_copy
+from penstock.derived.files import derived_file
 from penstock.format.numpy.header import MAGIC, NpyHeader, header_bytes, parse_header
 from penstock.source.arrays.strided import (
     Mapped,
@@ -125,7 +125,7 @@ def _turned(
         turn(copies.path(shard), headers[shard], out)
 
     paths = [
-        unpacked_copy(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
+        derived_file(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
         if header.fortran
         else copies.path(shard)
         for shard, header in enumerate(headers)

@@ -27,8 +27,8 @@ from penstock.core.limits import Limits
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.downloads import copies_of, told_of
-from penstock.derived.mapped_copies import unpacked_copy
+from penstock.derived.downloads import copies_of, naming
+from penstock.derived.files import derived_file
 from penstock.format.numpy.header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
 from penstock.format.numpy.npy import turn
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
@@ -61,7 +61,7 @@ _Members = dict[str, _Member]
 def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
     """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
-    with told_of(shards, copies):
+    with naming(shards, copies.paths.to_pylist()):
         source = _open_local(copies, read, options)
     return replace(source, manifest=replace(source.manifest, shards=shards))
 
@@ -182,11 +182,11 @@ def _member(
         start = _data_start(file, info, where) + header.start
         return _Member(header, path, start, int(shards.sizes[shard]), version)
     kind = f"npz member {info.filename} in C's order"
-    made = unpacked_copy(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
+    made = derived_file(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
     if not header.fortran:
         return _Member(header, made, header.start, info.file_size, version)
     kind = f"npz member {info.filename} turned"
-    turned = unpacked_copy(shards, shard, kind, header.size_bytes, partial(turn, made, header))
+    turned = derived_file(shards, shard, kind, header.size_bytes, partial(turn, made, header))
     return _Member(header, turned, 0, header.size_bytes, version)
 
 
