@@ -12,7 +12,6 @@ import os
 import threading
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -23,6 +22,7 @@ import pyarrow as pa
 from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
 from penstock.core.distinct import distinct
 from penstock.core.errors import SourceError
+from penstock.core.lru import Lru
 from penstock.core.rows import Rows
 from penstock.core.spec import Ids
 from penstock.derived.files import DerivedFiles
@@ -58,9 +58,8 @@ class DecodedParts:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._part_bytes = part_bytes
         self._stores = total_bytes > MEMORY_BYTES
-        self._memory: OrderedDict[int, Rows] = OrderedDict()
-        self._memory_bytes = 0
-        self._mapped: OrderedDict[int, Rows] = OrderedDict()
+        self._memory: Lru[int, Rows] = Lru(MEMORY_BYTES, weigh=_bytes_held)
+        self._mapped: Lru[int, Rows] = Lru(_MAPS)
         self._stored_bytes = 0
         self._files: DerivedFiles | None = None
         self._doing: dict[int, Future[Rows]] = {}
@@ -106,10 +105,9 @@ class DecodedParts:
     def _part(self, number: int) -> Rows:
         """A whole part; whoever asks for it while it is being decoded waits for it."""
         with self._lock:
-            for kept in (self._mapped, self._memory):
-                if number in kept:
-                    kept.move_to_end(number)
-                    return kept[number]
+            for cached in (self._mapped, self._memory):
+                if (found := cached.get(number)) is not None:
+                    return found
             mine = number not in self._doing
             future = self._doing.setdefault(number, Future())
         if mine:
@@ -127,18 +125,18 @@ class DecodedParts:
     def _make(self, number: int) -> Rows:
         files = self._opened()
         if files is None:
-            return self._keep(number, self._decode(number))
+            return self._memory.put(number, self._decode(number))
         name = self._name(number)
         path = files.path(name)
         if (found := _load(path)) is not None:
-            return self._keep_map(number, found)
+            return self._mapped.put(number, found)
         with one_maker(files.folder, [name]):
             if (found := _load(path)) is not None:  # another process was quicker
-                return self._keep_map(number, found)
+                return self._mapped.put(number, found)
             rows = self._decode(number)
             if self._store(files, name, rows) and (found := _load(path)) is not None:
-                return self._keep_map(number, found)
-        return self._keep(number, rows)
+                return self._mapped.put(number, found)
+        return self._memory.put(number, rows)
 
     def _opened(self) -> DerivedFiles | None:
         """The parts' files, which stay as long as this is in use; None, with a warning, where there can be none."""
@@ -184,21 +182,6 @@ class DecodedParts:
                 "free some room or point XDG_CACHE_HOME to a larger disk",
                 stacklevel=2,
             )
-
-    def _keep(self, number: int, rows: Rows) -> Rows:
-        with self._lock:
-            self._memory[number] = rows
-            self._memory_bytes += _bytes_held(rows)
-            while self._memory_bytes > MEMORY_BYTES and len(self._memory) > 1:
-                self._memory_bytes -= _bytes_held(self._memory.popitem(last=False)[1])
-        return rows
-
-    def _keep_map(self, number: int, rows: Rows) -> Rows:
-        with self._lock:
-            self._mapped[number] = rows
-            if len(self._mapped) > _MAPS:
-                self._mapped.popitem(last=False)
-        return rows
 
 
 def _bytes_held(rows: Rows) -> int:

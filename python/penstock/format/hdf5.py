@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, SourceError
+from penstock.core.lru import Lru
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
@@ -104,26 +104,25 @@ class Files:
 
     def __init__(self, shards: Shards, read: ReadRanges) -> None:
         self.shards, self.read = shards, read
-        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
         self._lock = threading.RLock()
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""
+        found = self._open.get(shard)
+        return self._open.put(shard, self._opened(shard)) if found is None else found
+
+    def _opened(self, shard: int) -> Any:
         path = self.shards.path(shard)
-        if shard not in self._open:
-            if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
-                raise DataError(
-                    f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
-                )
-            check_files(self.read, self.shards, np.array([shard]))
-            try:
-                self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
-            except (OSError, RuntimeError, ValueError, KeyError) as error:
-                raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(shard)
-        return self._open[shard]
+        if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
+            raise DataError(
+                f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
+            )
+        check_files(self.read, self.shards, np.array([shard]))
+        try:
+            return _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
 
     def dataset(self, shard: int, path: str) -> Any:
         """A dataset that lies in the file itself; DataError where it is not there, or its values lie elsewhere."""
@@ -155,8 +154,7 @@ class Files:
     def close(self) -> None:
         """Closes all files; the next need opens them again."""
         with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+            self._open.clear()
 
 
 def _h5py() -> Any:

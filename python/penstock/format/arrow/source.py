@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +13,7 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ReadRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
+from penstock.core.lru import Lru
 from penstock.core.options import Options
 from penstock.core.rows import Rows, as_rows, join_rows, pack_rows
 from penstock.core.shards import Shards
@@ -148,8 +147,7 @@ class Ready:
 
     def __init__(self, make: Callable[[int], Columns]) -> None:
         self._make = make
-        self._kept: OrderedDict[int, Columns] = OrderedDict()
-        self._lock = threading.Lock()
+        self._columns: Lru[int, Columns] = Lru(_READY)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
@@ -157,16 +155,7 @@ class Ready:
 
     def columns(self, batch: int) -> Columns:
         """A batch's columns."""
-        with self._lock:
-            if batch in self._kept:
-                self._kept.move_to_end(batch)
-                return self._kept[batch]
-        made = self._make(batch)
-        with self._lock:
-            self._kept[batch] = made
-            if len(self._kept) > _READY:
-                self._kept.popitem(last=False)
-        return made
+        return self._columns.get(batch) or self._columns.put(batch, self._make(batch))
 
 
 @dataclass(frozen=True, eq=False)
