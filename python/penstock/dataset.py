@@ -11,14 +11,14 @@ from typing import Any, Literal, Never
 
 import numpy as np
 
-from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.byte_ranges import ByteRanges, Progress, ReadRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids, Spec
+from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import check_shard, check_shuffle, order_of, some_rank
@@ -311,7 +311,7 @@ def read(
     if checks is not None:
         checks.opening = False
         warn_of_unknown(opened_read, source.manifest.shards)
-    opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
+    opened_storage = opened_read.storage
     return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
 
 
@@ -367,7 +367,7 @@ def of_source(
     """A dataset that begins with an opened source; `columns` is what the user asked for, where that renames."""
     plain = _plain_columns(source.spec, columns)
     node = Read(where=where, format=source.manifest.format, columns=plain, limits=limits)
-    return Dataset(source, read_ranges or _nothing_to_read, (node,), storage)
+    return Dataset(source, read_ranges or ByteRanges(), (node,), storage)
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
@@ -391,7 +391,3 @@ def _join(parts: list[Shards]) -> Shards:
     common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
     root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
     return Shards(paths, sizes, versions, common, root_lengths, etags=etags)
-
-
-def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
-    raise SourceError("a dataset in memory has no files to read")

@@ -23,6 +23,7 @@ import zarr
 
 import penstock as ps
 from conftest import jpeg
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -97,7 +98,7 @@ def numbered(samples: int, shards: int = 3) -> tuple[ps.Dataset, MemoryStorage]:
         "numbered", listed, np.array(edges, dtype=np.int64), np.concatenate(offsets), np.concatenate(lengths)
     )
     node = Read(where="data/", format="numbered", columns=(("id", "id"), ("data", "data")))
-    return ps.Dataset(Numbered(manifest), storage.read, (node,)), storage
+    return ps.Dataset(Numbered(manifest), ByteRanges(storage.read), (node,)), storage
 
 
 def arrays(samples: int, _: Path | None = None) -> ps.Dataset:
@@ -154,7 +155,7 @@ def tables(samples: int, _: Path | None = None) -> ps.Dataset:
     manifest = Manifest("tables", Shards(pa.array([], pa.large_string()), none, none), np.array([0, samples]))
     source = Tables(manifest, table, choose_columns(table.schema, Options(), "table"))
     node = Read(where="memory", format="tables", columns=tuple((name, name) for name in source.spec))
-    return ps.Dataset(source, MemoryStorage({}).read, (node,))
+    return ps.Dataset(source, ByteRanges(MemoryStorage({}).read), (node,))
 
 
 def blocks(samples: int, _: Path | None = None) -> ps.Dataset:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, forget, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
@@ -78,7 +78,7 @@ def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
     yield pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
 
 
-def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRanges, options: Options) -> Shards | None:
+def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ByteRanges, options: Options) -> Shards | None:
     """The files to read, those of packed shards in the cache; None if no shard is packed.
 
     Raises DataError naming the shard that is damaged or exceeds the limits, StorageError where there is no room.
@@ -111,7 +111,7 @@ def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRang
         for key in files.missing(sizes):  # before room is made for what an index says
             _check_stated(shards, shard_of[key], sizes[key], options.limits)
         files.make(sizes, unpack_all)
-        forget(read, shards.take(np.array(list(packing), dtype=np.int64)))
+        read.forget(shards.take(np.array(list(packing), dtype=np.int64)))
         return with_unpacked(shards, files, {shard: key for key, shard in shard_of.items()})
     except BaseException:
         files.release()
@@ -134,7 +134,7 @@ def _check_stated(shards: Shards, shard: int, stated: int | None, limits: Limits
         raise DataError(f"{shards.path(shard)}: {why}")
 
 
-def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ReadRanges, options: Options) -> None:
+def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ByteRanges, options: Options) -> None:
     """Writes the unpacked shard."""
     where, stated = shards.path(shard), packing.unpacked_bytes
     packed = read_whole(shards, shard, read)
@@ -171,7 +171,7 @@ def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iter
         ) from None
 
 
-def read_whole(shards: Shards, shard: int, read: ReadRanges) -> Bytes:
+def read_whole(shards: Shards, shard: int, read: ByteRanges) -> Bytes:
     """All bytes of one shard."""
     return read_range(read, shards, shard, 0, int(shards.sizes[shard]))
 

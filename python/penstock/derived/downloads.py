@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import Progress, ReadRanges, forget, read_range
+from penstock.core.byte_ranges import ByteRanges, Progress, read_range
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import DataError, StorageError
 from penstock.core.options import Options
@@ -80,7 +80,7 @@ class _Desk:
     """What all files that are brought at once share."""
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     pieces: ThreadPoolExecutor
     work: Bringing
 
@@ -108,7 +108,7 @@ class _Desk:
 
 
 def for_each_shard(
-    shards: Shards, read: ReadRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
+    shards: Shards, read: ByteRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
 ) -> list[_T]:
     """use(shard, path, work) of every shard, whose bytes lie at `path` as long as that call runs; `work.check` may stop it.
 
@@ -152,7 +152,7 @@ def _brought_file(desk: _Desk, shard: int) -> BinaryIO:
     return file
 
 
-def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
+def copies_of(shards: Shards, read: ByteRanges, options: Options) -> Shards:
     """Copies of all shards in the cache, each made once and kept while the answer is in use; local shards are their own.
 
     Raises SourceError where there is no cache, StorageError where there is no room.
@@ -172,7 +172,7 @@ def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
                 desk.fill(shard, file.fileno())
 
         _all(part, read, write, options.progress)
-        forget(read, part)
+        read.forget(part)
 
     try:
         files.make(dict(zip(keys, shards.sizes.tolist(), strict=True)), download)
@@ -197,7 +197,7 @@ def naming(shards: Shards, paths: Sequence[str]) -> Iterator[None]:
         raise DataError(text) from None
 
 
-def _all(shards: Shards, read: ReadRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
+def _all(shards: Shards, read: ByteRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
     """use(desk, shard) of every shard, several at once; the error of the first that fails."""
 
     def run(work: Bringing) -> list[_T]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
@@ -118,7 +119,7 @@ class _Machine:
         self._source, self._wheres, self._store = source, wheres, _Noted()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         read = self._store.read if self._cached is None else self._cached.read
-        self._ranks = [lower(source, read, nodes, open_deliver("numpy", None), where) for where in wheres]
+        self._ranks = [lower(source, ByteRanges(read), nodes, open_deliver("numpy", None), where) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
         first, last = (order.share(where.rank, world_size) for where in (wheres[0], wheres[-1]))
         self._upcoming = Upcoming(order, source.manifest, (first[0], last[1]))

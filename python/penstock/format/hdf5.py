@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
 from penstock.core.lru import Lru
 from penstock.core.options import Options
@@ -32,7 +32,6 @@ from penstock.source.arrays.sliced import (
     choose_arrays,
 )
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
-from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
@@ -58,7 +57,7 @@ class _File:
     paths: Mapping[str, str]
 
 
-def open_hdf5(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
+def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
     files = Files(copies, read)
@@ -102,7 +101,7 @@ def _check_shard(
 class Files:
     """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
-    def __init__(self, shards: Shards, read: ReadRanges) -> None:
+    def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
         self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
         self._lock = threading.RLock()
@@ -118,7 +117,7 @@ class Files:
             raise DataError(
                 f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
             )
-        check_files(self.read, self.shards, np.array([shard]))
+        self.read.check_files(self.shards, np.array([shard]))
         try:
             return _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
         except (OSError, RuntimeError, ValueError, KeyError) as error:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Column, Options
 from penstock.core.rows import Rows, as_rows, join_rows
@@ -67,7 +67,7 @@ class HuggingFace:
         return join_rows([as_rows(self.inner.load(*run), self.spec, run[1]) for run in runs])
 
 
-def open_huggingface(shards: Shards, read: ReadRanges, options: Options) -> HuggingFace:
+def open_huggingface(shards: Shards, read: ByteRanges, options: Options) -> HuggingFace:
     """Opens one split; `options.columns` names features, of which pictures and sounds are bytes."""
     own = dict(options.own)
     split = own.pop("split", None)
@@ -93,7 +93,7 @@ def _is_state(path: str) -> bool:
     return posixpath.basename(path) == "state.json"
 
 
-def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: Any) -> tuple[Shards, Shards | None]:
+def _saved(shards: Shards, read: ByteRanges, folders: Mapping[str, int], split: Any) -> tuple[Shards, Shards | None]:
     """The data files of a saved split, and the files of its indices."""
     names = {posixpath.basename(folder): folder for folder in folders}
     folder = _choose(names, split) if split is not None or len(folders) > 1 else next(iter(folders))
@@ -118,7 +118,7 @@ def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: 
     return shards.take(np.array(data)), taken
 
 
-def _read_json(shards: Shards, shard: int, read: ReadRanges) -> dict[str, Any]:
+def _read_json(shards: Shards, shard: int, read: ByteRanges) -> dict[str, Any]:
     place, size = shards.path(shard), int(shards.sizes[shard])
     if size > _STATE_BYTES:
         raise DataError(f"{place}: {size:,} bytes, where a few are expected; it is no state of a dataset")
@@ -155,7 +155,7 @@ def _choose(splits: Mapping[str, Any], split: Any) -> Any:
     raise PlanError(f"split={split!r}: there are the splits {listed}; choose one with split=…")
 
 
-def _schema(shards: Shards, read: ReadRanges) -> pa.Schema:
+def _schema(shards: Shards, read: ByteRanges) -> pa.Schema:
     place = shards.path(0)
     with arrow_errors(place), open_shard(shards, 0, read) as file:
         if place.endswith(".parquet"):
@@ -251,7 +251,7 @@ def _classes(features: Mapping[str, Any], options: Options) -> tuple[str, ...]:
     return ()
 
 
-def _indices(shards: Shards, read: ReadRanges, samples: int) -> Ids:
+def _indices(shards: Shards, read: ByteRanges, samples: int) -> Ids:
     """The table's row of each sample of a shuffled or filtered dataset."""
     rows = arrow_ipc.open_arrow(shards, read, Options(columns={"row": Column(feature="indices", dtype="int64")}))
     count = rows.manifest.samples

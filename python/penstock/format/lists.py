@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
@@ -46,7 +46,7 @@ class ListedFiles:
     spec: Spec
     features: dict[str, str]
     said: Columns
-    read_ranges: ReadRanges
+    read_ranges: ByteRanges
     by_folder: Classes = field(default_factory=Classes)
     random_access: bool = False
 
@@ -81,7 +81,7 @@ class ListedFiles:
         return columns
 
 
-def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedFiles:
+def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedFiles:
     """Finds the listed files and, for an augmented manifest, learns its keys.
 
     Raises SourceError for files that are not there, DataError for what is no manifest, PlanError for columns that are not there.
@@ -129,7 +129,7 @@ def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where
     return classes, [] if classes.labels is None else asked
 
 
-def _content(shards: Shards, read: ReadRanges, options: Options) -> bytes:
+def _content(shards: Shards, read: ByteRanges, options: Options) -> bytes:
     size = int(shards.sizes[0])
     if size > options.limits.record_bytes:
         raise DataError(
@@ -155,7 +155,7 @@ def _listed(content: bytes, where: str) -> list[str]:
     return names
 
 
-def _all_records(manifest: Manifest, read: ReadRanges) -> Spans:
+def _all_records(manifest: Manifest, read: ByteRanges) -> Spans:
     assert manifest.offset is not None
     assert manifest.length is not None
     start, size = manifest.offset[:1], np.array([int(manifest.length.sum())])
@@ -181,7 +181,7 @@ def _prefixed(content: bytes, where: str) -> list[str]:
     return [prefix + name for name in names]
 
 
-def _augmented(shards: Shards, read: ReadRanges, options: Options) -> tuple[list[str], Columns, dict[str, Field]]:
+def _augmented(shards: Shards, read: ByteRanges, options: Options) -> tuple[list[str], Columns, dict[str, Field]]:
     """The files that an augmented manifest names, the values of its other keys by column, and their fields."""
     keys: Any = None
     if options.columns is not None:

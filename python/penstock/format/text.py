@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -39,7 +39,7 @@ class TextLines:
         return {self.name: pa.Array.from_buffers(pa.large_string(), len(records), buffers)}
 
 
-def open_text(shards: Shards, read: ReadRanges, options: Options) -> TextLines:
+def open_text(shards: Shards, read: ByteRanges, options: Options) -> TextLines:
     """Indexes the files; `options.columns` can rename "text"."""
     manifest = open_lines(shards, read, options, LineStyle(), "text")
     return TextLines(manifest, _name(options, shards.path(0)))

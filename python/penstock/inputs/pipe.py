@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
@@ -282,7 +283,7 @@ def _learnt(format: Format, records: Spans, options: Options) -> Source:
             for start, size, place in zip(offset.tolist(), length.tolist(), at.tolist(), strict=True):
                 out[place : place + size] = content[start : start + size]
 
-        found = format.open(shards, read, options)
+        found = format.open(shards, ByteRanges(read), options)
     if not isinstance(found, Source):
         raise PlanError(f"read_stream: {format.name} cannot be parsed record by record")
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
 from penstock.core.lru import Lru
@@ -21,7 +21,6 @@ from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
-from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Format
 from penstock.source.tables.ranged_file import open_shard
@@ -66,7 +65,7 @@ class Batches:
     """The record batches of some files, one after the other. Buffers are validated when a batch is first used."""
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     limits: Limits
     files: tuple[ArrowFile, ...]
     columns: tuple[TableColumn, ...]
@@ -103,7 +102,7 @@ class Batches:
             if file.schema_message is not None:
                 messages.insert(0, file.schema_message)
             start, length = (np.array([getattr(one, name) for one in messages]) for name in ("start", "length"))
-            check_ranges(self.read, self.shards, np.full_like(start, shard), start, length)
+            self.read.check(self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
             check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
@@ -211,7 +210,7 @@ def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:
     return file.read_buffer(message.length)
 
 
-def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "arrow") -> ArrowBatches:
+def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "arrow") -> ArrowBatches:
     """Opens Arrow files or streams of the same columns; reads the headers of their messages."""
     files = []
     for shard in range(len(shards)):
@@ -238,7 +237,7 @@ def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
 
 
-def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
+def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:
     """The schema and the messages of one file."""
     path, size = shards.path(shard), int(shards.sizes[shard])
     if size == 0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -73,7 +73,7 @@ def _refuse_empty(records: Spans) -> None:
 def folder_format(kind: Kind) -> Format:
     """The registry's row of a kind."""
 
-    def open_folder(shards: Shards, _: ReadRanges, options: Options) -> MediaFolder:
+    def open_folder(shards: Shards, _: ByteRanges, options: Options) -> MediaFolder:
         return open_media_folder(shards, options, kind)
 
     return Format(

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -28,7 +28,6 @@ from penstock.source.arrays.strided import (
     StoredColumn,
     leaves,
 )
-from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
@@ -42,7 +41,7 @@ _HEAD_BYTES = 512
 _TURN_BYTES = 16 << 20
 
 
-def read_headers(shards: Shards, read: ReadRanges) -> list[NpyHeader]:
+def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
     """The header of every file; DataError for the first that has none, or whose size is not what it says."""
     heads = _read_heads(shards, read, np.minimum(shards.sizes, _HEAD_BYTES))
     headers = []
@@ -62,7 +61,7 @@ def read_headers(shards: Shards, read: ReadRanges) -> list[NpyHeader]:
     return headers
 
 
-def _read_heads(shards: Shards, read: ReadRanges, length: Ids) -> list[bytes]:
+def _read_heads(shards: Shards, read: ByteRanges, length: Ids) -> list[bytes]:
     ends = np.cumsum(length)
     out: Bytes = np.empty(int(ends[-1]), dtype=np.uint8)
     numbers = np.arange(len(shards), dtype=np.int64)
@@ -70,7 +69,7 @@ def _read_heads(shards: Shards, read: ReadRanges, length: Ids) -> list[bytes]:
     return [out[end - size : end].tobytes() for end, size in zip(ends.tolist(), length.tolist(), strict=True)]
 
 
-def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | PlacedColumns:
+def open_npy(shards: Shards, read: ByteRanges, options: Options) -> Records | PlacedColumns:
     """Opens .npy files as shards of one array, which all have the dtype and shape (but for the first axis) of the first."""
     headers = read_headers(shards, read)
     first = headers[0]
@@ -100,7 +99,7 @@ def _first_sample(headers: list[NpyHeader]) -> Ids:
     return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
 
 
-def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
+def _records(shards: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
     first_sample = _first_sample(headers)
     row_bytes = headers[0].row_bytes
     manifest = RegularManifest(
@@ -116,12 +115,12 @@ def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns
 
 
 def _turned(
-    shards: Shards, copies: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
+    shards: Shards, copies: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
 ) -> PlacedColumns:
     """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
 
     def write(shard: int, out: BinaryIO) -> None:
-        check_files(read, copies, np.array([shard]))
+        read.check_files(copies, np.array([shard]))
         turn(copies.path(shard), headers[shard], out)
 
     paths = [

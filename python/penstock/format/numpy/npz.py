@@ -21,7 +21,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
@@ -58,7 +58,7 @@ class _Member:
 _Members = dict[str, _Member]
 
 
-def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+def open_npz(shards: Shards, read: ByteRanges, options: Options) -> PlacedColumns:
     """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
     with naming(shards, copies.paths.to_pylist()):
@@ -66,7 +66,7 @@ def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumn
     return replace(source, manifest=replace(source.manifest, shards=shards))
 
 
-def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedColumns:
     with _archive(shards, 0, read) as (archive, _file):
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
     wanted = _wanted(options, names)
@@ -136,7 +136,7 @@ def _check_alike(shards: Shards, found: list[_Members]) -> None:
 
 
 @contextmanager
-def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
+def _archive(shards: Shards, shard: int, read: ByteRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
     """An open archive and its file; DataError for a damaged one."""
     path = shards.path(shard)
     try:
@@ -150,7 +150,7 @@ def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zip
         raise DataError(f"{path}: {error.strerror or error}") from None
 
 
-def _open_shard(shards: Shards, shard: int, read: ReadRanges, wanted: Iterable[str], limits: Limits) -> _Members:
+def _open_shard(shards: Shards, shard: int, read: ByteRanges, wanted: Iterable[str], limits: Limits) -> _Members:
     path = shards.path(shard)
     with _archive(shards, shard, read) as (archive, file):
         known = {info.filename: info for info in archive.infolist()}

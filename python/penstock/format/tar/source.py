@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -51,7 +51,7 @@ class WebDatasetSource:
         return {name: found[name] for name in self.spec}
 
 
-def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDatasetSource:
+def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDatasetSource:
     """Indexes the archives and learns the columns from the first samples.
 
     Raises SourceError if there is no sample at all, DataError for damaged files and JSON, PlanError for columns that cannot be.
@@ -72,7 +72,7 @@ def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDa
     return WebDatasetSource(manifest, spec, columns, parser, json_members)
 
 
-def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
+def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:
     """The members of the first samples."""
     records = read_first_records(manifest, read)
     samples: list[Members] = []

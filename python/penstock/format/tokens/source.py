@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -56,7 +56,7 @@ class _Cut:
         return cls(**given)
 
 
-def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
+def open_tokens(shards: Shards, read: ByteRanges, options: Options) -> Records:
     """Opens token files; see FORMAT for the options. DataError for files that are not what they say."""
     cut = _Cut.of(options.own)
     runs, bins = _runs(shards, read, cut)
@@ -73,7 +73,7 @@ def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
     return Records(manifest, dict.fromkeys(features, column), files)
 
 
-def _runs(shards: Shards, read: ReadRanges, cut: _Cut) -> tuple[TokenRuns, Shards]:
+def _runs(shards: Shards, read: ByteRanges, cut: _Cut) -> tuple[TokenRuns, Shards]:
     """Where tokens lie, and the files that hold them."""
     paths = shards.paths.to_pylist()
     place = {path: shard for shard, path in enumerate(paths)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Ids, Spans, Spec
@@ -58,7 +58,7 @@ def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
     ]
 
 
-def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
     """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
     assert manifest.offset is not None
     assert manifest.length is not None

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges, forget
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.cpus import usable_cpus
 from penstock.core.options import Options
@@ -30,7 +30,6 @@ from penstock.derived.downloads import Bringing, for_each_shard, naming
 from penstock.derived.entries import Entry, load_entry, shard_key, store_entry
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lock import one_maker
-from penstock.source.checks.ranges import check_files
 
 #: Files beside shards that are asked for at once.
 _STATED_TOGETHER = 16
@@ -49,7 +48,7 @@ class IndexFiles(Protocol):
 
 
 #: The length of each record of a shard as a file beside it states them; None without such a file, or if it cannot be right.
-StatedLengths = Callable[[Shards, int, ReadRanges, Options], Ids | None]
+StatedLengths = Callable[[Shards, int, ByteRanges, Options], Ids | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ class RecordIndex:
     unpacked: Shards | None
 
 
-def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Framing) -> RecordIndex:
+def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Framing) -> RecordIndex:
     """Indexes shards, from the cache where it has them.
 
     Raises DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC) where unpacked files, or
@@ -138,11 +137,11 @@ def _known_entries(
     }
 
 
-def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ReadRanges, job: _Job) -> list[Entry]:
+def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ByteRanges, job: _Job) -> list[Entry]:
     if not missing.size:
         return []
     if shards.is_local:
-        check_files(read, shards, missing)
+        read.check_files(shards, missing)
     return (job.entries if shards.is_local else job.entries_from_elsewhere)(shards.take(missing), keys, read)
 
 
@@ -154,7 +153,7 @@ class _Job:
     framing: Framing
     unpacked: _Unpacked
 
-    def entries(self, shards: Shards, keys: list[str], _: ReadRanges) -> list[Entry]:
+    def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[Entry]:
         """Of local files."""
         threads = usable_cpus()
         packing = np.zeros(len(shards), dtype=np.int64)
@@ -184,7 +183,7 @@ class _Job:
         columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
-    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ReadRanges) -> list[Entry]:
+    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[Entry]:
         """Of files that are brought here one by one, but for those whose index lies beside them."""
         stated = self._stated(shards, read)
         rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
@@ -196,11 +195,11 @@ class _Job:
             return replace(self, options=quiet).entries(here, [keys[shard[0]]], read)[0]
 
         made = for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else []
-        forget(read, shards.take(rest[[bool(entry.packing) for entry in made]]))
+        read.forget(shards.take(rest[[bool(entry.packing) for entry in made]]))
         found = iter(made)
         return [next(found) if length is None else Entry(length) for length in stated]
 
-    def _stated(self, shards: Shards, read: ReadRanges) -> list[Ids | None]:
+    def _stated(self, shards: Shards, read: ByteRanges) -> list[Ids | None]:
         stated = self.framing.stated
         if stated is None:
             return [None] * len(shards)
