@@ -21,6 +21,7 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Column, Options
+from penstock.core.rows import new_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.format.json.lines import open_jsonl
@@ -195,15 +196,11 @@ def _augmented(shards: Shards, read: ByteRanges, options: Options) -> tuple[list
             "format='jsonl'"
         )
     try:
-        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), _allocate)
+        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), new_rows)
     except RowError as error:
         raise DataError(f"{lines.manifest.place(error.row)}: {error.found}; {error.do}") from None
     references: Any = said.pop(_REFERENCE)
     return references.to_pylist(), said, {name: field for name, field in lines.spec.items() if name != _REFERENCE}
-
-
-def _allocate(_: str, field: Field, rows: int) -> Any:
-    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
 
 
 def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[str, str]:

@@ -17,9 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column
 from penstock.core.spec import Columns, Field, Spec
@@ -73,11 +70,6 @@ def learn_items(first: Any, asked: Asked, where: str) -> Items:
     take = _taker(first, names)
     features = {name: values[0] for name, values in take([first]).items()}
     return Items(_choose(features, None if names is not None else asked, field_of_value, where), take)
-
-
-def new_rows(_: str, field: Field, rows: int) -> npt.NDArray[Any]:
-    """Memory of its own for a fixed column (see `Allocate`)."""
-    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
 
 
 def learn_columns(first: Mapping[str, Any], asked: Asked, where: str) -> Items:

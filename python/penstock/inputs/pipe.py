@@ -24,11 +24,10 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
-from penstock.core.rows import spans_to_arrow
+from penstock.core.rows import new_rows, spans_to_arrow
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.inputs.forward import STREAM_ROWS
-from penstock.inputs.items import new_rows
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Format, Source
 
