@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Literal, Never
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
-from penstock.core.errors import PlanError, SourceError
+from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids, Spec
+from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import Lowered, lower
 from penstock.engine.ordering import check_order, rows_of, some_rank
@@ -190,7 +189,7 @@ class Dataset:
         return self._opened.source
 
     @property
-    def read_ranges(self) -> ReadRanges:
+    def read_ranges(self) -> ByteRanges:
         """What reads byte ranges of the source's files."""
         return self._opened.read_ranges
 
@@ -295,7 +294,7 @@ def of_source(
     source: AnySource,
     where: str,
     columns: Any,
-    read_ranges: ReadRanges | None = None,
+    read_ranges: ByteRanges | None = None,
     storage: Storage | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Dataset:
@@ -305,17 +304,13 @@ def of_source(
             f"{where}: {type(source).__name__} does not say how its rows are reached; give it `access`, one of penstock.source.Access"
         )
     plain = _plain_columns(source.spec, columns)
-    opened = Opened(source=source, read_ranges=read_ranges or _nothing_to_read, storage=storage)
+    opened = Opened(source=source, read_ranges=read_ranges or ByteRanges(), storage=storage)
     return Dataset(Read(opened=opened, where=where, format=source.manifest.format, columns=plain, limits=limits))
 
 
 def _plain_columns(spec: Spec, asked: Any) -> tuple[tuple[str, str], ...]:
     features = asked if isinstance(asked, Mapping) else {}
     return tuple((name, str(getattr(features.get(name, name), "feature", features.get(name, name)))) for name in spec)
-
-
-def _nothing_to_read(shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:  # noqa: ARG001
-    raise SourceError("a dataset in memory has no files to read")
 
 
 def _verbs(root: Node) -> str:

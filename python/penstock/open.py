@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
@@ -18,7 +18,6 @@ from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
-from penstock.inputs.items import Asked
 from penstock.inputs.iterable import Making
 from penstock.inputs.iterable import from_iterable as open_iterable
 from penstock.inputs.memory import from_arrays as open_arrays
@@ -28,6 +27,7 @@ from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.protocol import Format
+from penstock.source.selection import Asked
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.local import LocalStorage
@@ -97,18 +97,18 @@ def read(
     if checks is not None:
         checks.opening = False
         warn_of_unknown(opened_read, source.manifest.shards)
-    opened_storage = getattr(opened_read, "storage", getattr(opened_read, "__self__", None))
+    opened_storage = opened_read.storage
     return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
 
 
-def _ranges(store: Storage, checks: Checks | None) -> ReadRanges:
+def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:
     read = WithCopies(store)
     return read if checks is None else CheckedRanges(read, checks)
 
 
 def _locate(
     storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
-) -> tuple[Shards, ReadRanges]:
+) -> tuple[Shards, ByteRanges]:
     """See `core.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
     if not names:
         raise SourceError("read: an empty list of files; write some names into it")

@@ -167,7 +167,7 @@ def test_records_of_no_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [b"", *small(1)])
     got = parse(open_files(path, columns={"y": COLUMNS["y"]}))
     assert got["y"].to_pylist() == [[], []]
-    with pytest.raises(PlanError, match="no feature with values in the first records"):
+    with pytest.raises(PlanError, match="no values in the first records"):
         open_files(write(tmp_path / "b", [b""]))
 
 

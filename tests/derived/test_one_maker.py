@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from penstock.core.scratch import one_maker, sweep
+from penstock.core.cancel import StoppedError, work_for
+from penstock.core.scratch import sweep
+from penstock.derived import lock
+from penstock.derived.lock import one_maker
 from servers.http import http_server
 from support import tfrecords
 from support.faulty_proxy import Faults, proxy
@@ -113,3 +119,71 @@ def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with one_maker(str(tmp_path / "file"), ["a"]), one_maker(str(tmp_path / "file"), ["a"]):
         pass
+
+
+MAKER = """
+import sys, time
+from penstock.derived.lock import one_maker
+with one_maker(sys.argv[1], ["a"]):
+    print("here", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@contextlib.contextmanager
+def maker(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", MAKER, str(folder), str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_stopped_process_is_named_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_WARN_S", 0.2)
+    monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
+    with maker(tmp_path, 60) as process:
+        process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        with pytest.warns(UserWarning, match="process") as warned, one_maker(str(tmp_path), ["a"]):
+            assert time.monotonic() - begin < 10
+        told = [str(one.message) for one in warned]
+        assert len(told) == 2
+        assert f"process {process.pid} on " in told[0]
+        assert "is making the same files; waiting for it" in told[0]
+        assert "they are made here again" in told[1]
+
+
+def test_a_slow_process_is_waited_for_however_long_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows that it lives."""
+    monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
+    begin = time.monotonic()
+    with maker(tmp_path, 4), one_maker(str(tmp_path), ["a"]):
+        assert time.monotonic() - begin >= 3.5
+
+
+def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
+    with maker(tmp_path, 60) as process:
+        process.kill()
+        with one_maker(str(tmp_path), ["a"]):
+            pass
+
+
+def test_who_wants_nothing_any_more_does_not_wait(tmp_path: Path) -> None:
+    flag = threading.Event()
+
+    def wait() -> None:
+        work_for(flag)
+        with pytest.raises(StoppedError), one_maker(str(tmp_path), ["a"]):
+            pass
+
+    with one_maker(str(tmp_path), ["a"]):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        flag.set()
+        thread.join(5)
+        assert not thread.is_alive()

@@ -121,7 +121,7 @@ def test_several_files_and_keys(tmp_path: Path) -> None:
     assert set(ps.read(tmp_path, keys=["/train/image", "id"]).spec) == {"train.image", "id"}
     with pytest.raises(ps.SourceError, match="no datasets below test"):
         ps.read(tmp_path, keys="test")
-    with pytest.raises(ps.PlanError, match=r"has no 'image'; it has bytes, .*did you mean 'train.image'"):
+    with pytest.raises(ps.PlanError, match=r"no column 'image'; there are bytes, .*did you mean 'train.image'"):
         ps.read(tmp_path, columns=["image"])
 
 

@@ -54,7 +54,7 @@ def test_without_folders_there_is_no_label(tmp_path: Path) -> None:
     dataset = ps.read(str(make(tmp_path, "1.jpg", "2.jpg")))
     assert dataset.classes == ()
     assert list(dataset.spec) == ["image", "path"]
-    with pytest.raises(ps.PlanError, match="no 'label'; it has image, path"):
+    with pytest.raises(ps.PlanError, match="no column 'label'; there are image, path"):
         ps.read(str(tmp_path), columns=["label"])
 
 
@@ -63,7 +63,7 @@ def test_columns_are_chosen_and_renamed(tmp_path: Path) -> None:
     assert list(ps.read(str(tmp_path), columns={"x": "image", "y": "label"}).spec) == ["x", "y"]
     assert list(ps.read(str(tmp_path), columns=["label"]).spec) == ["label"]
     assert list(ps.read(str(tmp_path), columns={"y": ps.Column(feature="label")}).spec) == ["y"]
-    with pytest.raises(ps.PlanError, match=r"no 'labels'; it has image, label, path; did you mean 'label'\?"):
+    with pytest.raises(ps.PlanError, match=r"no column 'labels'; there are image, label, path; did you mean 'label'\?"):
         ps.read(str(tmp_path), columns=["labels"])
     with pytest.raises(ps.PlanError, match="columns='image': pass a list"):
         ps.read(str(tmp_path), columns="image")

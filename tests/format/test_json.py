@@ -190,7 +190,7 @@ def test_columns_that_cannot_be(tmp_path: Path) -> None:
         "mixed": "holds lists of mixed in the first records.*takes its JSON",
         "deep": "holds lists of lists of integer",
         "o": "holds lists of object",
-        "y": "no key 'y' in the first records.*they have n, mixed, deep, x, o",
+        "y": "no column 'y' in the first records; there are n, mixed, deep, x, o",
     }.items():
         with pytest.raises(PlanError, match=message):
             ps.read(str(path), columns=[name])

@@ -118,9 +118,7 @@ def test_what_is_no_manifest(files: Path, content: bytes, message: str) -> None:
 
 def test_columns_that_are_not_there(files: Path) -> None:
     (files / "a.manifest").write_text("pictures/1.bin")
-    with pytest.raises(
-        PlanError, match="a list of files has no column 'dato'; it has data and path; did you mean 'data'"
-    ):
+    with pytest.raises(PlanError, match="no column 'dato'; there are data, path; did you mean 'data'"):
         ps.read(str(files / "a.manifest"), columns=["dato"])
     (files / "b.manifest").write_text("pictures/1.bin")
     with pytest.raises(SourceError, match="2 manifests; a dataset is read from one"):
@@ -149,7 +147,7 @@ def test_classes_add_the_label_of_the_folders(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match="the class folder 'dogs', which is not among the 1 named"):
             ps.read(path, classes=["cats"])
     path.write_text("cats/1.jpg")
-    with pytest.raises(PlanError, match="has no column 'label'; it has data and path"):
+    with pytest.raises(PlanError, match="no column 'label'; there are data, path"):
         ps.read(path, columns=["label"])
     path.write_text(json.dumps({"source-ref": "cats/1.jpg", "label": 7}))
     with pytest.raises(PlanError, match="its lines say the label, which classes= cannot number"):

@@ -80,7 +80,7 @@ def test_several_databases_and_columns(tmp_path: Path) -> None:
     assert found["name"] == [b"%c%d" % (letter, row) for letter in b"ab" for row in range(10)]
     assert found["image"] == [b"x" * row for row in range(10)] * 2
     assert ps.read(tmp_path / "a" / "data.mdb").source.manifest.samples == 10
-    with pytest.raises(ps.PlanError, match="a database has no 'values'; it has key, value; did you mean 'value'"):
+    with pytest.raises(ps.PlanError, match="no column 'values'; there are key, value; did you mean 'value'"):
         ps.read(tmp_path, columns=["values"])
     with pytest.raises(ps.DataError, match=r"a value of 9 bytes, more than Limits\(record_bytes=8\)"):
         ps.read(tmp_path, limits=ps.Limits(record_bytes=8))

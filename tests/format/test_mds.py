@@ -15,10 +15,12 @@ import pytest
 from PIL import Image
 
 import penstock as ps
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.limits import Limits
 from penstock.core.options import Options
 from penstock.dataset import of_source
 from penstock.format import open_source
+from penstock.storage import adopt_storage
 from penstock.storage.local_copies import WithCopies
 from support.cases import MemoryStorage
 from support.damage import load_all
@@ -97,8 +99,8 @@ def test_pickles_are_refused_and_can_be_left_out() -> None:
 def test_files_that_are_not_local(where: str) -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN.parent / where).iterdir()}
     storage = MemoryStorage(files)
-    source = open_source("s3://bucket", storage.list("s3://bucket"), storage.read, Options())
-    found = load_all(of_source(source, "s3://bucket", None, storage.read))
+    source = open_source("s3://bucket", storage.list("s3://bucket"), ByteRanges(storage.read), Options())
+    found = load_all(of_source(source, "s3://bucket", None, ByteRanges(storage.read)))
     local = load_all(ps.read(str(GOLDEN.parent / where)))
     assert {name: listed(column) for name, column in found.items()} == {
         name: listed(column) for name, column in local.items()
@@ -108,7 +110,7 @@ def test_files_that_are_not_local(where: str) -> None:
 def test_packed_shards_that_are_not_local() -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN / "packed-gz").iterdir()}
     storage = MemoryStorage(files)
-    read = WithCopies(storage)
+    read = WithCopies(adopt_storage(storage))
     source = open_source("s3://bucket", storage.list("s3://bucket"), read, Options())
     found = load_all(of_source(source, "s3://bucket", None, read))
     local = load_all(ps.read(str(GOLDEN / "packed-gz")))

@@ -56,7 +56,7 @@ def test_films_by_suffix(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"one{suffix}").write_bytes(b"anything")
     assert list(ps.read(tmp_path).spec) == ["video", "path"]
     assert list(ps.read(tmp_path, columns={"clip": "video"}).spec) == ["clip"]
-    with pytest.raises(ps.PlanError, match="a folder of films has no 'audio'; it has video, path"):
+    with pytest.raises(ps.PlanError, match="no column 'audio'; there are video, path"):
         ps.read(tmp_path, columns=["audio"])
     shutil.copy(tmp_path / f"one{suffix}", tmp_path / f"two{suffix}")
     (tmp_path / f"two{suffix}").write_bytes(b"")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.kernels import ParquetFooter
 from penstock.core.shards import Shards
 from penstock.format.parquet import parts as parquet_parts
@@ -65,7 +66,7 @@ WHOLE = every_type(1_200)
 
 def opened(content: bytes, schema: pa.Schema, names: list[str]) -> PagedFiles:
     storage = MemoryStorage({WHERE: content})
-    files = Files(storage.list(WHERE), storage.read, ps.Limits(), verify=True)
+    files = Files(storage.list(WHERE), ByteRanges(storage.read), ps.Limits(), verify=True)
     return PagedFiles(files, schema, [(name,) for name in names])
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.core.byte_ranges import ByteRanges
 from penstock.format.parquet import footer as parquet_footer
 from penstock.format.parquet import pruning as parquet_pruning
 from penstock.format.parquet import source as parquet
@@ -132,9 +133,9 @@ def test_a_small_footer_is_asked_for_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(100_000)}), tmp_path / "0.parquet", row_group_size=10_000)
     storage = MemoryStorage({"memory://0.parquet": (tmp_path / "0.parquet").read_bytes()})
     shards = storage.list("memory://")
-    opened = Files(shards, storage.read, ps.Limits(), verify=True).bytes_of(0)
+    opened = Files(shards, ByteRanges(storage.read), ps.Limits(), verify=True).bytes_of(0)
     assert len(read_groups(opened, ["id"]) or []) == 10
-    Files(shards, storage.read, ps.Limits(), verify=True).open(0, opened)
+    Files(shards, ByteRanges(storage.read), ps.Limits(), verify=True).open(0, opened)
     assert len(storage.reads) == 1
 
 

@@ -148,7 +148,7 @@ def test_alternatives_and_defaults(tmp_path: Path) -> None:
         "text": ps.Column(feature="txt;json", dtype="string", default="none"),
         "raw": ps.Column(feature="cls", dtype="bytes", default=b""),
     }
-    with pytest.raises(PlanError, match=r"no member 'txt;json' in the first samples"):
+    with pytest.raises(PlanError, match=r"no column 'txt;json' in the first samples"):
         read(tmp_path / "a.tar", columns={"text": "txt;json"})
     found = read(tmp_path / "a.tar", columns=columns)
     assert found["image"] == [b"p", b"q", b"r"]
@@ -160,7 +160,7 @@ def test_alternatives_and_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "found"),
     [
-        ({"x": "jgp"}, r"no member 'jgp' in the first samples; did you mean 'jpg'\? They have: __key__, jpg, txt"),
+        ({"x": "jgp"}, r"no column 'jgp' in the first samples; there are __key__, jpg, txt.*; did you mean 'jpg'\?"),
         ({"x": ps.Column(feature="jpg", dtype="float32")}, r"cannot become float32; it can become bytes, string"),
         ({"x": ps.Column(feature="jpg", shape=(3,))}, r"is one value; its shape is \(\)"),
         ({"x": ps.Column(feature="txt", default=1)}, "default 1 is no string"),

@@ -141,12 +141,12 @@ def test_keys_that_only_later_samples_have(tmp_path: Path) -> None:
     late = ps.Column(feature="json.late", dtype="int64", shape=(), default=0)
     assert read(path, {"late": late})["late"] == [0] * 100 + [5]
     with pytest.raises(
-        PlanError, match=r"""a\.tar, member "json": no key 'late' in the first records; they have none"""
+        PlanError, match=r"""a\.tar, member "json": no column 'late' in the first records; there are none"""
     ):
         read(path, ["json.late"])
     path = archive(tmp_path, {"caption": "a", "meta": {"width": 1}})
     with pytest.raises(
-        PlanError, match=r"no key 'captoin' in the .*; did you mean 'caption'\?; they have caption, meta, m"
+        PlanError, match=r"no column 'captoin' in the .*; there are caption, meta, m.*; did you mean 'caption'\?"
     ):
         read(path, ["json.captoin"])
 

@@ -72,8 +72,10 @@ def test_its_column_can_be_renamed(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("x\n")
     assert list(ps.read(str(path), columns={"sentence": "text"}).spec) == ["sentence"]
-    with pytest.raises(PlanError, match="lines of text have one column, 'text'"):
+    with pytest.raises(PlanError, match="no column 'line'; there are text"):
         ps.read(str(path), columns=["line"])
+    with pytest.raises(PlanError, match="columns a, b: a line is one column; take it once"):
+        ps.read(str(path), columns={"a": "text", "b": "text"})
 
 
 def test_every_kind_of_line_counts_once(tmp_path: Path) -> None:

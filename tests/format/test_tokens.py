@@ -132,9 +132,9 @@ def test_columns_are_renamed_but_not_retyped(tmp_path: Path) -> None:
     np.arange(100, dtype=np.uint16).tofile(tmp_path / "a.bin")
     options = {"dtype": "uint16", "window": 10}
     assert list(read_tokens(tmp_path / "a.bin", columns={"x": "tokens"}, **options).spec) == ["x"]
-    with pytest.raises(ps.PlanError, match="a token file has no 'token'; it has tokens; did you mean 'tokens'"):
+    with pytest.raises(ps.PlanError, match="no column 'token'; there are tokens; did you mean 'tokens'"):
         read_tokens(tmp_path / "a.bin", columns=["token"], **options)
-    with pytest.raises(ps.PlanError, match=r"holds 'tokens' as uint16\(10\), which is taken as it is"):
+    with pytest.raises(ps.PlanError, match=r"column 'tokens' is uint16\(10\), and is taken as it is"):
         read_tokens(tmp_path / "a.bin", columns={"x": ps.Column(feature="tokens", dtype="int64")}, **options)
 
 

@@ -77,7 +77,7 @@ def test_every_kind_of_array(tmp_path: Path, version: int) -> None:
     assert set(ps.read(tmp_path / "x.zarr", keys="train").spec) == {"train.image", "train.big"}
     assert rows_of(ps.read(tmp_path / "x.zarr", columns={"x": "train.big"})) == {"x": wanted["id"]}
     assert rows_of(ps.read(tmp_path / "x.zarr" / "id"))["array"] == wanted["id"]
-    with pytest.raises(ps.PlanError, match=r"has no 'ids'; it has day, .*did you mean 'id'"):
+    with pytest.raises(ps.PlanError, match=r"no column 'ids'; there are day, .*did you mean 'id'"):
         ps.read(tmp_path / "x.zarr", columns=["ids"])
     with pytest.raises(ps.SourceError, match="no arrays below test"):
         ps.read(tmp_path / "x.zarr", keys="test")

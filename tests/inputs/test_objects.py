@@ -100,7 +100,7 @@ def test_columns_name_select_rename_and_type() -> None:
     assert found["list"].type == pa.large_list(pa.int32())
     with pytest.raises(ps.PlanError, match=r"names 3 values, and items are tuples of 2"):
         ps.from_dataset(pairs, columns=("a", "b", "c"))
-    with pytest.raises(ps.PlanError, match=r"no 'lable'; they have image, label; did you mean 'label'"):
+    with pytest.raises(ps.PlanError, match=r"no column 'lable'; there are image, label; did you mean 'label'"):
         ps.from_dataset(Items(lambda i: {"image": 1, "label": 2}), columns=["lable"])
 
 

@@ -177,9 +177,7 @@ def test_keys_that_are_null(uri: str, request: pytest.FixtureRequest) -> None:
 def test_keys_of_other_types(uri: str) -> None:
     with pytest.raises(ps.PlanError, match=r"partition='x' is (double|decimal.*); partition by a column of integers"):
         ps.read_sql(uri, "SELECT * FROM samples", partition="x")
-    with pytest.raises(
-        ps.PlanError, match=r"no column 'kee' to partition by; the query gives key, id, .*; did you mean 'key'"
-    ):
+    with pytest.raises(ps.PlanError, match=r"partition: no column 'kee'; there are key, id, .*; did you mean 'key'"):
         ps.read_sql(uri, "SELECT * FROM samples", partition="kee")
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.core.byte_ranges import ByteRanges
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.storage.local import LocalStorage
 from support.cases import MemoryStorage
@@ -25,7 +26,7 @@ def storage() -> MemoryStorage:
 
 
 def test_it_reads_as_a_file_does(storage: MemoryStorage) -> None:
-    mine, theirs = RangedFile(storage.list("memory://"), 1, storage.read), io.BytesIO(CONTENT)
+    mine, theirs = RangedFile(storage.list("memory://"), 1, ByteRanges(storage.read)), io.BytesIO(CONTENT)
     rng = np.random.default_rng(2)
     for _ in range(300):
         whence = int(rng.integers(0, 3))
@@ -50,7 +51,7 @@ def test_it_reads_as_a_file_does(storage: MemoryStorage) -> None:
 
 
 def test_small_reads_share_a_range(storage: MemoryStorage) -> None:
-    file = RangedFile(storage.list("memory://"), 1, storage.read)
+    file = RangedFile(storage.list("memory://"), 1, ByteRanges(storage.read))
     for place in range(0, 60_000, 100):
         file.seek(place - 60_000, os.SEEK_END)
         assert len(file.read(100)) == 100
@@ -58,7 +59,7 @@ def test_small_reads_share_a_range(storage: MemoryStorage) -> None:
 
 
 def test_an_empty_file(storage: MemoryStorage) -> None:
-    file = RangedFile(storage.list("memory://"), 0, storage.read)
+    file = RangedFile(storage.list("memory://"), 0, ByteRanges(storage.read))
     assert file.read() == file.read(5) == b""
     assert storage.reads == []
 
@@ -67,9 +68,9 @@ def test_pyarrow_takes_both(storage: MemoryStorage, tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(CONTENT)
     local = LocalStorage()
     files = [
-        open_shard(storage.list("memory://"), 1, storage.read),
-        open_shard(local.list(str(tmp_path)), 0, local.read),
-        open_shard(local.list(str(tmp_path)), 0, local.read, mapped=True),
+        open_shard(storage.list("memory://"), 1, ByteRanges(storage.read)),
+        open_shard(local.list(str(tmp_path)), 0, ByteRanges(local.read)),
+        open_shard(local.list(str(tmp_path)), 0, ByteRanges(local.read), mapped=True),
     ]
     assert [type(file) for file in files] == [pa.PythonFile, pa.OSFile, pa.MemoryMappedFile]
     for file in files:
@@ -85,10 +86,10 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     listed = local.list(str(path))
     path.write_bytes(CONTENT[:-1])
     with pytest.raises(ps.DataError, match="299,999 bytes now, 300,000 when it was listed; if the data was changed"):
-        open_shard(listed, 0, local.read)
+        open_shard(listed, 0, ByteRanges(local.read))
     path.unlink()
     with pytest.raises(ps.DataError, match=r"[Nn]o such file.*open the dataset again"):
-        open_shard(listed, 0, local.read)
+        open_shard(listed, 0, ByteRanges(local.read))
 
 
 def test_a_read_that_fails_leaves_nothing_behind(storage: MemoryStorage) -> None:

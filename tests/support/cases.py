@@ -23,6 +23,7 @@ import zarr
 
 import penstock as ps
 from conftest import jpeg
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -96,7 +97,7 @@ def numbered(samples: int, shards: int = 3) -> tuple[ps.Dataset, MemoryStorage]:
     manifest = Manifest(
         "numbered", listed, np.array(edges, dtype=np.int64), np.concatenate(offsets), np.concatenate(lengths)
     )
-    return of_source(Numbered(manifest), "data/", None, storage.read, storage), storage
+    return of_source(Numbered(manifest), "data/", None, ByteRanges(storage.read), storage), storage
 
 
 def arrays(samples: int, _: Path | None = None) -> ps.Dataset:

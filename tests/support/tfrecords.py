@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spans
@@ -106,7 +107,7 @@ def allocate(name, field, rows):
 
 
 def open_files(*paths: Path, **options) -> TFRecordSource:
-    return open_tfrecord(shards_of(*paths), read, Options(**options))
+    return open_tfrecord(shards_of(*paths), ByteRanges(read), Options(**options))
 
 
 def records_of(source: TFRecordSource, samples) -> Spans:

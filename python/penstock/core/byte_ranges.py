@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
+from penstock.core.errors import SourceError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
+from penstock.core.traffic import Traffic
 
 #: Finds single files by path or URL, wherever they lie: their listing, in the order given, and how to read them.
-Locate = Callable[[Sequence[str]], tuple[Shards, "ReadRanges"]]
+Locate = Callable[[Sequence[str]], tuple[Shards, "ByteRanges"]]
 
 
 #: Reports work done so far: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
 
 
-class ReadRanges(Protocol):
-    """Reads many byte ranges at once, in native threads, into one buffer."""
+class ByteRanges:
+    """Byte ranges of files, local or remote: what formats read by. Called, it reads many of them at once.
+
+    This class reads by a function, and of nothing if there is none (data in memory). `storage.local_copies.WithCopies` reads from
+    a storage, and `source.checks.ranges.CheckedRanges` checks what another one reads.
+    """
+
+    def __init__(self, read: Callable[[Shards, Ids, Ids, Ids, Bytes, Ids], None] | None = None) -> None:
+        self._read = read
 
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Fills out[at[i] : at[i] + length[i]] with length[i] bytes of shards[shard[i]] from offset[i].
+        """Fill out[at[i] : at[i] + length[i]] with length[i] bytes of shards[shard[i]] from offset[i], in native threads.
 
-        Raises DataError naming the file if it is gone, shorter than the range, or no longer of the size in `shards`.
+        Raises DataError with the file's name if it is missing, shorter than the range, or no longer of the size in `shards`.
         """
+        if self._read is None:
+            raise SourceError("a dataset in memory has no files to read")
+        self._read(shards, shard, offset, length, out, at)
+
+    @property
+    def storage(self) -> Any:
+        """The storage behind it; None for data in memory."""
+        return None
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """Requests and bytes so far; None for local files, and for a storage that does not count them."""
+        return None
+
+    def forget(self, shards: Shards) -> None:
+        """Evict files from the storage's cache, once a format has its own copies of them, so that nothing is cached twice."""
+
+    def check(self, shards: Shards, shard: Ids, offset: Ids, length: Ids | np.int64) -> None:
+        """Check ranges that a format reads by itself: DataError for the first that is not what its checksum says."""
+
+    def check_files(self, shards: Shards, numbers: Ids | None = None) -> None:
+        """Check whole files (all, or those of these numbers) that a format reads by itself."""
+        shard = np.arange(len(shards), dtype=np.int64) if numbers is None else numbers
+        self.check(shards, shard, np.zeros_like(shard), shards.sizes[shard])
+
+    def has_checksums(self, shards: Shards, shard: int) -> bool:
+        """Whether a file has checksums, so that it is worth reading here and not by a library."""
+        return False
+
+    def gone_file(self, shards: Shards) -> str | None:
+        """A file that has checksums, but is not listed in its folder any more; None if there is none."""
+        return None
 
 
-def read_range(read: ReadRanges, shards: Shards, shard: int, offset: int, length: int) -> Bytes:
+def read_range(read: ByteRanges, shards: Shards, shard: int, offset: int, length: int) -> Bytes:
     """One byte range of one shard."""
     out = np.empty(length, dtype=np.uint8)
     number, begin, size, at = (np.array([one], dtype=np.int64) for one in (shard, offset, length, 0))
     read(shards, number, begin, size, out, at)
     return out
-
-
-def forget(read: ReadRanges, shards: Shards) -> None:
-    """Lets a cache behind `read` drop files that a format has made files of its own from, so that nothing is kept twice."""
-    drop = getattr(read, "forget", None)
-    if drop is not None:
-        drop(shards)

@@ -1,36 +1,67 @@
-"""The values that were used last, by key."""
+"""A cache in memory of what was used last."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Kept(Generic[_K, _V]):
-    """At most `limit` values; the one that was not used for longest goes first. For any number of threads."""
+class Lru(Generic[_K, _V]):
+    """Values by key, together of `limit` at most; the least recently used is evicted first. For any number of threads.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    weigh: how much of the limit a value takes, 1 by default; a single value may take more. evicted: called with each evicted value.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        weigh: Callable[[_V], int] = lambda _: 1,
+        evicted: Callable[[_V], object] = lambda _: None,
+    ) -> None:
+        self._limit, self._weigh, self._evicted = limit, weigh, evicted
         self._values: OrderedDict[_K, _V] = OrderedDict()
+        self._weight = 0
         self._lock = threading.Lock()
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
     def get(self, key: _K) -> _V | None:
-        """A value, if it is there."""
+        """The value, None if it is not there."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
     def put(self, key: _K, value: _V) -> _V:
-        """Keeps a value, and gives it back."""
+        """Add a value, and return it."""
         with self._lock:
+            self._drop(key)
             self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > self._limit:
-                self._values.popitem(last=False)
+            self._weight += self._weigh(value)
+            while self._weight > self._limit and len(self._values) > 1:
+                self._drop(next(iter(self._values)))
         return value
+
+    def drop(self, key: _K) -> None:
+        """Evict a value, if it is there."""
+        with self._lock:
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Evict all values."""
+        with self._lock:
+            while self._values:
+                self._drop(next(iter(self._values)))
+
+    def _drop(self, key: _K) -> None:
+        if key in self._values:
+            value = self._values.pop(key)
+            self._weight -= self._weigh(value)
+            self._evicted(value)

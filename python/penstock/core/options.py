@@ -11,6 +11,7 @@ import numpy as np
 from penstock.core.byte_ranges import Locate, Progress
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.spec import Field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,10 @@ class Column:
             raise PlanError(
                 f"Column: shape={self.shape!r}; write a tuple: () for one value, (3,) for three, (None,) for any"
             )
+
+    def field(self, inferred: Field) -> Field:
+        """The column's field, where the data would give `inferred`."""
+        return Field(self.dtype or inferred.dtype, inferred.shape if self.shape is None else tuple(self.shape))
 
 
 @dataclass(frozen=True, kw_only=True)

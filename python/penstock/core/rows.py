@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +104,11 @@ def bytes_of(array: Any) -> Bytes:
     """The bytes of a contiguous array, without a copy."""
     flat: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return flat
+
+
+def new_rows(_: str, field: Field, rows: int) -> npt.NDArray[Any]:
+    """Uninitialised memory for a fixed column (see `source.protocol.Allocate`)."""
+    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
 
 
 def new_bytes(size: int) -> Bytes:

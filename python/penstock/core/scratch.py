@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from penstock.core.errors import StorageError
 
@@ -25,8 +24,6 @@ RESERVE_BYTES = 256 << 20
 #: The disk takes no more; nobody may write there.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _REFUSED = (errno.EACCES, errno.EPERM)
-#: How often a process that waits for another looks whether it is done.
-_LOOK_S = 0.05
 #: Where files cannot be locked, one that was not written to for so long belongs to nobody.
 _STALE_S = 24 * 3600.0
 
@@ -50,6 +47,14 @@ def scratch_file(target: str) -> Iterator[str]:
         unlock(handle)
 
 
+@contextlib.contextmanager
+def whole_file(target: str) -> Iterator[str]:
+    """A path to write a file to, which becomes `target` if nothing fails meanwhile."""
+    with scratch_file(target) as scratch:
+        yield scratch
+        os.replace(scratch, target)
+
+
 def _locked_file(target: str) -> tuple[str, int]:
     while True:
         path = scratch_path(target)
@@ -59,44 +64,6 @@ def _locked_file(target: str) -> tuple[str, int]:
         if os.fstat(handle).st_nlink:
             return path, handle
         os.close(handle)  # removed before it was locked
-
-
-@contextlib.contextmanager
-def one_maker(folder: str, names: Iterable[str]) -> Iterator[None]:
-    """While this lasts no other process or thread makes the same files of a folder: ranks that start together make them once.
-
-    Who had to wait must look which files are there by then. Where files cannot be locked, nobody waits.
-    """
-    key = hashlib.blake2b("\n".join(sorted(names)).encode(), digest_size=16).hexdigest()
-    path = os.path.join(folder, FOLDER, f"{key}.lock")
-    with contextlib.ExitStack() as left:
-        with contextlib.suppress(OSError):  # a folder where nothing can be written; whoever writes there says so
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            left.callback(unlock, _wait_for_lock(path))
-            left.callback(_unlink, path)
-        yield
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
-def _wait_for_lock(path: str) -> int:
-    """Opens and locks a file; only opens it where the file system has no locks."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            time.sleep(_LOOK_S)
-            continue
-        except OSError:
-            return handle
-        if os.fstat(handle).st_nlink:
-            return handle
-        os.close(handle)  # its last holder removed it before it was locked
 
 
 def unlock(handle: int) -> None:

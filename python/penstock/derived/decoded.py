@@ -12,7 +12,6 @@ import os
 import threading
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -20,12 +19,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.cache_dirs import LIMIT_NAME, cache_folder, limit_bytes
+from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
 from penstock.core.distinct import distinct
+from penstock.core.errors import SourceError
+from penstock.core.lru import Lru
 from penstock.core.rows import Rows
-from penstock.core.scratch import check_room, scratch_file
 from penstock.core.spec import Ids
-from penstock.derived.lease import hold, make_room
+from penstock.derived.files import DerivedFiles
+from penstock.derived.lease import make_room
+from penstock.derived.lock import one_maker
 
 #: Data up to this size stays in memory as a whole; of larger data this much.
 MEMORY_BYTES = 256 << 20
@@ -56,11 +58,10 @@ class DecodedParts:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._part_bytes = part_bytes
         self._stores = total_bytes > MEMORY_BYTES
-        self._memory: OrderedDict[int, Rows] = OrderedDict()
-        self._memory_bytes = 0
-        self._mapped: OrderedDict[int, Rows] = OrderedDict()
+        self._memory: Lru[int, Rows] = Lru(MEMORY_BYTES, weigh=_bytes_held)
+        self._mapped: Lru[int, Rows] = Lru(_MAPS)
         self._stored_bytes = 0
-        self._folder: str | None = None
+        self._files: DerivedFiles | None = None
         self._doing: dict[int, Future[Rows]] = {}
         self._lock = threading.Lock()
         self._turn = threading.Semaphore(_SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER)
@@ -104,10 +105,9 @@ class DecodedParts:
     def _part(self, number: int) -> Rows:
         """A whole part; whoever asks for it while it is being decoded waits for it."""
         with self._lock:
-            for kept in (self._mapped, self._memory):
-                if number in kept:
-                    kept.move_to_end(number)
-                    return kept[number]
+            for cached in (self._mapped, self._memory):
+                if (found := cached.get(number)) is not None:
+                    return found
             mine = number not in self._doing
             future = self._doing.setdefault(number, Future())
         if mine:
@@ -123,55 +123,56 @@ class DecodedParts:
         return future.result()
 
     def _make(self, number: int) -> Rows:
-        path = self._path(number)
-        if path is not None and (found := _load(path)) is not None:
-            return self._keep_map(number, found)
-        rows = self._decode(number)
-        if path is not None:
-            try:
-                self._store(path, rows)
-            except OSError as error:
-                self._without_room(f"{error.filename or path}: {error.strerror or error}")
-            else:
-                if (found := _load(path)) is not None:
-                    return self._keep_map(number, found)
-        return self._keep(number, rows)
+        files = self._opened()
+        if files is None:
+            return self._memory.put(number, self._decode(number))
+        name = self._name(number)
+        path = files.path(name)
+        if (found := _load(path)) is not None:
+            return self._mapped.put(number, found)
+        with one_maker(files.folder, [name]):
+            if (found := _load(path)) is not None:  # another process was quicker
+                return self._mapped.put(number, found)
+            rows = self._decode(number)
+            if self._store(files, name, rows) and (found := _load(path)) is not None:
+                return self._mapped.put(number, found)
+        return self._memory.put(number, rows)
 
-    def _path(self, number: int) -> str | None:
-        if not self._stores:
-            return None
+    def _opened(self) -> DerivedFiles | None:
+        """The parts' files, which stay as long as this is in use; None, with a warning, where there can be none."""
         with self._lock:
-            if self._folder is None and (folder := cache_folder("decoded")) is not None:
-                self._folder = self._held(folder)
-            if self._folder is None:
-                self._stores = False
-                return None
-        return os.path.join(self._folder, self._name(number))
-
-    def _held(self, folder: str) -> str | None:
-        """The folder, where parts stay as long as this is in use; None, with a warning, where that cannot be noted."""
-        try:
-            weakref.finalize(self, hold(folder, map(self._name, range(self._count))))
-        except OSError as error:
-            self._without_room(f"{error.filename or folder}: {error.strerror or error}")
-            return None
-        return folder
+            if self._files is None and self._stores:
+                try:
+                    self._files = DerivedFiles(
+                        "decoded", map(self._name, range(self._count)), "a part", "decoded columns"
+                    )
+                    weakref.finalize(self, self._files.release)
+                except SourceError:
+                    self._stores = False
+                except OSError as error:
+                    self._without_room(f"{error.strerror or error}")
+            return self._files if self._stores else None
 
     def _name(self, number: int) -> str:
         return self._key(number) + ".arrow"
 
-    def _store(self, path: str, rows: Rows) -> None:
-        """Writes a part; OSError where this data would take more than the whole cache may, or the disk has no room."""
-        folder, size = os.path.dirname(path), _bytes_held(rows)
+    def _store(self, files: DerivedFiles, name: str, rows: Rows) -> bool:
+        """Writes a part; False, with a warning, where this data would take more than the whole cache may, or the disk has no room."""
+        folder, size = files.folder, _bytes_held(rows)
         limit = limit_bytes(folder)
         with self._lock:
             self._stored_bytes += size
-        if self._stored_bytes > limit:
-            raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
-        make_room(folder, size)
-        check_room("a part", folder, size, "decoded columns")
-        _write(path, rows)
+        try:
+            if self._stored_bytes > limit:
+                raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
+            make_room(folder, size)
+            with files.writing(name, size) as scratch:
+                _write(scratch, rows)
+        except OSError as error:
+            self._without_room(f"{error.filename or folder}: {error.strerror or error}")
+            return False
         make_room(folder)  # the file is a little longer than its columns, and others may have written meanwhile
+        return True
 
     def _without_room(self, found: str) -> None:
         if self._stores:
@@ -182,38 +183,20 @@ class DecodedParts:
                 stacklevel=2,
             )
 
-    def _keep(self, number: int, rows: Rows) -> Rows:
-        with self._lock:
-            self._memory[number] = rows
-            self._memory_bytes += _bytes_held(rows)
-            while self._memory_bytes > MEMORY_BYTES and len(self._memory) > 1:
-                self._memory_bytes -= _bytes_held(self._memory.popitem(last=False)[1])
-        return rows
-
-    def _keep_map(self, number: int, rows: Rows) -> Rows:
-        with self._lock:
-            self._mapped[number] = rows
-            if len(self._mapped) > _MAPS:
-                self._mapped.popitem(last=False)
-        return rows
-
 
 def _bytes_held(rows: Rows) -> int:
     return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
 
 
 def _write(path: str, rows: Rows) -> None:
-    """Writes a part whole or not at all; OSError without permission."""
     fixed = pa.Array.from_buffers(
         pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
     )
     columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
-    with scratch_file(path) as scratch:
-        with pa.OSFile(scratch, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            writer.write_batch(batch)
-        os.replace(scratch, path)
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(batch)
 
 
 def _load(path: str) -> Rows | None:

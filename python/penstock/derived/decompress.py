@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import errno
 import lzma
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.cache_dirs import cache_folder
 from penstock.core.cpus import usable_cpus
-from penstock.core.errors import DataError, SourceError
+from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.progress import watched
-from penstock.core.scratch import room_errors, scratch_file, scratch_path, usable_bytes
+from penstock.core.scratch import room_errors, scratch_path, usable_bytes, whole_file
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
+from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 
 #: What tools add to a file's name.
@@ -48,19 +47,15 @@ def with_packed(*suffixes: str) -> tuple[str, ...]:
     return tuple(suffix + packed for suffix in suffixes for packed in SUFFIXES)
 
 
-def unpack_once(shards: Shards, packing: Ids, keys: list[str], options: Options) -> list[tuple[str, int]]:
-    """Unpacks shards into the cache, under the names `keys`: (path, size) of each.
+def unpack_files(shards: Shards, packing: Ids, files: DerivedFiles, keys: list[str], options: Options) -> list[int]:
+    """Unpacks shards into the cache, under the names `keys`: the size of each.
 
     Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; StorageError where they would
     fill the disk.
     """
-    folder = cache_folder("unpacked")
-    if folder is None:
-        raise SourceError(
-            f"{shards.path(0)}: a packed file is unpacked to the cache first, and there is no cache to use"
-        )
+    folder = files.folder
     make_room(folder, _LIKELY_RATIO * int(shards.sizes.sum()))
-    targets = [os.path.join(folder, key) for key in keys]
+    targets = list(map(files.path, keys))
     room = max(0, usable_bytes(folder))
     native = np.flatnonzero(packing <= _LAST_NATIVE)
     others = np.flatnonzero(packing > _LAST_NATIVE)
@@ -72,7 +67,7 @@ def unpack_once(shards: Shards, packing: Ids, keys: list[str], options: Options)
             rest = _Room(room - int(sizes.sum()))
             sizes[others] = _unpack_by_codecs(shards.take(others), packing[others], _at(targets, others), options, rest)
     make_room(folder)
-    return list(zip(targets, sizes.tolist(), strict=True))
+    return sizes.tolist()
 
 
 def _at(targets: list[str], places: Ids) -> list[str]:
@@ -149,20 +144,18 @@ def _unpack(job: _Job, options: Options, room: _Room) -> int:
     """Unpacks one file by way of a scratch file; its size."""
     most = min(max(options.limits.ratio * job.size, 1 << 20), options.limits.unpacked_bytes)
     read = total = 0
-    with scratch_file(job.target) as scratch:
-        with open(job.path, "rb") as source, open(scratch, "wb") as out:
-            pieces = _pieces(source, job.packing)
-            while (piece := _next(pieces, job, total)) is not None:
-                total += len(piece)
-                if total > most:
-                    raise DataError(
-                        f"{job.path}: {job.size} packed bytes become more than {most}; "
-                        "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
-                    )
-                room.take(source.tell() - read, len(piece), job.path)
-                read = source.tell()
-                out.write(piece)
-        os.replace(scratch, job.target)
+    with whole_file(job.target) as scratch, open(job.path, "rb") as source, open(scratch, "wb") as out:
+        pieces = _pieces(source, job.packing)
+        while (piece := _next(pieces, job, total)) is not None:
+            total += len(piece)
+            if total > most:
+                raise DataError(
+                    f"{job.path}: {job.size} packed bytes become more than {most}; "
+                    "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
+                )
+            room.take(source.tell() - read, len(piece), job.path)
+            read = source.tell()
+            out.write(piece)
     return total
 
 

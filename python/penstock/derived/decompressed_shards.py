@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, forget, read_range
-from penstock.core.cache_dirs import cache_folder
-from penstock.core.errors import DataError, SourceError
+from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
-from penstock.core.scratch import check_room, one_maker, room_errors, scratch_file
+from penstock.core.scratch import check_room
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes
 from penstock.derived.entries import shard_key
-from penstock.derived.lease import hold, make_room
+from penstock.derived.files import DerivedFiles
 
 #: Shards that are unpacked at once, each read as a whole.
 _TOGETHER = 4
@@ -79,79 +78,68 @@ def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
     yield pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
 
 
-def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ReadRanges, options: Options) -> Shards | None:
+def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ByteRanges, options: Options) -> Shards | None:
     """The files to read, those of packed shards in the cache; None if no shard is packed.
 
     Raises DataError naming the shard that is damaged or exceeds the limits, StorageError where there is no room.
     """
     if not packing:
         return None
-    where = shards.path(min(packing))
-    folder = cache_folder("unpacked")
-    if folder is None:
-        raise SourceError(f"{where}: a packed shard is unpacked to the cache first, and there is no cache to use")
-    paths: list[str] = shards.paths.to_pylist()
-    sizes = shards.sizes.copy()
-    total, done = int(shards.sizes[list(packing)].sum()), 0
-    keys = {
-        shard: shard_key(f"shard {packed.name}", 1, shards, shard) or uuid.uuid4().hex
+    shard_of = {
+        shard_key(f"shard {packed.name}", 1, shards, shard) or uuid.uuid4().hex: shard
         for shard, packed in packing.items()
     }
+    files = DerivedFiles("unpacked", shard_of, shards.path(min(packing)), _WHAT)
 
-    def work(shard: int) -> int:
-        paths[shard] = os.path.join(folder, keys[shard])
-        return _unpack_once(shards, shard, packing[shard], paths[shard], read, options)
+    def unpack(key: str) -> int:
+        shard = shard_of[key]
+        packed, size = packing[shard], int(shards.sizes[shard])
+        with files.writing(key, size, shards.path(shard)) as scratch:
+            _unpack_to(scratch, shards, shard, packed, read, options)
+        return size
 
-    with room_errors(where, folder, total, _WHAT):
-        release = hold(folder, keys.values())
-        make_room(folder, sum(packed.unpacked_bytes or 0 for packed in packing.values()))
-    try:
-        with (
-            one_maker(folder, keys.values()),
-            ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads,
-        ):
-            for shard, size in zip(packing, threads.map(work, packing), strict=True):
-                done += int(shards.sizes[shard])
-                sizes[shard] = size
+    def unpack_all(missing: list[str]) -> None:
+        total, done = int(shards.sizes[[shard_of[key] for key in missing]].sum()), 0
+        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="penstock-unpack") as threads:
+            for size in threads.map(unpack, missing):
+                done += size
                 if options.progress is not None:
                     options.progress(done, total)
-        forget(read, shards.take(np.array(list(packing), dtype=np.int64)))
+
+    sizes = {key: packing[shard].unpacked_bytes for key, shard in shard_of.items()}
+    try:
+        for key in files.missing(sizes):  # before room is made for what an index says
+            _check_stated(shards, shard_of[key], sizes[key], options.limits)
+        files.make(sizes, unpack_all)
+        read.forget(shards.take(np.array(list(packing), dtype=np.int64)))
+        return with_unpacked(shards, files, {shard: key for key, shard in shard_of.items()})
     except BaseException:
-        release()
+        files.release()
         raise
-    copied = np.zeros(len(shards), dtype=bool)
-    copied[list(packing)] = True
-    unpacked = Shards(
-        pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied
-    )
-    weakref.finalize(unpacked, release)
+
+
+def with_unpacked(shards: Shards, files: DerivedFiles, keys: Mapping[int, str]) -> Shards:
+    """The files to read: `shards`, but those of `keys` as they lie unpacked in the cache, until nobody uses what is returned."""
+    paths: list[str] = shards.paths.to_pylist()
+    sizes, copied = shards.sizes.copy(), np.zeros(len(shards), dtype=bool)
+    for shard, key in keys.items():
+        paths[shard], sizes[shard], copied[shard] = files.path(key), files.size(key) or 0, True
+    unpacked = Shards(pa.array(paths, pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied)
+    weakref.finalize(unpacked, files.release)
     return unpacked
 
 
-def _unpack_once(shards: Shards, shard: int, packing: Packing, target: str, read: ReadRanges, options: Options) -> int:
-    """Makes the unpacked file of a shard, if it is not there; its size."""
-    try:
-        size = os.stat(target).st_size
-    except OSError:
-        pass
-    else:
-        if packing.unpacked_bytes in (None, size):
-            return size
-    folder, needed = os.path.dirname(target), packing.unpacked_bytes or int(shards.sizes[shard])
-    with room_errors(shards.path(shard), folder, needed, _WHAT), scratch_file(target) as scratch:
-        size = _unpack_to(scratch, shards, shard, packing, read, options)
-        os.replace(scratch, target)
-    return size
+def _check_stated(shards: Shards, shard: int, stated: int | None, limits: Limits) -> None:
+    if stated is not None and (why := beyond(stated, int(shards.sizes[shard]), limits)):
+        raise DataError(f"{shards.path(shard)}: {why}")
 
 
-def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ReadRanges, options: Options) -> int:
-    """Writes the unpacked shard, and returns its size."""
+def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ByteRanges, options: Options) -> None:
+    """Writes the unpacked shard."""
     where, stated = shards.path(shard), packing.unpacked_bytes
     packed = read_whole(shards, shard, read)
     if options.verify:
         _check_hashes(where, _started(packing.packed_hashes), packing.packed_hashes, packed)
-    if stated is not None and (why := beyond(stated, packed.size, options.limits)):
-        raise DataError(f"{where}: {why}")
     hashes = _started(packing.unpacked_hashes) if options.verify else {}
     size = 0
     with open(scratch, "wb") as file:
@@ -171,7 +159,6 @@ def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read:
             f"{where}: it unpacks to {more}{min(size, stated):,} bytes, its index says {stated:,}; copy or write it again"
         )
     _check_hashes(where, hashes, packing.unpacked_hashes)
-    return size
 
 
 def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iterator[bytes]:
@@ -184,7 +171,7 @@ def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iter
         ) from None
 
 
-def read_whole(shards: Shards, shard: int, read: ReadRanges) -> Bytes:
+def read_whole(shards: Shards, shard: int, read: ByteRanges) -> Bytes:
     """All bytes of one shard."""
     return read_range(read, shards, shard, 0, int(shards.sizes[shard]))
 

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
@@ -20,16 +20,15 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import Progress, ReadRanges, forget, read_range
+from penstock.core.byte_ranges import ByteRanges, Progress, read_range
 from penstock.core.cache_dirs import cache_folder
-from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.errors import DataError, StorageError
 from penstock.core.options import Options
 from penstock.core.progress import watched
-from penstock.core.scratch import check_room, one_maker, room_errors, scratch_file
+from penstock.core.scratch import check_room, room_errors
 from penstock.core.shards import Shards
-from penstock.core.spec import Ids
 from penstock.derived.entries import shard_key
-from penstock.derived.lease import hold, make_room
+from penstock.derived.files import DerivedFiles
 
 _T = TypeVar("_T")
 
@@ -81,7 +80,7 @@ class _Desk:
     """What all files that are brought at once share."""
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     pieces: ThreadPoolExecutor
     work: Bringing
 
@@ -109,7 +108,7 @@ class _Desk:
 
 
 def for_each_shard(
-    shards: Shards, read: ReadRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
+    shards: Shards, read: ByteRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
 ) -> list[_T]:
     """use(shard, path, work) of every shard, whose bytes lie at `path` as long as that call runs; `work.check` may stop it.
 
@@ -119,7 +118,7 @@ def for_each_shard(
     def brought(desk: _Desk, shard: int) -> _T:
         with _brought_file(desk, shard) as file:
             path = f"/dev/fd/{file.fileno()}"
-            with _named(path, shards.path(shard)):
+            with naming(shards.take(np.array([shard])), [path]):
                 return use(shard, path, desk.work)
 
     return _all(shards, read, brought, progress)
@@ -153,90 +152,52 @@ def _brought_file(desk: _Desk, shard: int) -> BinaryIO:
     return file
 
 
-def copies_of(shards: Shards, read: ReadRanges, options: Options) -> Shards:
+def copies_of(shards: Shards, read: ByteRanges, options: Options) -> Shards:
     """Copies of all shards in the cache, each made once and kept while the answer is in use; local shards are their own.
 
     Raises SourceError where there is no cache, StorageError where there is no room.
     """
     if shards.is_local:
         return shards
-    folder = cache_folder("unpacked")
-    if folder is None:
-        raise SourceError(
-            f"{shards.path(0)}: such a file is copied to the cache first, and there is no cache to use; set XDG_CACHE_HOME"
-        )
     keys = [shard_key("copy", 1, shards, shard) or uuid.uuid4().hex for shard in range(len(shards))]
-    paths = [os.path.join(folder, key) for key in keys]
-    with room_errors(shards.path(0), folder, int(shards.sizes.sum()), _COPY):
-        release = hold(folder, keys)
+    files = DerivedFiles("unpacked", keys, shards.path(0), _COPY)
+
+    def download(missing: list[str]) -> None:
+        place = {key: shard for shard, key in enumerate(keys)}
+        part = shards.take(np.array([place[key] for key in missing], dtype=np.int64))
+
+        def write(desk: _Desk, shard: int) -> None:
+            size, where = int(part.sizes[shard]), part.path(shard)
+            with files.writing(missing[shard], size, where) as scratch, open(scratch, "wb") as file:
+                desk.fill(shard, file.fileno())
+
+        _all(part, read, write, options.progress)
+        read.forget(part)
+
     try:
-        if _missing(paths, shards).size:
-            with one_maker(folder, keys):
-                _download(shards, paths, read, options.progress)
+        files.make(dict(zip(keys, shards.sizes.tolist(), strict=True)), download)
     except BaseException:
-        release()
+        files.release()
         raise
-    copies = Shards(
-        pa.array(paths, pa.large_string()), shards.sizes, shards.versions, copied=np.ones(len(shards), dtype=bool)
-    )
-    weakref.finalize(copies, release)
+    paths = pa.array(map(files.path, keys), pa.large_string())
+    copies = Shards(paths, shards.sizes, shards.versions, copied=np.ones(len(shards), dtype=bool))
+    weakref.finalize(copies, files.release)
     return copies
 
 
-def _download(shards: Shards, paths: list[str], read: ReadRanges, progress: Progress | None) -> None:
-    """Makes the copies that are not there."""
-    missing, folder = _missing(paths, shards), os.path.dirname(paths[0])
-    if not missing.size:
-        return
-    part = shards.take(missing)
-    make_room(folder, int(part.sizes.sum()))
-
-    def keep(desk: _Desk, number: int) -> None:
-        target, size = paths[int(missing[number])], int(part.sizes[number])
-        with room_errors(part.path(number), folder, size, _COPY), scratch_file(target) as scratch:
-            with open(scratch, "wb") as file:
-                desk.bring(number, file.fileno(), folder)
-            os.replace(scratch, target)
-
-    _all(part, read, keep, progress)
-    forget(read, part)
-
-
-def _missing(paths: list[str], shards: Shards) -> Ids:
-    """The numbers (int64) of the shards of which no copy is there."""
-    is_there = [_is_of_size(path, size) for path, size in zip(paths, shards.sizes.tolist(), strict=True)]
-    return np.flatnonzero(~np.array(is_there, dtype=bool))
-
-
 @contextlib.contextmanager
-def told_of(shards: Shards, copies: Shards) -> Iterator[None]:
-    """A DataError that names a copy is raised again naming its shard."""
+def naming(shards: Shards, paths: Sequence[str]) -> Iterator[None]:
+    """Raise a DataError on one of `paths`, which are made of the shards, on the shard itself."""
     try:
         yield
     except DataError as error:
         text = str(error)
-        if copies is not shards:
-            for shard, path in enumerate(copies.paths.to_pylist()):
-                text = text.replace(path, shards.path(shard))
+        for shard, path in enumerate(paths):
+            text = text.replace(path, shards.path(shard))
         raise DataError(text) from None
 
 
-def _is_of_size(path: str, size: int) -> bool:
-    try:
-        return os.stat(path).st_size == size
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def _named(path: str, where: str) -> Iterator[None]:
-    try:
-        yield
-    except DataError as error:
-        raise DataError(str(error).replace(path, where)) from None
-
-
-def _all(shards: Shards, read: ReadRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
+def _all(shards: Shards, read: ByteRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
     """use(desk, shard) of every shard, several at once; the error of the first that fails."""
 
     def run(work: Bringing) -> list[_T]:

@@ -11,19 +11,19 @@ import hashlib
 import os
 import struct
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.scratch import scratch_file
+from penstock.core.scratch import whole_file
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 
 #: Begins every entry; another layout gets another number.
 _MAGIC = b"PSTKIX02"
-#: Magic, digest of the rest, start, packing, unpacked size (-1: not packed), bytes of one length, records.
-_HEADER = struct.Struct("<8s16sqqqqq")
+#: Start, packing, unpacked size (-1: not packed), bytes of one length, records.
+_HEADER = struct.Struct("<qqqqq")
+#: Behind what names the content, and its digest.
 _CHECKED_FROM = 24
 #: Of keys that no other process may know.
 _OURS = uuid.uuid4().hex
@@ -74,14 +74,13 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
             content = file.read()
     except OSError:
         return None
-    if len(content) < _HEADER.size:
+    checked = checked_content(content, _MAGIC)
+    if checked is None or len(checked) < _HEADER.size:
         return None
-    magic, digest, start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(content)
-    if magic != _MAGIC or digest != digest_of_bytes(memoryview(content)[_CHECKED_FROM:]):
+    start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(checked)
+    if width not in (4, 8) or len(checked) != _HEADER.size + width * records:
         return None
-    if width not in (4, 8) or len(content) != _HEADER.size + width * records:
-        return None
-    length = np.frombuffer(content, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
+    length = np.frombuffer(checked, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
     return Entry(length, start, packing, unpacked_bytes)
 
 
@@ -91,23 +90,29 @@ def store_entry(folder: str | None, key: str, entry: Entry) -> None:
         return
     width = 4 if entry.length.size == 0 or int(entry.length.max()) < 1 << 32 else 8
     lengths = entry.length.astype(f"<u{width}").tobytes()
-    header = _HEADER.pack(_MAGIC, b"", entry.start, entry.packing, entry.unpacked_bytes, width, entry.length.size)
-    checked = header[_CHECKED_FROM:] + lengths
-    write_whole(os.path.join(folder, key + ".index"), [_MAGIC, digest_of_bytes(checked), checked])
+    header = _HEADER.pack(entry.start, entry.packing, entry.unpacked_bytes, width, entry.length.size)
+    write_checked(os.path.join(folder, key + ".index"), _MAGIC, header, lengths)
 
 
-def write_whole(path: str, parts: Iterable[bytes]) -> bool:
-    """Writes a file whole or not at all; False without room or permission."""
+def write_checked(path: str, magic: bytes, *parts: bytes) -> bool:
+    """Writes 8 bytes that name what follows, a digest of it, and the parts, whole or not at all; False without room or permission."""
     try:
-        with scratch_file(path) as scratch:
-            with open(scratch, "wb") as file:
-                file.writelines(parts)
-            os.replace(scratch, path)
+        with whole_file(path) as scratch, open(scratch, "wb") as file:
+            file.writelines([magic, _digest(*parts), *parts])
     except OSError:
         return False
     return True
 
 
-def digest_of_bytes(content: bytes | memoryview) -> bytes:
-    """16 bytes by which damage to an entry is seen."""
-    return hashlib.blake2b(content, digest_size=16).digest()
+def checked_content(content: bytes | memoryview, magic: bytes) -> memoryview | None:
+    """What `write_checked` was given, out of all bytes of its file; None if it was something else, or is damaged."""
+    rest = memoryview(content)[_CHECKED_FROM:]
+    is_whole = bytes(content[:8]) == magic and bytes(content[8:_CHECKED_FROM]) == _digest(rest)
+    return rest if is_whole else None
+
+
+def _digest(*parts: bytes | memoryview) -> bytes:
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(part)
+    return state.digest()

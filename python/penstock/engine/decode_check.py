@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import work_for
 from penstock.core.limits import DEFAULT_LIMITS
 from penstock.core.spec import Columns, Ids, Spans
@@ -35,7 +35,7 @@ class BadSample:
 
 
 def find_bad(
-    source: AnySource, read: ReadRanges, columns: Sequence[str], *, threads: int, progress: Progress | None = None
+    source: AnySource, read: ByteRanges, columns: Sequence[str], *, threads: int, progress: Progress | None = None
 ) -> Iterator[BadSample]:
     """The bad samples, in the order of their ids. Reads every sample and decodes the pictures in `columns`.
 
@@ -88,7 +88,7 @@ def _runs(source: AnySource) -> Iterator[Ids]:
 
 
 def _bad_of(
-    source: AnySource, read: ReadRanges, columns: Sequence[str], run: Ids, stop: threading.Event
+    source: AnySource, read: ByteRanges, columns: Sequence[str], run: Ids, stop: threading.Event
 ) -> list[BadSample]:
     place = source.manifest.place
     runs, unreadable = load_readable(source, read, run)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.spec import Bytes, EntryPoints, Field, Ids, Spans
 from penstock.engine.read.records import read_records
@@ -34,7 +34,7 @@ class Built:
 
 def build_entry_points(
     source: AnySource,
-    read: ReadRanges,
+    read: ByteRanges,
     column: str,
     *,
     threads: int,

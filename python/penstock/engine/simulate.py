@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.rows import Rows
 from penstock.core.shards import Shards
@@ -167,7 +168,7 @@ class _Machine:
         if isinstance(source, BlockSource):
             source = _NotedBlocks(source, self._store)
         read = self._store.read if self._cached is None else self._cached.read
-        return replace(node, opened=Opened(source=source, read_ranges=read))
+        return replace(node, opened=Opened(source=source, read_ranges=ByteRanges(read)))
 
     @property
     def steps_per_epoch(self) -> int:

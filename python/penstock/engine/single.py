@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.pick import pick
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Field, Ids
 from penstock.engine.read.blocks import load_block
@@ -18,7 +18,7 @@ from penstock.engine.slots import Slots
 from penstock.source.protocol import Access, AnySource, BlockSource
 
 
-def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:
+def load_samples(source: AnySource, read: ByteRanges, samples: Ids) -> Columns:
     """The columns of neighbouring samples, in ascending order; DataError, with its place, for the first that is bad."""
     if isinstance(source, BlockSource):
         rows = np.arange(len(samples), dtype=np.int64)
@@ -29,7 +29,7 @@ def load_samples(source: AnySource, read: ReadRanges, samples: Ids) -> Columns:
 
 
 def load_readable(
-    source: AnySource, read: ReadRanges, samples: Ids
+    source: AnySource, read: ByteRanges, samples: Ids
 ) -> tuple[list[tuple[Ids, Columns]], list[tuple[int, DataError]]]:
     """The same without the bad samples: runs of good ones, and the bad ones with what is wrong with them."""
     try:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -79,7 +79,7 @@ def known_formats() -> tuple[Format, ...]:
 
 
 def open_source(
-    where: str, shards: Shards, read: ReadRanges, options: Options, forced: str | Format | None = None
+    where: str, shards: Shards, read: ByteRanges, options: Options, forced: str | Format | None = None
 ) -> AnySource:
     """Opens files as one dataset; `forced` is a format or the name of one."""
     if forced is None:
@@ -111,7 +111,7 @@ def _check_options(format: Format, options: Options) -> None:
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
 
 
-def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shards]:
+def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shards]:
     """The format of files, and those of them that are of it."""
     formats = known_formats()
     for format in formats:
@@ -133,7 +133,7 @@ def _choose(where: str, shards: Shards, read: ReadRanges) -> tuple[Format, Shard
     )
 
 
-def read_head(shards: Shards, read: ReadRanges, shard: int | None = None) -> bytes:
+def read_head(shards: Shards, read: ByteRanges, shard: int | None = None) -> bytes:
     """The first bytes (up to 512) of a shard, by default of the first that is not empty."""
     if shard is None:
         shard = int(np.argmax(shards.sizes > 0))

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -136,7 +136,7 @@ def read_table(
     return arrow_csv.read_csv(pa.BufferReader(data), read, dialect.parse_options, convert)
 
 
-def open_csv(shards: Shards, read: ReadRanges, options: Options) -> CsvRecords:
+def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     """Indexes the files, and learns names and types of columns from the first file.
 
     Raises SourceError if there is no record, DataError for files with other headers, PlanError for columns that cannot be.
@@ -168,7 +168,7 @@ def _dialect(shards: Shards, options: Options) -> Dialect:
     return Dialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
 
 
-def _names(manifest: Manifest, read: ReadRanges, options: Options, dialect: Dialect) -> list[str]:
+def _names(manifest: Manifest, read: ByteRanges, options: Options, dialect: Dialect) -> list[str]:
     """The columns' names, checked against every file's header."""
     first = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
     found = _fields(first_records(manifest, read)[0], dialect, manifest.place(0))
@@ -192,7 +192,7 @@ def _names(manifest: Manifest, read: ReadRanges, options: Options, dialect: Dial
     return names
 
 
-def _headers(manifest: Manifest, read: ReadRanges) -> dict[int, bytes]:
+def _headers(manifest: Manifest, read: ByteRanges) -> dict[int, bytes]:
     """What stands before the first record of every file that has one."""
     assert manifest.offset is not None
     shards = np.flatnonzero(np.diff(manifest.first_sample) > 0)

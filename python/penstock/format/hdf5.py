@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
-from penstock.core.options import Column, Options
+from penstock.core.lru import Lru
+from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.downloads import copies_of, told_of
+from penstock.derived.downloads import copies_of, naming
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -32,9 +32,9 @@ from penstock.source.arrays.sliced import (
     choose_arrays,
 )
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
-from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
+from penstock.source.selection import Selection
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 #: Objects of a file that are looked at, at most.
@@ -57,12 +57,12 @@ class _File:
     paths: Mapping[str, str]
 
 
-def open_hdf5(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays | PlacedColumns:
+def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
     files = Files(copies, read)
     try:
-        with told_of(shards, copies):
+        with naming(shards, copies.paths.to_pylist()):
             source = _opened(files, options)
         return replace(source, manifest=replace(source.manifest, shards=shards))
     finally:
@@ -101,28 +101,27 @@ def _check_shard(
 class Files:
     """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
-    def __init__(self, shards: Shards, read: ReadRanges) -> None:
+    def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
-        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
         self._lock = threading.RLock()
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""
+        found = self._open.get(shard)
+        return self._open.put(shard, self._opened(shard)) if found is None else found
+
+    def _opened(self, shard: int) -> Any:
         path = self.shards.path(shard)
-        if shard not in self._open:
-            if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
-                raise DataError(
-                    f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
-                )
-            check_files(self.read, self.shards, np.array([shard]))
-            try:
-                self._open[shard] = _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
-            except (OSError, RuntimeError, ValueError, KeyError) as error:
-                raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(shard)
-        return self._open[shard]
+        if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
+            raise DataError(
+                f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
+            )
+        self.read.check_files(self.shards, np.array([shard]))
+        try:
+            return _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
 
     def dataset(self, shard: int, path: str) -> Any:
         """A dataset that lies in the file itself; DataError where it is not there, or its values lie elsewhere."""
@@ -154,8 +153,7 @@ class Files:
     def close(self) -> None:
         """Closes all files; the next need opens them again."""
         with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+            self._open.clear()
 
 
 def _h5py() -> Any:
@@ -203,10 +201,9 @@ def _looked_at(files: Files, shard: int, options: Options) -> _File:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{where}: damaged ({error}); write it again") from None
-    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
-    wanted = None if asked is None else {one.feature if isinstance(one, Column) else one for one in asked}
+    wanted = Selection(options.columns).features(refused)
     for name, reason in refused.items():
-        if wanted is None or any(f"{one}.".startswith(f"{name}.") for one in wanted):
+        if any(f"{one}.".startswith(f"{name}.") for one in wanted):
             raise DataError(f"{where}: {reason}; {_INSTEAD}")
     if not arrays:
         raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Column, Options
 from penstock.core.rows import Rows, as_rows, join_rows
@@ -26,6 +26,7 @@ from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, BlockSource, Format
+from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
 
@@ -67,7 +68,7 @@ class HuggingFace:
         return join_rows([as_rows(self.inner.load(*run), self.spec, run[1]) for run in runs])
 
 
-def open_huggingface(shards: Shards, read: ReadRanges, options: Options) -> HuggingFace:
+def open_huggingface(shards: Shards, read: ByteRanges, options: Options) -> HuggingFace:
     """Opens one split; `options.columns` names features, of which pictures and sounds are bytes."""
     own = dict(options.own)
     split = own.pop("split", None)
@@ -93,7 +94,7 @@ def _is_state(path: str) -> bool:
     return posixpath.basename(path) == "state.json"
 
 
-def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: Any) -> tuple[Shards, Shards | None]:
+def _saved(shards: Shards, read: ByteRanges, folders: Mapping[str, int], split: Any) -> tuple[Shards, Shards | None]:
     """The data files of a saved split, and the files of its indices."""
     names = {posixpath.basename(folder): folder for folder in folders}
     folder = _choose(names, split) if split is not None or len(folders) > 1 else next(iter(folders))
@@ -118,7 +119,7 @@ def _saved(shards: Shards, read: ReadRanges, folders: Mapping[str, int], split: 
     return shards.take(np.array(data)), taken
 
 
-def _read_json(shards: Shards, shard: int, read: ReadRanges) -> dict[str, Any]:
+def _read_json(shards: Shards, shard: int, read: ByteRanges) -> dict[str, Any]:
     place, size = shards.path(shard), int(shards.sizes[shard])
     if size > _STATE_BYTES:
         raise DataError(f"{place}: {size:,} bytes, where a few are expected; it is no state of a dataset")
@@ -155,7 +156,7 @@ def _choose(splits: Mapping[str, Any], split: Any) -> Any:
     raise PlanError(f"split={split!r}: there are the splits {listed}; choose one with split=…")
 
 
-def _schema(shards: Shards, read: ReadRanges) -> pa.Schema:
+def _schema(shards: Shards, read: ByteRanges) -> pa.Schema:
     place = shards.path(0)
     with arrow_errors(place), open_shard(shards, 0, read) as file:
         if place.endswith(".parquet"):
@@ -180,25 +181,19 @@ class _Known:
     feature: str
     shape: tuple[int | None, ...] | None = None
 
-    def column(self, wish: str | Column) -> Column:
+    def column(self, wish: Column) -> Column:
         """The column that is meant by the feature's own name."""
-        wish = wish if isinstance(wish, Column) else Column(feature=wish)
         return replace(wish, feature=self.feature, shape=self.shape if wish.shape is None else wish.shape)
 
 
 def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> Options:
     """The options with features' columns for the names that the user knows."""
     offered = _offered(schema)
-    asked = options.columns
-    if asked is None and all(known == _Known(feature=name) for name, known in offered.items()):
+    if options.columns is None and all(known == _Known(feature=name) for name, known in offered.items()):
         return replace(options, own=own)
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {name: name for name in offered}
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
     columns = {}
-    for name, wish in wanted.items():
-        known = offered.get(wish.feature if isinstance(wish, Column) else wish)
+    for name, wish in Selection(options.columns).columns(offered).items():
+        known = offered.get(wish.feature)
         columns[name] = wish if known is None else known.column(wish)
     return replace(options, columns=columns, own=own)
 
@@ -250,16 +245,14 @@ def _kind(node: Any) -> str:
 
 def _classes(features: Mapping[str, Any], options: Options) -> tuple[str, ...]:
     """The names of the first column of labels among those that are read."""
-    asked = options.columns
-    wanted = features if asked is None else asked.values() if isinstance(asked, Mapping) else asked
-    for wish in wanted:
-        feature = features.get(wish.feature if isinstance(wish, Column) else wish, {})
+    for column in Selection(options.columns).columns(features).values():
+        feature = features.get(column.feature, {})
         if _kind(feature) == "ClassLabel" and isinstance(feature.get("names"), list):
             return tuple(str(name) for name in feature["names"])
     return ()
 
 
-def _indices(shards: Shards, read: ReadRanges, samples: int) -> Ids:
+def _indices(shards: Shards, read: ByteRanges, samples: int) -> Ids:
     """The table's row of each sample of a shuffled or filtered dataset."""
     rows = arrow_ipc.open_arrow(shards, read, Options(columns={"row": Column(feature="indices", dtype="int64")}))
     count = rows.manifest.samples

@@ -8,7 +8,6 @@ allows (`storage.trust`).
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -19,9 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Column, Options
+from penstock.core.rows import new_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.format.json.lines import open_jsonl
@@ -29,7 +29,7 @@ from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineManifest
-from penstock.source.selection import asked_features
+from penstock.source.selection import Selection, no_column
 
 _OWN = {"data": Field("bytes"), "path": Field("string")}
 _REFERENCE = "source-ref"
@@ -47,7 +47,7 @@ class ListedFiles:
     spec: Spec
     features: dict[str, str]
     said: Columns
-    read_ranges: ReadRanges
+    read_ranges: ByteRanges
     by_folder: Classes = field(default_factory=Classes)
     access: Access = Access.RECORDS
 
@@ -82,7 +82,7 @@ class ListedFiles:
         return columns
 
 
-def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedFiles:
+def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedFiles:
     """Finds the listed files and, for an augmented manifest, learns its keys.
 
     Raises SourceError for files that are not there, DataError for what is no manifest, PlanError for columns that are not there.
@@ -118,7 +118,8 @@ def open_manifest(shards: Shards, read: ReadRanges, options: Options) -> ListedF
 def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
     """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
     given = options.own.get("classes")
-    asked = [name for name, feature in asked_features(options, ["label"]).items() if feature == "label"]
+    wanted = Selection(options.columns).columns(["label"])
+    asked = [name for name, column in wanted.items() if column.feature == "label"]
     if set(asked) & set(said):
         if given is not None:
             raise PlanError(f"{where}: its lines say the label, which classes= cannot number; leave classes away")
@@ -129,7 +130,7 @@ def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where
     return classes, [] if classes.labels is None else asked
 
 
-def _content(shards: Shards, read: ReadRanges, options: Options) -> bytes:
+def _content(shards: Shards, read: ByteRanges, options: Options) -> bytes:
     size = int(shards.sizes[0])
     if size > options.limits.record_bytes:
         raise DataError(
@@ -155,7 +156,7 @@ def _listed(content: bytes, where: str) -> list[str]:
     return names
 
 
-def _all_records(manifest: Manifest, read: ReadRanges) -> Spans:
+def _all_records(manifest: Manifest, read: ByteRanges) -> Spans:
     assert manifest.offset is not None
     assert manifest.length is not None
     start, size = manifest.offset[:1], np.array([int(manifest.length.sum())])
@@ -181,12 +182,12 @@ def _prefixed(content: bytes, where: str) -> list[str]:
     return [prefix + name for name in names]
 
 
-def _augmented(shards: Shards, read: ReadRanges, options: Options) -> tuple[list[str], Columns, dict[str, Field]]:
+def _augmented(shards: Shards, read: ByteRanges, options: Options) -> tuple[list[str], Columns, dict[str, Field]]:
     """The files that an augmented manifest names, the values of its other keys by column, and their fields."""
     keys: Any = None
     if options.columns is not None:
-        asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-        keys = {name: wish for name, wish in asked.items() if _feature(wish) not in _OWN}
+        asked = Selection(options.columns).columns()
+        keys = {name: column for name, column in asked.items() if column.feature not in _OWN}
         keys = {**keys, _REFERENCE: Column(feature=_REFERENCE, dtype="string", shape=())}
     lines = open_jsonl(shards, read, replace(options, columns=keys))
     if lines.spec.get(_REFERENCE) != Field("string"):
@@ -195,32 +196,20 @@ def _augmented(shards: Shards, read: ReadRanges, options: Options) -> tuple[list
             "format='jsonl'"
         )
     try:
-        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), _allocate)
+        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), new_rows)
     except RowError as error:
         raise DataError(f"{lines.manifest.place(error.row)}: {error.found}; {error.do}") from None
     references: Any = said.pop(_REFERENCE)
     return references.to_pylist(), said, {name: field for name, field in lines.spec.items() if name != _REFERENCE}
 
 
-def _allocate(_: str, field: Field, rows: int) -> Any:
-    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
-
-
-def _feature(wish: str | Column) -> str:
-    return wish.feature if isinstance(wish, Column) else wish
-
-
 def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[str, str]:
     """New name -> "data", "path" or the name of a column of `said`."""
-    if options.columns is None:
-        return {name: name for name in (*_OWN, *said)}
-    asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-    features = {name: _feature(wish) if name not in said else name for name, wish in asked.items()}
+    wanted = Selection(options.columns).columns((*_OWN, *said))
+    features = {name: name if name in said else column.feature for name, column in wanted.items()}
     for feature in features.values():
         if feature not in _OWN and feature not in said:
-            close = difflib.get_close_matches(feature, _OWN, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise PlanError(f"{where}: a list of files has no column {feature!r}; it has data and path{hint}")
+            raise no_column(where, feature, (*_OWN, *said))
     return features
 
 

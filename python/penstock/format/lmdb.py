@@ -15,17 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.derived.downloads import copies_of, told_of
-from penstock.source.checks.ranges import check_ranges
+from penstock.derived.downloads import copies_of, naming
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 _FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
 _DATA = "data.mdb"
@@ -55,14 +54,12 @@ class LmdbSource:
         }
 
 
-def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
+def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
     chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
-    features = choose_features(options, _FIELDS, "a database")
-    for name, feature in features.items():
-        check_typed(options, name, _FIELDS[feature], "a database")
+    features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
-    with told_of(chosen, copies):
+    with naming(chosen, copies.paths.to_pylist()):
         found = [_index(copies, shard, read, options) for shard in range(len(chosen))]
     counts = [len(offset) for _, offset, _ in found]
     if not sum(counts):
@@ -81,7 +78,7 @@ def open_lmdb(shards: Shards, read: ReadRanges, options: Options) -> LmdbSource:
     return LmdbSource(manifest, features, pa.concat_arrays([keys for keys, _, _ in found]))
 
 
-def _index(shards: Shards, shard: int, read: ReadRanges, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
+def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
     """Keys, and offset and length of values, of one file."""
     path = shards.path(shard)
     name = options.own.get("database")
@@ -100,7 +97,7 @@ def _index(shards: Shards, shard: int, read: ReadRanges, options: Options) -> tu
         size,
         brief=size < BRIEF_BYTES,
     )
-    check_ranges(read, shards, np.full_like(read_at, shard), read_at, read_length)
+    read.check(shards, np.full_like(read_at, shard), read_at, read_length)
     return _keys(keys, ends), offset, length
 
 

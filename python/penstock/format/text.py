@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
-from penstock.core.options import Column, Options
+from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, open_lines
+from penstock.source.selection import Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +39,16 @@ class TextLines:
         return {self.name: pa.Array.from_buffers(pa.large_string(), len(records), buffers)}
 
 
-def open_text(shards: Shards, read: ReadRanges, options: Options) -> TextLines:
+def open_text(shards: Shards, read: ByteRanges, options: Options) -> TextLines:
     """Indexes the files; `options.columns` can rename "text"."""
     manifest = open_lines(shards, read, options, LineStyle(), "text")
-    return TextLines(manifest, _name(options))
+    return TextLines(manifest, _name(options, shards.path(0)))
 
 
-def _name(options: Options) -> str:
-    if options.columns is None:
-        return "text"
-    asked = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-    features = {name: wish.feature if isinstance(wish, Column) else wish for name, wish in asked.items()}
-    if len(features) != 1 or set(features.values()) != {"text"}:
-        raise PlanError(
-            f"columns={list(features.values())}: lines of text have one column, 'text'; "
-            "rename it with columns={'name': 'text'}"
-        )
+def _name(options: Options, where: str) -> str:
+    features = Selection(options.columns).choose_stored({"text": Field("string")}, where)
+    if len(features) > 1:
+        raise PlanError(f"{where}: columns {', '.join(features)}: a line is one column; take it once")
     return next(iter(features))
 
 

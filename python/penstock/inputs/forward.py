@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from penstock.core.errors import DataError, PlanError
+from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Spec
-from penstock.inputs.items import Items, new_rows
+from penstock.inputs.items import Items
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
 

@@ -13,19 +13,16 @@ CPU, PIL pictures (uint8, height × width × channels).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column
 from penstock.core.spec import Columns, Field, Spec
 from penstock.inputs.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, inner_axes, join_values
 from penstock.source.protocol import Allocate
+from penstock.source.selection import Asked, Selection
 
 #: Seconds of work, and rows, that are made together at most.
 _TOGETHER_S, _TOGETHER_ROWS = 0.05, 4096
@@ -67,20 +64,12 @@ class Items:
         return {column.name: join_values(values[column.feature], rows, column, allocate) for column in self.columns}
 
 
-Asked = Mapping[str, "str | Column"] | Sequence[str] | None
-
-
 def learn_items(first: Any, asked: Asked, where: str) -> Items:
     """The columns of items like `first`; PlanError for columns that it does not have and values that no batch can hold."""
     names = _names_of(first, asked)
     take = _taker(first, names)
     features = {name: values[0] for name, values in take([first]).items()}
     return Items(_choose(features, None if names is not None else asked, field_of_value, where), take)
-
-
-def new_rows(_: str, field: Field, rows: int) -> npt.NDArray[Any]:
-    """Memory of its own for a fixed column (see `Allocate`)."""
-    return np.empty((rows, *(axis or 0 for axis in field.shape)), field.numpy_dtype)
 
 
 def learn_columns(first: Mapping[str, Any], asked: Asked, where: str) -> Items:
@@ -93,21 +82,13 @@ def _choose(
 ) -> tuple[ItemColumn, ...]:
     if not features:
         raise PlanError(f"{where}: the first item is empty; an item needs at least one value")
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {name: name for name in features}
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
-    return tuple(_column(name, wish, features, field_of, where) for name, wish in wanted.items())
+    chosen = Selection(asked).choose(features, where)
+    return tuple(_column(name, column, features, field_of, where) for name, column in chosen.items())
 
 
 def _column(
-    name: str, wish: str | Column, features: Mapping[str, Any], field_of: Callable[[Any], Field], where: str
+    name: str, column: Column, features: Mapping[str, Any], field_of: Callable[[Any], Field], where: str
 ) -> ItemColumn:
-    column = wish if isinstance(wish, Column) else Column(feature=wish)
-    if column.feature not in features:
-        close = difflib.get_close_matches(column.feature, features, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise PlanError(f"{where}: items have no {column.feature!r}; they have {', '.join(features)}{meant}")
     try:
         field = field_of(features[column.feature])
     except REFUSALS as error:
@@ -115,7 +96,7 @@ def _column(
             f"{where}: {column.feature!r} of the first item cannot be held in a batch: {error}; return numbers, arrays "
             f"of numbers, text or bytes"
         ) from None
-    asked = Field(column.dtype or field.dtype, field.shape if column.shape is None else tuple(column.shape))
+    asked = column.field(field)
     if None in asked.shape:
         _check_ragged(column.feature, asked, field, where)
     return ItemColumn(name, column.feature, asked, asked=column.dtype is not None)
@@ -151,7 +132,7 @@ def _names_of(first: Any, asked: Asked) -> tuple[str, ...] | None:
             f"columns={tuple(asked)!r} names {len(asked)} values, and items are {type(first).__name__}s of {len(first)}; "
             f"name every place, or choose with columns={{'image': '0'}}"
         )
-    return tuple(asked)
+    return tuple(Selection(asked).columns())
 
 
 def _taker(first: Any, names: tuple[str, ...] | None) -> Callable[[Sequence[Any]], Mapping[str, Sequence[Any]]]:

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
-from penstock.core.rows import spans_to_arrow
+from penstock.core.rows import new_rows, spans_to_arrow
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.inputs.forward import STREAM_ROWS
-from penstock.inputs.items import new_rows
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access, Format, Source
 
@@ -282,7 +282,7 @@ def _learnt(format: Format, records: Spans, options: Options) -> Source:
             for start, size, place in zip(offset.tolist(), length.tolist(), at.tolist(), strict=True):
                 out[place : place + size] = content[start : start + size]
 
-        found = format.open(shards, read, options)
+        found = format.open(shards, ByteRanges(read), options)
     if not isinstance(found, Source):
         raise PlanError(f"read_stream: {format.name} cannot be parsed record by record")
     return found

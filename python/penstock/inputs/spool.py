@@ -7,7 +7,6 @@ a key belongs to this process: its file has no name any more once it is open.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -25,8 +24,9 @@ from penstock.core.cache_dirs import cache_folder
 from penstock.core.column_digest import add_column
 from penstock.core.errors import DataError, SourceError
 from penstock.core.limits import Limits
-from penstock.core.scratch import check_room, room_errors, scratch_file, unlock
+from penstock.core.scratch import check_room, room_errors, scratch_file
 from penstock.core.spec import Columns, Field, Spec
+from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access
 
@@ -88,7 +88,7 @@ def kept_spool(
     path = os.path.join(folder, key)
     if (found := _open(path)) is not None:
         return found
-    with _locked(path, folder):
+    with one_maker(folder, [key]):
         if (found := _open(path)) is not None:  # another process was quicker
             return found
         with _scratch(path, folder) as scratch:
@@ -116,17 +116,6 @@ def _folder() -> str:
     if folder is None:
         raise SourceError("rows that are drawn once are kept in the user's cache, and there is none that can be used")
     return folder
-
-
-@contextmanager
-def _locked(path: str, folder: str) -> Iterator[None]:
-    with room_errors(path, folder, _FACTS_BYTES, _WHAT):
-        handle = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        unlock(handle)
 
 
 @contextmanager

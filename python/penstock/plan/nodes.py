@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.source.protocol import AnySource
@@ -26,7 +26,7 @@ class Opened:
     """An opened source, how its bytes are read, and the storage that they lie in."""
 
     source: AnySource
-    read_ranges: ReadRanges
+    read_ranges: ByteRanges
     storage: Any = None
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.spec import Bytes, EntryPoints, Ids
-from penstock.derived.entries import write_whole
+from penstock.derived.entries import checked_content, write_checked
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
 EVERY_PIXELS = 128
@@ -27,9 +27,8 @@ EVERY_PIXELS = 128
 PART_SAMPLES = 4096
 
 _MAGIC = b"PSTKJP01"
-#: Magic, BLAKE2b-128 of the rest, samples, pixels between entry points.
-_HEADER = struct.Struct("<8s16sqq")
-_CHECKED_FROM = 24
+#: Samples, pixels between entry points.
+_HEADER = struct.Struct("<qq")
 
 Checksums = npt.NDArray[np.uint32]
 
@@ -57,31 +56,29 @@ def load(path: str | None) -> EntryPoints | None:
 def _load_checked(path: str, size: int, _: int) -> EntryPoints | None:
     """As `load`, once for every version of a file."""
     content = np.memmap(path, dtype=np.uint8, mode="r", shape=(size,))
-    magic, digest, samples, _ = _HEADER.unpack_from(content[: _HEADER.size].tobytes())
+    checked = checked_content(content.data, _MAGIC)
+    if checked is None or len(checked) < _HEADER.size:
+        return None
+    samples, _ = _HEADER.unpack_from(checked)
     first = _HEADER.size + 8 * samples
-    if magic != _MAGIC or samples < 0 or len(content) < first or digest != _digest(content[_CHECKED_FROM:]):
+    if samples < 0 or len(checked) < first:
         return None
-    length = content[_HEADER.size : _HEADER.size + 4 * samples].view("<u4").astype(np.int64)
-    checksum = content[_HEADER.size + 4 * samples : first].view("<u4").astype(np.uint32)
-    if int(length.sum()) != len(content) - first:
+    rest: Bytes = np.frombuffer(checked, dtype=np.uint8)
+    length = rest[_HEADER.size : _HEADER.size + 4 * samples].view("<u4").astype(np.int64)
+    checksum = rest[_HEADER.size + 4 * samples : first].view("<u4").astype(np.uint32)
+    if int(length.sum()) != len(rest) - first:
         return None
-    return EntryPoints(np.cumsum(length) - length, length, checksum, np.asarray(content[first:]))
+    return EntryPoints(np.cumsum(length) - length, length, checksum, rest[first:])
 
 
 def store(path: str | None, length: Ids, checksum: Checksums, data: Bytes) -> bool:
     """Writes an index whole or not at all; False if there is no place for it."""
     if path is None:
         return False
-    header = _HEADER.pack(_MAGIC, b"", len(length), EVERY_PIXELS)
-    rest = [header[_CHECKED_FROM:], length.astype("<u4").tobytes(), checksum.astype("<u4").tobytes(), data.tobytes()]
-    state = hashlib.blake2b(digest_size=16)
-    for piece in rest:
-        state.update(piece)
-    return write_whole(path, [_MAGIC, state.digest(), *rest])
-
-
-def _digest(content: Bytes) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(content).data, digest_size=16).digest()
+    header = _HEADER.pack(len(length), EVERY_PIXELS)
+    return write_checked(
+        path, _MAGIC, header, length.astype("<u4").tobytes(), checksum.astype("<u4").tobytes(), data.tobytes()
+    )
 
 
 class Growing:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.kernels import EpochOrder
 from penstock.core.options import Options
 from penstock.core.rows import Rows
@@ -159,4 +159,4 @@ class Format:
     access: str = ""
     detects: str = ""
     extra: str = ""
-    open: Callable[[Shards, ReadRanges, Options], AnySource]
+    open: Callable[[Shards, ByteRanges, Options], AnySource]

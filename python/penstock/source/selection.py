@@ -1,45 +1,100 @@
-"""Which of a source's columns a user wants, and under which names."""
+"""Columns by name: which of a source's columns a user wants, under which names, as what."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.core.errors import PlanError
-from penstock.core.options import Column, Options
+from penstock.core.names import did_you_mean
+from penstock.core.options import Column
 from penstock.core.spec import Field
 
+#: What a user passes as `columns`.
+Asked: TypeAlias = "Mapping[str, str | Column] | Sequence[str | Column] | None"
 
-def choose_features(options: Options, offered: Iterable[str], what: str) -> dict[str, str]:
-    """New name -> name in the data, for all that is offered or for what `options.columns` selects and renames.
+#: dtypes that columns can have; formats take some of them.
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+WHOLE = ("bool", *INTEGERS)
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+TEXTS = ("bytes", "string")
 
-    `what` names the source in the PlanError for a column that is not there: "a folder of pictures".
-    """
+#: What helps where only the first records were looked at.
+LATER = "a column that only later records have needs dtype, shape and default"
+#: Names that a message lists at most.
+_LISTED = 40
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The columns that `columns=` selects, renames and types; all of a source where it is None."""
+
+    asked: Asked = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.asked, str):
+            raise PlanError(f"columns={self.asked!r}: pass a list of names, or a dict of new name to name in the data")
+
+    def columns(self, offered: Iterable[str] = ()) -> dict[str, Column]:
+        """New name -> what is selected, in the user's order, whether a source has it or not; all of `offered` if nothing is selected.
+
+        Selection({"x": "image"}).columns() == {"x": Column(feature="image")}
+        """
+        if self.asked is None:
+            return {name: Column(feature=name) for name in offered}
+        if not self.asked:
+            raise PlanError("columns: none are named; pass columns=None for all of them")
+        if isinstance(self.asked, Mapping):
+            return {name: _column(wish) for name, wish in self.asked.items()}
+        return {column.feature: column for column in map(_column, self.asked)}
+
+    def features(self, offered: Iterable[str] = ()) -> set[str]:
+        """The names in the data of all that is selected."""
+        return {column.feature for column in self.columns(offered).values()}
+
+    def choose(self, offered: Collection[str], where: str) -> dict[str, Column]:
+        """The same; PlanError for a column that is not offered."""
+        chosen = self.columns(offered)
+        for column in chosen.values():
+            if column.feature not in offered:
+                raise no_column(where, column.feature, offered)
+        return chosen
+
+    def choose_stored(self, offered: Mapping[str, Field], where: str) -> dict[str, str]:
+        """New name -> name in the data, for data that is taken as it is; PlanError where another dtype or shape is asked for."""
+        chosen = self.choose(offered, where)
+        for column in chosen.values():
+            stored = offered[column.feature]
+            if column.default is not None or column.field(stored) != stored:
+                raise PlanError(
+                    f"{where}: column {column.feature!r} is {stored}, and is taken as it is; change it with .map(…)"
+                )
+        return {name: column.feature for name, column in chosen.items()}
+
+
+def _column(wish: str | Column) -> Column:
+    return wish if isinstance(wish, Column) else Column(feature=wish)
+
+
+def no_column(where: str, name: str, offered: Iterable[str], *, among: str = "", do: str = "") -> PlanError:
+    """The error for a column that is not there. among: where it was looked for; do: what else helps."""
     known = list(offered)
-    features = asked_features(options, known)
-    for feature in features.values():
-        if feature not in known:
-            close = difflib.get_close_matches(feature, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise PlanError(f"columns: {what} has no {feature!r}; it has {', '.join(known) or 'none'}{hint}")
-    return features
+    listed = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
+    return PlanError(
+        f"{where}: no column {name!r}{among and f' in {among}'}; there are {listed or 'none'}{do and f'; {do}'}{did_you_mean(name, known)}"
+    )
 
 
-def asked_features(options: Options, offered: Iterable[str]) -> dict[str, str]:
-    """New name -> name in the data, whether it is there or not; all that is offered where nothing is asked for."""
-    if options.columns is None:
-        return {name: name for name in offered}
-    wanted = options.columns if isinstance(options.columns, Mapping) else {name: name for name in options.columns}
-    return {name: asked.feature if isinstance(asked, Column) else asked for name, asked in wanted.items()}
+def check_dtype(name: str, dtype: str, known: Sequence[str]) -> None:
+    """PlanError for a dtype that no column has."""
+    if dtype not in known:
+        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(known)}")
 
 
-def check_typed(options: Options, name: str, stored: Field, what: str) -> None:
-    """PlanError where `columns` asks for another dtype or shape of a column than the data's own, which are kept as they are."""
-    asked = options.columns[name] if isinstance(options.columns, Mapping) else None
-    if not isinstance(asked, Column):
-        return
-    other = (asked.dtype is not None and asked.dtype != stored.dtype) or asked.shape not in (None, stored.shape)
-    if other or asked.default is not None:
-        raise PlanError(
-            f"columns: {what} holds {asked.feature!r} as {stored}, which is taken as it is; change it with .map(…)"
-        )
+def check_shape(name: str, field: Field) -> None:
+    """PlanError for axes that no column has."""
+    if any(axis is not None and axis < 1 for axis in field.shape) or None in field.shape[1:]:
+        raise PlanError(f"columns[{name!r}]: shape {field.shape}: axes are at least 1, and only the first can be None")
+    if field.dtype in TEXTS and len(field.shape) > 1:
+        raise PlanError(f"columns[{name!r}]: {field.dtype} has the shapes (), (n,) and (None,), not {field.shape}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
@@ -20,14 +21,29 @@ _NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "Di
 
 
 @runtime_checkable
-class Storage(Protocol):
-    """Lists files and reads byte ranges of them."""
+class OwnStorage(Protocol):
+    """What a user's own storage does: lists files and reads byte ranges of them."""
 
     def list(self, where: str) -> Shards:
         """The files that a path, folder or glob names, in the order of their names."""
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ReadRanges`."""
+        """See `core.byte_ranges.ByteRanges`."""
+
+
+class Storage(OwnStorage, Protocol):
+    """A storage that was opened."""
+
+    @property
+    def root(self) -> str:
+        """What the name of every file begins with: a bucket or server; "" for local files."""
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """Requests and bytes so far; None if they are not counted."""
+
+    def forget(self, shards: Shards) -> None:
+        """Evict files from the cache, if there is one."""
 
 
 def _remote(url: str, trust: Trust) -> tuple[Storage, str]:
@@ -89,10 +105,9 @@ def open_storages(urls: Sequence[str], trust: Trust = NOBODY) -> list[tuple[Stor
     return opened
 
 
-def traffic_of(read: Any) -> Traffic | None:
-    """What was asked so far of the storage that this reads; None for local files and for memory."""
-    found = getattr(read, "traffic", None)
-    return found if isinstance(found, Traffic) else None
+def traffic_of(read: ByteRanges) -> Traffic | None:
+    """Requests and bytes so far of the storage behind; None for local files and for memory."""
+    return read.traffic
 
 
 def adopt_storage(given: Any) -> Storage:
@@ -116,13 +131,13 @@ def adopt_storage(given: Any) -> Storage:
         from penstock.storage.stores.fsspec import FsspecStore
 
         return _adopted(FsspecStore(given), given)
-    if not isinstance(given, Storage):
-        raise PlanError(
-            f"storage={type(given).__name__}: pass an obstore store, a pyarrow.fs or fsspec file system, or an object with "
-            f"list(where) and read(…) (penstock.storage.Storage)"
-        )
     if isinstance(given, (CachedStorage, LocalStorage)):
         return given
+    if not isinstance(given, OwnStorage):
+        raise PlanError(
+            f"storage={type(given).__name__}: pass an obstore store, a pyarrow.fs or fsspec file system, or an object with "
+            f"list(where) and read(…) (penstock.storage.OwnStorage)"
+        )
     return CachedStorage(given, by_default=False, identity=f"{type(given).__module__}.{type(given).__qualname__} ")
 
 

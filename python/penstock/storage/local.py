@@ -25,6 +25,12 @@ _Found = tuple[Ids, Bytes, Ids, Ids]
 class LocalStorage:
     """Files that the operating system reaches by a path."""
 
+    root = ""
+    traffic = None
+
+    def forget(self, shards: Shards) -> None:
+        """There is no cache."""
+
     def list(self, where: str) -> Shards:
         """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file; hidden files are left out."""
         path = os.path.abspath(os.path.expanduser(where))
@@ -40,7 +46,7 @@ class LocalStorage:
         return _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Reads ranges in native threads; see `core.byte_ranges.ReadRanges`."""
+        """Reads ranges in native threads; see `core.byte_ranges.ByteRanges`."""
         offsets, names = shards.path_buffers
         try:
             kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)

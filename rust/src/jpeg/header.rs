@@ -72,8 +72,6 @@ pub struct Header {
     pub components: [Component; 4],
     /// Meaning of the components.
     pub colour: Colour,
-    /// EXIF orientation, 1..=8; 1 when the file does not say.
-    pub orientation: u8,
     /// Tables in force at the first scan.
     pub tables: Tables,
     /// The first scan.
@@ -110,7 +108,6 @@ impl Header {
             component_count: frame.count,
             components: frame.components,
             colour,
-            orientation: walker.orientation.unwrap_or(1),
             tables: walker.tables,
             scan,
         })

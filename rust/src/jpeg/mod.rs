@@ -18,7 +18,6 @@ mod decoder;
 mod emit;
 mod entry;
 mod error;
-mod exif;
 mod header;
 mod huffman;
 mod idct;

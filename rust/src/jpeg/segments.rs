@@ -1,7 +1,6 @@
 //! Markers and their segments (ITU T.81, Annex B).
 
 use super::JpegError;
-use super::exif;
 use super::header::{Colour, Component, Scan, Tables};
 use super::huffman::HuffmanSpec;
 
@@ -37,13 +36,12 @@ pub(super) struct Walker<'a> {
     pub frame: Option<Frame>,
     jfif: bool,
     adobe: Option<u8>,
-    pub orientation: Option<u8>,
 }
 
 impl<'a> Walker<'a> {
     /// At any byte before a marker: behind the start of the picture, or behind the coefficients of a scan.
     pub fn new(data: &'a [u8], pos: usize, tables: Tables) -> Self {
-        Self { data, pos, tables, frame: None, jfif: false, adobe: None, orientation: None }
+        Self { data, pos, tables, frame: None, jfif: false, adobe: None }
     }
 
     /// Reads segments until a scan starts or the picture ends. `components` are the frame's, when it was met before.
@@ -72,9 +70,6 @@ impl<'a> Walker<'a> {
                     self.frame(marker, start, end)?;
                 }
                 0xE0 => self.jfif |= end - start >= 14 && &self.data[start..start + 5] == b"JFIF\0",
-                0xE1 if self.orientation.is_none() => {
-                    self.orientation = exif::orientation(&self.data[start..end]);
-                }
                 0xEE if end - start >= 12 && &self.data[start..start + 5] == b"Adobe" => {
                     self.adobe = Some(self.data[start + 11]);
                 }

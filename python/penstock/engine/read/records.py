@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.engine.read.memory import Memory
 from penstock.engine.read.reader import Needs, Reading
@@ -70,7 +70,7 @@ def fill(read: Read, ranges: tuple[Ids, Ids, Ids], buffer: Bytes) -> Spans:
     return Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
 
 
-def read_records(source: Source, read: ReadRanges, samples: Ids, slots: Slots) -> Spans:
+def read_records(source: Source, read: ByteRanges, samples: Ids, slots: Slots) -> Spans:
     """The records of some samples."""
     ranges = Places(source.manifest).of(samples)
     stored = source.manifest.stored

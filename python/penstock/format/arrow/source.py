@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
+from penstock.core.lru import Lru
 from penstock.core.options import Options
 from penstock.core.rows import Rows, as_rows, join_rows, pack_rows
 from penstock.core.shards import Shards
@@ -22,7 +21,6 @@ from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
-from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
 from penstock.source.tables.ranged_file import open_shard
@@ -67,7 +65,7 @@ class Batches:
     """The record batches of some files, one after the other. Buffers are validated when a batch is first used."""
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     limits: Limits
     files: tuple[ArrowFile, ...]
     columns: tuple[TableColumn, ...]
@@ -104,7 +102,7 @@ class Batches:
             if file.schema_message is not None:
                 messages.insert(0, file.schema_message)
             start, length = (np.array([getattr(one, name) for one in messages]) for name in ("start", "length"))
-            check_ranges(self.read, self.shards, np.full_like(start, shard), start, length)
+            self.read.check(self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
             check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
@@ -148,8 +146,7 @@ class Ready:
 
     def __init__(self, make: Callable[[int], Columns]) -> None:
         self._make = make
-        self._kept: OrderedDict[int, Columns] = OrderedDict()
-        self._lock = threading.Lock()
+        self._columns: Lru[int, Columns] = Lru(_READY)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
@@ -157,16 +154,7 @@ class Ready:
 
     def columns(self, batch: int) -> Columns:
         """A batch's columns."""
-        with self._lock:
-            if batch in self._kept:
-                self._kept.move_to_end(batch)
-                return self._kept[batch]
-        made = self._make(batch)
-        with self._lock:
-            self._kept[batch] = made
-            if len(self._kept) > _READY:
-                self._kept.popitem(last=False)
-        return made
+        return self._columns.get(batch) or self._columns.put(batch, self._make(batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +211,7 @@ def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:
     return file.read_buffer(message.length)
 
 
-def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "arrow") -> ArrowBatches:
+def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "arrow") -> ArrowBatches:
     """Opens Arrow files or streams of the same columns; reads the headers of their messages."""
     files = []
     for shard in range(len(shards)):
@@ -250,7 +238,7 @@ def open_arrow(shards: Shards, read: ReadRanges, options: Options, name: str = "
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
 
 
-def _look(shards: Shards, shard: int, read: ReadRanges) -> ArrowFile:
+def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:
     """The schema and the messages of one file."""
     path, size = shards.path(shard), int(shards.sizes[shard])
     if size == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,16 +12,15 @@ from penstock.core.options import Column, Options
 from penstock.core.spec import Field
 from penstock.source.dotted_names import Path, dotted, find, path_of
 from penstock.source.records.native_columns import default_bytes
+from penstock.source.selection import FLOATS, INTEGERS, LATER, WHOLE, Selection, check_dtype, check_shape, no_column
 
 _DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
-_NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-_KNOWN = (*_NUMBERS, *_FLOATS, "string", "bytes")
+_KNOWN = (*WHOLE, *FLOATS, "string", "bytes")
 #: Of each kind, the dtypes that it can become.
 _BECOMES = {
     "bool": ("bool",),
-    "integer": (*_NUMBERS[1:], *_FLOATS),
-    "float": _FLOATS,
+    "integer": (*INTEGERS, *FLOATS),
+    "float": FLOATS,
     "text": ("string", "bytes"),
     "null": _KNOWN,
 }
@@ -139,31 +137,17 @@ def choose_columns(kinds: Mapping[Path, Kind], options: Options, where: str) -> 
     Raises PlanError for keys that are not there and for those that cannot be held without being told how.
     """
     offered = dotted(kinds.items())
-    asked = options.columns
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {
-            name: name for name, (_, kind) in offered.items() if kind.leaf != "object" or kind.lengths
-        }
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
+    values = [name for name, (_, kind) in offered.items() if kind.leaf != "object" or kind.lengths]
+    wanted = Selection(options.columns).columns(values)
     if not wanted:
-        raise PlanError(f"{where}: no column; the first records hold no values, or columns names none")
-    return tuple(
-        _choose(name, wish if isinstance(wish, Column) else Column(feature=wish), offered, where)
-        for name, wish in wanted.items()
-    )
+        raise PlanError(f"{where}: no values in the first records; name the columns with dtype and shape")
+    return tuple(_choose(name, column, offered, where) for name, column in wanted.items())
 
 
 def _choose(name: str, column: Column, offered: Mapping[str, tuple[Path, Kind]], where: str) -> JsonColumn:
     found = find(column.feature, offered)
     if found is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
-        close = difflib.get_close_matches(column.feature, offered, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        listed = ", ".join(list(offered)[:40]) or "none"
-        raise PlanError(
-            f"{where}: no key {column.feature!r} in the first records{meant}; they have {listed}; a key that only later records "
-            "have needs dtype, shape and default"
-        )
+        raise no_column(where, column.feature, offered, among="the first records", do=LATER)
     path, kind = found or (path_of(column.feature), Kind("null", (-1,) * len(column.shape or ())))
     raw = _is_raw(kind) and column.dtype == "string" and not column.shape
     made = Field("string") if raw else _field(name, column, kind, where)
@@ -195,18 +179,14 @@ def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
             f'with columns=[…], or say what it is: penstock.Column(feature={column.feature!r}, dtype="string") takes its JSON'
             + (" where it holds objects or lists" if kind.leaf == "null" else "")
         )
-    if dtype not in _KNOWN:
-        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(_KNOWN)}")
+    check_dtype(name, dtype, _KNOWN)
     possible = _BECOMES.get(kind.leaf, ())
     if dtype not in possible or (kind.leaf != "null" and len(shape) != len(kind.lengths)):
         raise PlanError(
             f"columns[{name!r}]: the key {column.feature!r} holds {kind}, which cannot become {Field(dtype, shape)}; "
             f"it can become {', '.join(possible) or 'its JSON (dtype string)'} with {len(kind.lengths)} axes"
         )
-    if any(axis is not None and axis < 1 for axis in shape) or None in shape[1:]:
-        raise PlanError(f"columns[{name!r}]: shape {shape}: axes are at least 1, and only the first can be None")
-    if dtype in ("string", "bytes") and len(shape) > 1:
-        raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
+    check_shape(name, Field(dtype, shape))
     return Field(dtype, shape)
 
 

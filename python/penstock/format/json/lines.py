@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -37,7 +37,7 @@ class JsonLines:
         return parse_values(self.parser, self.columns, records, allocate, threads)
 
 
-def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:
+def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> JsonLines:
     """Indexes the files and learns the columns from the first lines of the first file.
 
     Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
@@ -49,7 +49,7 @@ def open_jsonl(shards: Shards, read: ReadRanges, options: Options) -> JsonLines:
     return JsonLines(manifest, {column.name: column.field for column in columns}, columns, parser)
 
 
-def _learn(manifest: Manifest, read: ReadRanges) -> dict[tuple[str, ...], Kind]:
+def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
     records = first_records(manifest, read)
     first = records[0].lstrip()
     if first.startswith(b"["):

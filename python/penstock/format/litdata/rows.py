@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -37,7 +37,7 @@ class RowsSource:
     manifest: Manifest
     spec: Spec
     columns: tuple[TableColumn, ...]
-    read: ReadRanges = field(repr=False)
+    read: ByteRanges = field(repr=False)
     block_rows: int | None = BATCH_ROWS
     access: Access = Access.BLOCKS
 
@@ -95,12 +95,12 @@ def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str)
     return batch
 
 
-def is_rows(shards: Shards, shard: int, read: ReadRanges) -> bool:
+def is_rows(shards: Shards, shard: int, read: ByteRanges) -> bool:
     """Whether a chunk ends as one of rows does."""
     return int(shards.sizes[shard]) >= _END_BYTES and _last_bytes(shards, shard, read, len(MAGIC)) == MAGIC
 
 
-def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Options, where: str) -> RowsSource:
+def open_rows(shards: Shards, records: np.ndarray, read: ByteRanges, options: Options, where: str) -> RowsSource:
     """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
     with _reader(shards, 0, read) as reader, _named(shards.path(0)):
         columns = choose_columns(reader.schema, options, where)
@@ -110,7 +110,7 @@ def open_rows(shards: Shards, records: np.ndarray, read: ReadRanges, options: Op
     return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
 
 
-def _reader(shards: Shards, shard: int, read: ReadRanges) -> pa.RecordBatchFileReader:
+def _reader(shards: Shards, shard: int, read: ByteRanges) -> pa.RecordBatchFileReader:
     """Reads the Arrow file of a chunk."""
     where, size = shards.path(shard), int(shards.sizes[shard])
     end = _last_bytes(shards, shard, read, _END_BYTES) if size >= _END_BYTES else b""
@@ -125,5 +125,5 @@ def _reader(shards: Shards, shard: int, read: ReadRanges) -> pa.RecordBatchFileR
         raise DataError(f"{where}: {error}; the chunk is damaged: copy or write it again") from None
 
 
-def _last_bytes(shards: Shards, shard: int, read: ReadRanges, count: int) -> bytes:
+def _last_bytes(shards: Shards, shard: int, read: ByteRanges, count: int) -> bytes:
     return read_range(read, shards, shard, int(shards.sizes[shard]) - count, count).tobytes()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -31,7 +31,7 @@ from penstock.source.records.offset_table import Tables, read_tables
 TOKENS = "tokens"
 
 
-def open_litdata(shards: Shards, read: ReadRanges, options: Options) -> AnySource:
+def open_litdata(shards: Shards, read: ByteRanges, options: Options) -> AnySource:
     """Opens the chunks that the index names, in its order.
 
     Raises SourceError without an index or items, DataError for an index or chunks that are damaged or disagree, PlanError for columns that
@@ -121,7 +121,7 @@ def _check_sizes(chunks: Sequence[Entry], shards: Shards, packing: dict[int, Pac
             )
 
 
-def _items(manifest: Manifest, config: Entry, read: ReadRanges, options: Options) -> FieldsSource:
+def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
     """Items of leaves."""
     if "window" in options.own:
         raise PlanError(
@@ -158,7 +158,7 @@ def _source(
 
 
 def _tokens(
-    shards: Shards, unpacked: Shards | None, tables: Tables, config: Entry, read: ReadRanges, options: Options
+    shards: Shards, unpacked: Shards | None, tables: Tables, config: Entry, read: ByteRanges, options: Options
 ) -> FieldsSource:
     """Items of tokens; with `window`, runs of so many tokens, whatever the items, within each chunk."""
     serializers = config.texts("data_format")

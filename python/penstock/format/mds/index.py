@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
 from penstock.core.shards import Shards
 from penstock.derived.decompressed_shards import read_whole
@@ -107,7 +107,7 @@ def _indexes(shards: Shards) -> list[int]:
     return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
 
 
-def read_indexes(shards: Shards, read: ReadRanges, key: str, kind: str) -> list[Entry]:
+def read_indexes(shards: Shards, read: ByteRanges, key: str, kind: str) -> list[Entry]:
     """The entries in the list `key` of every index.json, or only of the outermost if there is one above all others.
 
     Raises SourceError if there is none, DataError for one that is damaged.
@@ -115,7 +115,7 @@ def read_indexes(shards: Shards, read: ReadRanges, key: str, kind: str) -> list[
     return [entry for index in read_json(shards, read, kind) for entry in entries_of(index, key)]
 
 
-def read_json(shards: Shards, read: ReadRanges, kind: str) -> list[Entry]:
+def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
     """The indexes that there are, as `read_indexes` takes them."""
     paths: list[str] = shards.paths.to_pylist()
     found = _indexes(shards)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -35,7 +35,7 @@ class _Columns:
     sizes: tuple[int | None, ...]
 
 
-def open_mds(shards: Shards, read: ReadRanges, options: Options) -> FieldsSource:
+def open_mds(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource:
     """Opens the shards that the index names, in its order.
 
     Raises SourceError without an index or samples, DataError for an index or shards that are damaged or disagree, PlanError for columns
@@ -60,7 +60,7 @@ def open_mds(shards: Shards, read: ReadRanges, options: Options) -> FieldsSource
     return _source(manifest, columns, read, options, where)
 
 
-def _source(manifest: Manifest, columns: _Columns, read: ReadRanges, options: Options, where: str) -> FieldsSource:
+def _source(manifest: Manifest, columns: _Columns, read: ByteRanges, options: Options, where: str) -> FieldsSource:
     encodings = dict(zip(columns.names, map(encoding_of, columns.encodings), strict=True))
     for (name, encoding), size in zip(encodings.items(), columns.sizes, strict=True):
         if not encoding.refused and (size or None) != encoding.size:

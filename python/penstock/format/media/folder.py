@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -19,16 +19,15 @@ from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.selection import asked_features, choose_features
+from penstock.source.selection import Selection
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What a folder holds. column: the name of the bytes; what: the folder in messages; matches, detects: as in `Format`."""
+    """What a folder holds. column: the name of the bytes; matches, detects: as in `Format`."""
 
     format: str
     column: str
-    what: str
     suffixes: tuple[str, ...]
     matches: Callable[[bytes], bool]
     detects: str
@@ -74,7 +73,7 @@ def _refuse_empty(records: Spans) -> None:
 def folder_format(kind: Kind) -> Format:
     """The registry's row of a kind."""
 
-    def open_folder(shards: Shards, _: ReadRanges, options: Options) -> MediaFolder:
+    def open_folder(shards: Shards, _: ByteRanges, options: Options) -> MediaFolder:
         return open_media_folder(shards, options, kind)
 
     return Format(
@@ -91,9 +90,9 @@ def folder_format(kind: Kind) -> Format:
 def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFolder:
     """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
     classes = _classes(shards, options)
-    offered = [name for name in kind.fields if name != "label" or classes.labels is not None]
-    features = choose_features(options, offered, kind.what)
-    spec = {name: kind.fields[feature] for name, feature in features.items()}
+    offered = {name: field for name, field in kind.fields.items() if name != "label" or classes.labels is not None}
+    features = Selection(options.columns).choose_stored(offered, shards.root or shards.path(0))
+    spec = {name: offered[feature] for name, feature in features.items()}
     first_sample = np.arange(len(shards) + 1, dtype=np.int64)
     manifest = Manifest(kind.format, shards, first_sample)
     return MediaFolder(manifest, spec, features, classes.names, classes.labels, classes.given)
@@ -101,7 +100,7 @@ def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFold
 
 def _classes(shards: Shards, options: Options) -> Classes:
     """The classes; none where they cannot be told and nobody asks for the label."""
-    is_wanted = "label" in asked_features(options, ["label"]).values()
+    is_wanted = "label" in Selection(options.columns).features(["label"])
     try:
         return classes_of(shards, options.own.get("classes"), warn=is_wanted)
     except SourceError:
@@ -127,7 +126,6 @@ AUDIO = folder_format(
     Kind(
         format="audio_folder",
         column="audio",
-        what="a folder of sound",
         suffixes=(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
         matches=_is_sound,
         detects="what its decoder sees",
@@ -138,7 +136,6 @@ VIDEO = folder_format(
     Kind(
         format="video_folder",
         column="video",
-        what="a folder of films",
         suffixes=(".mp4", ".mkv", ".webm", ".avi", ".mov"),
         matches=_is_film,
         detects="what its decoder sees",

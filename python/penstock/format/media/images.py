@@ -15,7 +15,6 @@ FORMAT = folder_format(
     Kind(
         format="image_folder",
         column="image",
-        what="a folder of pictures",
         suffixes=(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
         matches=_matches,
         detects="what its decoder sees; PNG any flipped bit, JPEG often nothing",

@@ -11,13 +11,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.derived.downloads import copies_of
-from penstock.derived.mapped_copies import unpacked_copy
+from penstock.derived.files import derived_file
 from penstock.format.numpy.header import MAGIC, NpyHeader, header_bytes, parse_header
 from penstock.source.arrays.strided import (
     Mapped,
@@ -28,10 +28,9 @@ from penstock.source.arrays.strided import (
     StoredColumn,
     leaves,
 )
-from penstock.source.checks.ranges import check_files
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 #: The name of the column where an array has no names of its own.
 ARRAY = "array"
@@ -42,7 +41,7 @@ _HEAD_BYTES = 512
 _TURN_BYTES = 16 << 20
 
 
-def read_headers(shards: Shards, read: ReadRanges) -> list[NpyHeader]:
+def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
     """The header of every file; DataError for the first that has none, or whose size is not what it says."""
     heads = _read_heads(shards, read, np.minimum(shards.sizes, _HEAD_BYTES))
     headers = []
@@ -62,7 +61,7 @@ def read_headers(shards: Shards, read: ReadRanges) -> list[NpyHeader]:
     return headers
 
 
-def _read_heads(shards: Shards, read: ReadRanges, length: Ids) -> list[bytes]:
+def _read_heads(shards: Shards, read: ByteRanges, length: Ids) -> list[bytes]:
     ends = np.cumsum(length)
     out: Bytes = np.empty(int(ends[-1]), dtype=np.uint8)
     numbers = np.arange(len(shards), dtype=np.int64)
@@ -70,7 +69,7 @@ def _read_heads(shards: Shards, read: ReadRanges, length: Ids) -> list[bytes]:
     return [out[end - size : end].tobytes() for end, size in zip(ends.tolist(), length.tolist(), strict=True)]
 
 
-def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | PlacedColumns:
+def open_npy(shards: Shards, read: ByteRanges, options: Options) -> Records | PlacedColumns:
     """Opens .npy files as shards of one array, which all have the dtype and shape (but for the first axis) of the first."""
     headers = read_headers(shards, read)
     first = headers[0]
@@ -92,9 +91,7 @@ def open_npy(shards: Shards, read: ReadRanges, options: Options) -> Records | Pl
 
 def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, StoredColumn]:
     offered = dict(leaves(header.dtype, header.shape[1:], path, "" if header.dtype.names else ARRAY))
-    features = choose_features(options, offered, "the array")
-    for name, feature in features.items():
-        check_typed(options, name, offered[feature].field, "the array")
+    features = Selection(options.columns).choose_stored({name: one.field for name, one in offered.items()}, path)
     return {name: offered[feature] for name, feature in features.items()}
 
 
@@ -102,7 +99,7 @@ def _first_sample(headers: list[NpyHeader]) -> Ids:
     return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
 
 
-def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
+def _records(shards: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:
     first_sample = _first_sample(headers)
     row_bytes = headers[0].row_bytes
     manifest = RegularManifest(
@@ -118,16 +115,16 @@ def _records(shards: Shards, read: ReadRanges, headers: list[NpyHeader], columns
 
 
 def _turned(
-    shards: Shards, copies: Shards, read: ReadRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
+    shards: Shards, copies: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]
 ) -> PlacedColumns:
     """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
 
     def write(shard: int, out: BinaryIO) -> None:
-        check_files(read, copies, np.array([shard]))
+        read.check_files(copies, np.array([shard]))
         turn(copies.path(shard), headers[shard], out)
 
     paths = [
-        unpacked_copy(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
+        derived_file(copies, shard, "an array in C's order", header.size_bytes, partial(write, shard))
         if header.fortran
         else copies.path(shard)
         for shard, header in enumerate(headers)

@@ -21,20 +21,20 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError
 from penstock.core.limits import Limits
-from penstock.core.options import Column, Options
+from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.downloads import copies_of, told_of
-from penstock.derived.mapped_copies import unpacked_copy
+from penstock.derived.downloads import copies_of, naming
+from penstock.derived.files import derived_file
 from penstock.format.numpy.header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
 from penstock.format.numpy.npy import turn
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile
 
 _SUFFIX = ".npy"
@@ -58,15 +58,15 @@ class _Member:
 _Members = dict[str, _Member]
 
 
-def open_npz(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+def open_npz(shards: Shards, read: ByteRanges, options: Options) -> PlacedColumns:
     """Opens archives; every one must hold the chosen arrays, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
-    with told_of(shards, copies):
+    with naming(shards, copies.paths.to_pylist()):
         source = _open_local(copies, read, options)
     return replace(source, manifest=replace(source.manifest, shards=shards))
 
 
-def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedColumns:
+def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedColumns:
     with _archive(shards, 0, read) as (archive, _file):
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
     wanted = _wanted(options, names)
@@ -76,7 +76,9 @@ def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedCol
         for array, member in found[0].items()
         for name, column in leaves(member.header.dtype, member.header.shape[1:], shards.path(0), array)
     }
-    features = choose_features(options, offered if len(wanted) == len(names) else [*offered, *names], "the archive")
+    selection, where = Selection(options.columns), shards.path(0)
+    selection.choose(offered if len(wanted) == len(names) else [*offered, *names], where)
+    features = selection.choose_stored({name: column.field for name, (_, column) in offered.items()}, where)
     rows = [_rows(shards.path(shard), members) for shard, members in enumerate(found)]
     _check_alike(shards, found)
     mapped = {member.path: member for members in found for member in members.values()}
@@ -84,7 +86,6 @@ def _open_local(shards: Shards, read: ReadRanges, options: Options) -> PlacedCol
     placed = {}
     for name, feature in features.items():
         array, column = offered[feature]
-        check_typed(options, name, column.field, "the archive")
         placed[name] = _placed(column, [members[array] for members in found], number)
     manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
     return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
@@ -101,10 +102,7 @@ def _files(members: Mapping[str, _Member]) -> Shards:
 
 def _wanted(options: Options, names: list[str]) -> list[str]:
     """The arrays that the asked columns are of: all of them if none are asked for, or one is not there."""
-    if options.columns is None:
-        return names
-    asked = options.columns.values() if isinstance(options.columns, Mapping) else options.columns
-    features = [column.feature if isinstance(column, Column) else column for column in asked]
+    features = Selection(options.columns).features(names)
     found = [name for name in names if any(f"{feature}.".startswith(f"{name}.") for feature in features)]
     return found or names
 
@@ -138,7 +136,7 @@ def _check_alike(shards: Shards, found: list[_Members]) -> None:
 
 
 @contextmanager
-def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
+def _archive(shards: Shards, shard: int, read: ByteRanges) -> Iterator[tuple[zipfile.ZipFile, BinaryIO]]:
     """An open archive and its file; DataError for a damaged one."""
     path = shards.path(shard)
     try:
@@ -152,7 +150,7 @@ def _archive(shards: Shards, shard: int, read: ReadRanges) -> Iterator[tuple[zip
         raise DataError(f"{path}: {error.strerror or error}") from None
 
 
-def _open_shard(shards: Shards, shard: int, read: ReadRanges, wanted: Iterable[str], limits: Limits) -> _Members:
+def _open_shard(shards: Shards, shard: int, read: ByteRanges, wanted: Iterable[str], limits: Limits) -> _Members:
     path = shards.path(shard)
     with _archive(shards, shard, read) as (archive, file):
         known = {info.filename: info for info in archive.infolist()}
@@ -184,11 +182,11 @@ def _member(
         start = _data_start(file, info, where) + header.start
         return _Member(header, path, start, int(shards.sizes[shard]), version)
     kind = f"npz member {info.filename} in C's order"
-    made = unpacked_copy(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
+    made = derived_file(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
     if not header.fortran:
         return _Member(header, made, header.start, info.file_size, version)
     kind = f"npz member {info.filename} turned"
-    turned = unpacked_copy(shards, shard, kind, header.size_bytes, partial(turn, made, header))
+    turned = derived_file(shards, shard, kind, header.size_bytes, partial(turn, made, header))
     return _Member(header, turned, 0, header.size_bytes, version)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.shards import Shards
@@ -26,7 +26,7 @@ class Files:
     """Parquet files, and how they are read."""
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     limits: Limits
     verify: bool
     folders: Folders = field(default_factory=Folders)

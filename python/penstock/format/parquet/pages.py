@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.lru import Kept
+from penstock.core.lru import Lru
 from penstock.core.spec import Bytes, Ids
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.footer import Path, read_footer
@@ -85,8 +85,8 @@ class PagedFiles:
 
     def __init__(self, files: Files, schema: pa.Schema, wanted: Sequence[Path]) -> None:
         self._files, self._schema, self._wanted = files, schema, wanted
-        self._known: Kept[int, PagedFile] = Kept(_FOOTERS)
-        self._pages: Kept[tuple[int, int, int], Pages] = Kept(_CHUNKS)
+        self._known: Lru[int, PagedFile] = Lru(_FOOTERS)
+        self._pages: Lru[tuple[int, int, int], Pages] = Lru(_CHUNKS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PagedFiles, (self._files, self._schema, self._wanted)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.rows import Rows, join_rows, pack_rows
@@ -136,7 +136,7 @@ class Parquet:
         return self.decoded.pick(self.first_row, samples)
 
 
-def open_parquet(shards: Shards, read: ReadRanges, options: Options) -> Parquet:
+def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     """Opens Parquet files of the same columns; reads their footers, and the filter's columns."""
     files = Files(shards, read, options.limits, options.verify)
     first = files.open(0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -22,7 +22,7 @@ _LINE_BYTES = 64
 _PROBES = 64
 
 
-def stated_lengths(shards: Shards, shard: int, read: ReadRanges, options: Options) -> Ids | None:
+def stated_lengths(shards: Shards, shard: int, read: ByteRanges, options: Options) -> Ids | None:
     """The length of every record, in the file's order; None where there is no .idx file, or it does not fit the records."""
     path, size = shards.path(shard), int(shards.sizes[shard])
     if options.locate is None or not path.endswith(".rec"):
@@ -49,7 +49,7 @@ def _parse(text: bytes) -> Ids | None:
         return None
 
 
-def _agree(shards: Shards, shard: int, read: ReadRanges, starts: Ids, length: Ids) -> bool:
+def _agree(shards: Shards, shard: int, read: ByteRanges, starts: Ids, length: Ids) -> bool:
     """Whether records begin where they should, and those of one part end there as well."""
     probe = np.unique(np.linspace(0, len(starts) - 1, min(_PROBES, len(starts))).astype(np.int64))
     out: Bytes = np.empty(probe.size * _HEADER_BYTES, dtype=np.uint8)

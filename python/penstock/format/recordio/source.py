@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -85,7 +85,7 @@ def take_apart(data: Spans) -> dict[str, Spans]:
     }
 
 
-def open_recordio(shards: Shards, read: ReadRanges, options: Options) -> RecordIOSource:
+def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> RecordIOSource:
     """Indexes the shards and learns from the first records how many labels there are.
 
     Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.

@@ -6,7 +6,6 @@ text, .npy an array of numbers; everything else is bytes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,14 +14,13 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Field
 from penstock.source.records.native_columns import default_bytes, form_of
+from penstock.source.selection import WHOLE, Selection, no_column
 
 #: The sample's name, offered as a column.
 KEY = "__key__"
 
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id")
 _TEXTS = ("txt", "text", "transcript", "json", "jsn")
-_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_LISTED = 40
 
 #: The members of one of the first samples, by extension in lower case.
 Members = Mapping[str, bytes]
@@ -54,16 +52,9 @@ def choose_columns(samples: Sequence[Members], options: Options, where: str) -> 
     Raises PlanError for members that do not exist, or not in every sample, and for dtypes and shapes that they cannot have.
     """
     offered = list(dict.fromkeys(extension for sample in samples for extension in sample))
-    asked = options.columns
-    if asked is None:
-        asked = [KEY, *offered]
-    pairs = asked.items() if isinstance(asked, Mapping) else [(name, name) for name in asked]
-    if not pairs:
-        raise PlanError("columns: none are named; pass columns=None for all of them")
     chosen = _Chooser(samples, offered, where)
-    return tuple(
-        chosen.column(name, wish if isinstance(wish, Column) else Column(feature=wish)) for name, wish in pairs
-    )
+    wanted = Selection(options.columns).columns([KEY, *offered])
+    return tuple(chosen.column(name, column) for name, column in wanted.items())
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class _Chooser:
         found = [self._first(sample, extensions) for sample in self.samples]
         present = [content for content in found if content is not None]
         if len(present) < len(found) and wish.default is None:
-            raise PlanError(self._missing(name, wish.feature, extensions, len(found) - len(present)))
+            raise self._missing(name, wish.feature, len(found) - len(present))
         kind, field = self._field(name, wish, extensions, present)
         if wish.default is not None and None in field.shape:
             raise PlanError(f"columns[{name!r}]: a ragged column has no default; leave it away")
@@ -92,17 +83,14 @@ class _Chooser:
     def _first(sample: Members, extensions: Sequence[str]) -> bytes | None:
         return next((sample[extension] for extension in extensions if extension in sample), None)
 
-    def _missing(self, name: str, feature: str, extensions: Sequence[str], lacking: int) -> str:
+    def _missing(self, name: str, feature: str, lacking: int) -> PlanError:
         if lacking < len(self.samples):
-            return (
+            return PlanError(
                 f"columns[{name!r}]: {lacking} of the first {len(self.samples)} samples of {self.where} have no member "
                 f"{feature!r}; give the column a default, or leave it out. Members of one sample must lie together in the "
                 f"archive (tar --sort=name writes them so)"
             )
-        near = difflib.get_close_matches(extensions[0], self.offered, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        listed = ", ".join([KEY, *self.offered[:_LISTED]]) + (", …" if len(self.offered) > _LISTED else "")
-        return f"columns[{name!r}]: no member {feature!r} in the first samples{hint} They have: {listed}"
+        return no_column(self.where, feature, [KEY, *self.offered], among="the first samples")
 
     def _field(self, name: str, wish: Column, extensions: Sequence[str], present: Sequence[bytes]) -> tuple[str, Field]:
         ending = extensions[0].rpartition(".")[2]
@@ -119,10 +107,10 @@ class _Chooser:
             )
         if dtype in ("bytes", "string"):
             return "bytes" if dtype == "bytes" else "text", Field(dtype)
-        if dtype not in _DTYPES:
+        if dtype not in WHOLE:
             raise PlanError(
                 f"columns[{name!r}]: member {wish.feature!r} cannot become {dtype}; it can become bytes, string, or, "
-                f"where a whole number is written in it, {', '.join(_DTYPES)}"
+                f"where a whole number is written in it, {', '.join(WHOLE)}"
             )
         return "number", Field(dtype)
 

@@ -6,7 +6,7 @@ JSON lines; a sample without the member is one without its keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core import kernels
@@ -18,6 +18,7 @@ from penstock.format.json.values import parse_values
 from penstock.format.tar.columns import Members
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate
+from penstock.source.selection import Selection
 
 _ENDINGS = ("json", "jsn")
 
@@ -56,17 +57,15 @@ def open_members(samples: Sequence[Members], options: Options, manifest: Manifes
     Raises DataError for a member of the first samples that is no JSON object, PlanError for keys that none of them has and for columns that
     cannot be.
     """
-    asked = options.columns or ()
     offered = {extension for sample in samples for extension in sample}
     members: dict[str, dict[str, Column]] = {}
     rest: dict[str, str | Column] = {}
-    for name, wish in asked.items() if isinstance(asked, Mapping) else [(name, name) for name in asked]:
-        column = wish if isinstance(wish, Column) else Column(feature=wish)
+    for name, column in Selection(options.columns).columns().items():
         extension, key = split_feature(column.feature, offered)
         if key:
             members.setdefault(extension, {})[name] = replace(column, feature=key)
         else:
-            rest[name] = wish
+            rest[name] = column
     opened = [
         _open(extension, replace(options, columns=keys), samples, manifest) for extension, keys in members.items()
     ]

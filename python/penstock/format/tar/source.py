@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -22,6 +22,7 @@ from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import parse_records, read_first_records
+from penstock.source.selection import Selection
 
 _FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples, packing=kernels.recognise_tar_packing)
 
@@ -50,7 +51,7 @@ class WebDatasetSource:
         return {name: found[name] for name in self.spec}
 
 
-def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDatasetSource:
+def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDatasetSource:
     """Indexes the archives and learns the columns from the first samples.
 
     Raises SourceError if there is no sample at all, DataError for damaged files and JSON, PlanError for columns that cannot be.
@@ -67,11 +68,11 @@ def open_webdataset(shards: Shards, read: ReadRanges, options: Options) -> WebDa
     parser = kernels.TarParser([column.description() for column in columns], values_limit=options.limits.values)
     fields = {column.name: column.field for column in columns}
     fields |= {column.name: column.field for member in json_members for column in member.columns}
-    names = fields if options.columns is None else options.columns
-    return WebDatasetSource(manifest, {name: fields[name] for name in names}, columns, parser, json_members)
+    spec = {name: fields[name] for name in Selection(options.columns).columns(fields)}
+    return WebDatasetSource(manifest, spec, columns, parser, json_members)
 
 
-def _first_samples(manifest: Manifest, read: ReadRanges) -> list[Members]:
+def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:
     """The members of the first samples."""
     records = read_first_records(manifest, read)
     samples: list[Members] = []

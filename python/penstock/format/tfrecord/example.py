@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import warnings
 from collections.abc import Mapping
@@ -12,16 +11,10 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Field
 from penstock.source.records.native_columns import default_bytes, form_of
+from penstock.source.selection import FLOATS, LATER, TEXTS, WHOLE, Selection, check_dtype, check_shape, no_column
 
-#: What the numbers of an int64 feature can become; those of a float32 feature only the last four.
-_NUMBERS = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "bfloat16", "float32", "float64"),
-)
-_FLOATS = _NUMBERS[-4:]
-_TEXTS = ("bytes", "string")
-#: Names that a message lists at most.
-_LISTED = 40
+#: What the values of a feature can become.
+_BECOMES = {"bytes": TEXTS, "float32": FLOATS, "int64": (*WHOLE, *FLOATS)}
 
 
 @dataclass(frozen=True)
@@ -72,28 +65,16 @@ def choose_columns(features: Mapping[str, Feature], options: Options, where: str
 
     Raises PlanError for features that do not exist and for dtypes and shapes that they cannot have.
     """
-    asked = options.columns
-    if asked is None:
-        wanted: dict[str, Column] = {
-            name: Column(feature=name) for name, feature in features.items() if feature.kind != "nothing"
-        }
-        if not wanted:
-            raise PlanError(
-                f"{where}: no feature with values in the first records; name the columns with dtype and shape"
-            )
-    else:
-        names = [asked] if isinstance(asked, str) else asked
-        pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
-        wanted = {name: Column(feature=column) if isinstance(column, str) else column for name, column in pairs}
-        if not wanted:
-            raise PlanError("columns: none are named; pass columns=None for all of them")
-    return tuple(_column(name, column, features) for name, column in wanted.items())
+    wanted = Selection(options.columns).columns(name for name, feature in features.items() if feature.kind != "nothing")
+    if not wanted:
+        raise PlanError(f"{where}: no values in the first records; name the columns with dtype and shape")
+    return tuple(_column(name, column, features, where) for name, column in wanted.items())
 
 
-def _column(name: str, column: Column, features: Mapping[str, Feature]) -> ExampleColumn:
+def _column(name: str, column: Column, features: Mapping[str, Feature], where: str) -> ExampleColumn:
     feature = features.get(column.feature)
     if feature is None or feature.kind == "nothing":
-        feature = _unseen(name, column, features)
+        feature = _unseen(name, column, features, where)
     dtype = column.dtype or _inferred_dtype(name, feature)
     _check_dtype(name, dtype, feature)
     if feature.is_list:
@@ -115,11 +96,11 @@ def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tup
     if feature.least != feature.most or feature.most == 0:
         step = (None,)
     if column.shape is None:
-        return (None, *step) if dtype not in _TEXTS or step == () else (None, None)
+        return (None, *step) if dtype not in TEXTS or step == () else (None, None)
     shape = tuple(column.shape)
     values = math.prod(axis or 0 for axis in shape[1:])
     fits = shape == (None, None) or (None not in shape[1:] and values == feature.least == feature.most)
-    if shape[:1] != (None,) or not fits or (dtype in _TEXTS and shape not in ((None,), (None, None))):
+    if shape[:1] != (None,) or not fits or (dtype in TEXTS and shape not in ((None,), (None, None))):
         found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"
         raise PlanError(
             f"columns[{name!r}]: shape {shape} does not fit the list {column.feature!r}, whose steps hold {found} values; "
@@ -128,24 +109,19 @@ def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tup
     return shape
 
 
-def _unseen(name: str, column: Column, features: Mapping[str, Feature]) -> Feature:
+def _unseen(name: str, column: Column, features: Mapping[str, Feature], where: str) -> Feature:
     """A feature that the first records lack: fine where everything is said about it, a slip of the pen otherwise."""
     optional = column.default is not None or (column.shape is not None and None in column.shape)
     records = next((feature.records for feature in features.values()), 0)
     if column.dtype is None or column.shape is None or not optional:
-        near = difflib.get_close_matches(column.feature, features, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near and near[0] != column.feature else ""
-        listed = ", ".join(list(features)[:_LISTED]) + (", …" if len(features) > _LISTED else "")
-        raise PlanError(
-            f"columns[{name!r}]: no feature {column.feature!r} in the first records{hint or '.'} They have: {listed or 'none'}. "
-            "A feature that only later records have needs dtype, shape and default"
-        )
+        others = [known for known in features if known != column.feature]
+        raise no_column(where, column.feature, others, among="the first records", do=LATER)
     warnings.warn(
         f"columns[{name!r}]: none of the first {records} records has the feature {column.feature!r}; "
         "rows get the default unless later records have it",
         stacklevel=2,
     )
-    kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in _TEXTS else "int64"
+    kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in TEXTS else "int64"
     return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, is_list=False, records=records)
 
 
@@ -159,10 +135,8 @@ def _inferred_dtype(name: str, feature: Feature) -> str:
 
 
 def _check_dtype(name: str, dtype: str, feature: Feature) -> None:
-    known = (*_NUMBERS, *_TEXTS)
-    if dtype not in known:
-        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(known)}")
-    possible = {"bytes": _TEXTS, "float32": _FLOATS, "int64": _NUMBERS}[feature.kind]
+    check_dtype(name, dtype, (*WHOLE, *FLOATS, *TEXTS))
+    possible = _BECOMES[feature.kind]
     if feature.present and not feature.mixed and dtype not in possible:
         raise PlanError(
             f"columns[{name!r}]: feature {feature.name!r} holds {feature.kind}, which cannot become {dtype}; "
@@ -178,10 +152,7 @@ def _inferred_shape(column: Column, feature: Feature) -> tuple[int | None, ...]:
 
 
 def _check_shape(name: str, dtype: str, shape: tuple[int | None, ...], feature: Feature) -> None:
-    if any(axis is not None and axis < 1 for axis in shape) or None in shape[1:]:
-        raise PlanError(f"columns[{name!r}]: shape {shape}: axes are at least 1, and only the first can be None")
-    if dtype in _TEXTS and len(shape) > 1:
-        raise PlanError(f"columns[{name!r}]: {dtype} has the shapes (), (n,) and (None,), not {shape}")
+    check_shape(name, Field(dtype, shape))
     values = math.prod(axis for axis in shape if axis is not None)
     if None not in shape and feature.present and not feature.least <= values <= feature.most:
         found = f"{feature.least}" if feature.least == feature.most else f"{feature.least} to {feature.most}"

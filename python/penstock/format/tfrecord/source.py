@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -61,7 +61,7 @@ class TFRecordSource:
         return parse_records(self.parser, self.columns, records, allocate, threads)
 
 
-def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecordSource:
+def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> TFRecordSource:
     """Indexes the shards and learns the columns from the first records.
 
     Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
@@ -89,7 +89,7 @@ def open_tfrecord(shards: Shards, read: ReadRanges, options: Options) -> TFRecor
     return TFRecordSource(manifest, {column.name: column.field for column in columns}, columns, parser)
 
 
-def _features(manifest: Manifest, read: ReadRanges, options: Options) -> dict[str, Feature]:
+def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:
     """The features of the first records of the first shard that has any, by name in sorted order."""
     records = read_first_records(manifest, read)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
@@ -49,7 +49,7 @@ def token_dtype(name: str) -> np.dtype[Any]:
     return found
 
 
-def runs_of_files(shards: Shards, read: ReadRanges, dtype: str | None) -> TokenRuns:
+def runs_of_files(shards: Shards, read: ByteRanges, dtype: str | None) -> TokenRuns:
     """Every file as one run; `dtype` is needed for plain files, and must agree with files that say theirs."""
     heads = _heads(shards, read, 12)
     npy = [shard for shard, head in enumerate(heads) if head.startswith(NPY_MAGIC)]
@@ -78,7 +78,7 @@ def runs_of_files(shards: Shards, read: ReadRanges, dtype: str | None) -> TokenR
     return TokenRuns(kind, numbers, np.full_like(numbers, start), (shards.sizes - start) // kind.itemsize)
 
 
-def _heads(shards: Shards, read: ReadRanges, size: int) -> list[bytes]:
+def _heads(shards: Shards, read: ByteRanges, size: int) -> list[bytes]:
     """The first bytes of every file."""
     length = np.minimum(shards.sizes, size)
     at = np.cumsum(length) - length
@@ -117,7 +117,7 @@ def _agreed(said: str | None, dtype: str | None, where: str) -> np.dtype[Any]:
     return np.dtype(said)
 
 
-def _npy_runs(shards: Shards, read: ReadRanges, dtype: str | None) -> TokenRuns:
+def _npy_runs(shards: Shards, read: ByteRanges, dtype: str | None) -> TokenRuns:
     headers = read_headers(shards, read)
     for shard, header in enumerate(headers):
         if len(header.shape) != 1 or header.dtype.kind not in "iu" or header.dtype != headers[0].dtype:
@@ -134,7 +134,7 @@ def _npy_runs(shards: Shards, read: ReadRanges, dtype: str | None) -> TokenRuns:
     )
 
 
-def megatron_runs(bins: Shards, indices: Shards, read: ReadRanges, dtype: str | None, *, split: bool) -> TokenRuns:
+def megatron_runs(bins: Shards, indices: Shards, read: ByteRanges, dtype: str | None, *, split: bool) -> TokenRuns:
     """Megatron's files by their indices, one for each: whole files as runs, or (split) every document as one."""
     found = [_one_index(bins, indices, shard, read) for shard in range(len(bins))]
     if len({one.dtype for one in found}) > 1:
@@ -151,7 +151,7 @@ def megatron_runs(bins: Shards, indices: Shards, read: ReadRanges, dtype: str | 
     )
 
 
-def _one_index(bins: Shards, indices: Shards, shard: int, read: ReadRanges) -> TokenRuns:
+def _one_index(bins: Shards, indices: Shards, shard: int, read: ByteRanges) -> TokenRuns:
     """The documents of one file; DataError where the index is damaged, or does not fit its file."""
     path, size = indices.path(shard), int(indices.sizes[shard])
     content = _heads(indices.take(np.array([shard])), read, min(size, _INDEX_HEADER.size))[0]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -24,7 +24,7 @@ from penstock.core.spec import Ids
 from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
 from penstock.source.arrays.strided import Mapped, Records, RegularManifest, stored_column
 from penstock.source.protocol import Format
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 _COLUMN = "tokens"
 
@@ -56,7 +56,7 @@ class _Cut:
         return cls(**given)
 
 
-def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
+def open_tokens(shards: Shards, read: ByteRanges, options: Options) -> Records:
     """Opens token files; see FORMAT for the options. DataError for files that are not what they say."""
     cut = _Cut.of(options.own)
     runs, bins = _runs(shards, read, cut)
@@ -67,15 +67,13 @@ def open_tokens(shards: Shards, read: ReadRanges, options: Options) -> Records:
             f"{bins.path(0)}: the longest run has {longest:,} tokens, fewer than window={cut.window}; choose a smaller one"
         )
     column = stored_column(runs.dtype, (cut.window,), to_dtype=_wanted(runs.dtype, cut.to_dtype))
-    features = choose_features(options, [_COLUMN], "a token file")
-    for name in features:
-        check_typed(options, name, column.field, "a token file")
+    features = Selection(options.columns).choose_stored({_COLUMN: column.field}, bins.path(0))
     mapped = bins.is_local if cut.mapped is None else cut.mapped
     files = Mapped(bins, read) if mapped else None
     return Records(manifest, dict.fromkeys(features, column), files)
 
 
-def _runs(shards: Shards, read: ReadRanges, cut: _Cut) -> tuple[TokenRuns, Shards]:
+def _runs(shards: Shards, read: ByteRanges, cut: _Cut) -> tuple[TokenRuns, Shards]:
     """Where tokens lie, and the files that hold them."""
     paths = shards.paths.to_pylist()
     place = {path: shard for shard, path in enumerate(paths)}

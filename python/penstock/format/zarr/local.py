@@ -11,16 +11,15 @@ import numpy as np
 import pyarrow as pa
 from zarr.storage import LocalStore
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.shards import Shards
-from penstock.source.checks.ranges import check_files
 
 
 class CheckedStore(LocalStore):
     """A folder that is only read. files: what was listed of it, which lacks hidden files."""
 
-    def __init__(self, root: str, files: Shards, read: ReadRanges) -> None:
+    def __init__(self, root: str, files: Shards, read: ByteRanges) -> None:
         super().__init__(root, read_only=True)
         self._files, self._read = files, read
         self._number = {path: number for number, path in enumerate(files.paths.to_pylist())}
@@ -30,10 +29,10 @@ class CheckedStore(LocalStore):
         """DataError for a file that is damaged."""
         path = os.path.join(self.root, key)
         if path in self._number:
-            check_files(self._read, self._files, np.array([self._number[path]]))
+            self._read.check_files(self._files, np.array([self._number[path]]))
         elif (files := self._hidden.get(path) or _one_file(path)) is not None:
             self._hidden[path] = files
-            check_files(self._read, files)
+            self._read.check_files(files)
 
     def _there(self, key: str, content: Any) -> Any:
         """What was found; DataError for a file that is gone, since zarr takes it for one of fill values."""

@@ -18,12 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
-from penstock.source.checks.ranges import gone_file
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 
@@ -58,7 +57,7 @@ class ZarrManifest(Manifest):
         return state.hexdigest()
 
 
-def open_zarr(shards: Shards, read: ReadRanges, options: Options) -> SlicedArrays:
+def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays:
     """Opens one store; `keys` names the groups or arrays below which columns are looked for."""
     root = shards.root.rstrip("/")
     if shards.several_roots or not shards.root or (shards.is_local and not _is_store(shards.root)):
@@ -67,7 +66,7 @@ def open_zarr(shards: Shards, read: ReadRanges, options: Options) -> SlicedArray
         )
     opened = _arrays(root, shards, read, options)
     arrays = {name: array for name, array in opened.items() if _below(name, options)}
-    if (gone := gone_file(read, shards)) is not None:
+    if (gone := read.gone_file(shards)) is not None:
         raise DataError(f"{gone}: the file is gone, and its chunk would be the fill value; copy the store again")
     if not arrays:
         raise SourceError(f"{root}: no arrays" + (f" below {options.own['keys']}" if "keys" in options.own else ""))
@@ -102,7 +101,7 @@ def _below(name: str, options: Options) -> bool:
     return any(not key or f"{name}.".startswith(f"{key}.") for key in wanted)
 
 
-def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> dict[str, Any]:
+def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> dict[str, Any]:
     """Every array of a store by its dotted name."""
     try:
         import zarr
@@ -126,7 +125,7 @@ def _arrays(root: str, shards: Shards, read: ReadRanges, options: Options) -> di
         ) from error
 
 
-def _store(shards: Shards, read: ReadRanges, options: Options) -> Any:
+def _store(shards: Shards, read: ByteRanges, options: Options) -> Any:
     """The store, a folder or over byte ranges, made only now since it needs zarr."""
     from penstock.format.zarr.local import CheckedStore
     from penstock.format.zarr.store import RangedStore

@@ -9,7 +9,7 @@ from typing import Any
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -25,12 +25,12 @@ class RangedStore(Store):
     supports_deletes = False
     supports_listing = True
 
-    def __init__(self, shards: Shards, read: ReadRanges, options: Options) -> None:
+    def __init__(self, shards: Shards, read: ByteRanges, options: Options) -> None:
         super().__init__(read_only=True)
         self._shards, self._read, self._options = shards, read, options
         names = [path.removeprefix(shards.root) for path in shards.paths.to_pylist()]
         self._files = {name: shard for shard, name in enumerate(names)}
-        self._found: dict[str, tuple[Shards, ReadRanges] | None] = {}
+        self._found: dict[str, tuple[Shards, ByteRanges] | None] = {}
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -40,7 +40,7 @@ class RangedStore(Store):
     def __str__(self) -> str:
         return self._shards.root
 
-    def _place(self, key: str) -> tuple[Shards, int, ReadRanges] | None:
+    def _place(self, key: str) -> tuple[Shards, int, ByteRanges] | None:
         if key in self._files:
             return self._shards, self._files[key], self._read
         if key.rpartition("/")[2] not in _HIDDEN or self._options.locate is None:

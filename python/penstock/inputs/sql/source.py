@@ -7,7 +7,6 @@ the fingerprint by which a saved state knows the data again. Without, the result
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ import pyarrow as pa
 from penstock.core.column_digest import add_column
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Options
-from penstock.core.spec import Columns, Spec
+from penstock.core.spec import Columns, Spec, is_text
 from penstock.inputs.spool import Spool, own_spool
 from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access
+from penstock.source.selection import no_column
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.
@@ -123,7 +123,7 @@ def _partitioned(
     start, columns, block_rows = _look(server, text, f" ORDER BY {quoted(partition)}", options)
     kind = start.schema.field(partition).type
     _check_key(kind, partition, place)
-    query = Query(text, partition, tuple(start.schema.names), ties, collated=_is_text(kind))
+    query = Query(text, partition, tuple(start.schema.names), ties, collated=is_text(kind))
     step = min(max(1, block_rows // _KEYS_PER_BLOCK), _ROWS_PER_KEY if server.dialect.changes else _BLOCK_ROWS)
     ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
@@ -177,20 +177,13 @@ def _check_name(server: Server, text: str, partition: str) -> None:
     """PlanError if the query has no such column; asked first, since some databases take unknown names for text."""
     names = server.ask(f"SELECT * FROM {inner(text)} LIMIT 1").column_names
     if partition not in names:
-        close = difflib.get_close_matches(partition, names, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        given = ", ".join(names)
-        raise PlanError(f"{server.place}: no column {partition!r} to partition by; the query gives {given}{meant}")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+        raise no_column(f"{server.place}: partition", partition, names)
 
 
 def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
     whole = pa.types.is_integer(kind) or pa.types.is_date32(kind)
     time = pa.types.is_timestamp(kind) and kind.unit != "ns"
-    if not (whole or _is_text(kind) or time):
+    if not (whole or is_text(kind) or time):
         raise PlanError(
             f"{place}: partition={partition!r} is {kind}; partition by a column of integers, text, dates or timestamps, or CAST "
             f"it in the query"

@@ -21,7 +21,7 @@ from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
-from penstock.source.selection import check_typed, choose_features
+from penstock.source.selection import Selection
 
 #: Bytes of decoded rows that are worth loading together.
 _BLOCK_BYTES = 1 << 20
@@ -95,13 +95,12 @@ def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str)
             columns |= dict(array_columns(name, facts, where))
         except PlanError as error:
             refused[name] = error
-    features = choose_features(options, [*columns, *refused], where)
-    for feature in features.values():
-        if feature in refused:
-            raise refused[feature]
+    selection = Selection(options.columns)
+    for wish in selection.choose([*columns, *refused], where).values():
+        if wish.feature in refused:
+            raise refused[wish.feature]
+    features = selection.choose_stored({name: column.field for name, column in columns.items()}, where)
     chosen = {name: columns[feature] for name, feature in features.items()}
-    for name, column in chosen.items():
-        check_typed(options, name, column.field, where)
     rows = {column.array: found[column.array].shape[:1] for column in chosen.values()}
     if len(set(rows.values())) > 1 or () in rows.values():
         shown = ", ".join(f"{name}: {shape[0] if shape else 'a single value'}" for name, shape in rows.items())

@@ -17,11 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.source.checks.ranges import check_ranges
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate
 
@@ -163,14 +162,14 @@ def text_of(values: npt.NDArray[Any]) -> pa.LargeStringArray:
 class Mapped:
     """Local files in the address space; see `kernels.MappedFiles`."""
 
-    def __init__(self, files: Shards, read: ReadRanges) -> None:
+    def __init__(self, files: Shards, read: ByteRanges) -> None:
         self._shards, self._read = files, read
         self._files = kernels.MappedFiles(files.paths.to_pylist(), files.sizes)
 
     def copy(self, column: StoredColumn, shard: Ids, start: Ids, out: npt.NDArray[Any], threads: int) -> None:
         """Fills `out` with the rows that begin at bytes `start`; DataError for a file that is gone or was changed."""
         stored, wanted = _kinds(column)
-        check_ranges(self._read, self._shards, shard, start, np.int64(column.row_bytes))
+        self._read.check(self._shards, shard, start, np.int64(column.row_bytes))
         try:
             self._files.copy_windows(shard, start, column.row_bytes, stored, wanted, _flat(out), threads)
         except OSError as error:

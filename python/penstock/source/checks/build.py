@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from penstock.core.byte_ranges import Progress, ReadRanges
+from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.errors import PlanError
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
@@ -85,7 +85,7 @@ def _parts(shards: Shards) -> Iterator[Shards]:
             yield shards.take(numbers)
 
 
-def _sums(shards: Shards, read: ReadRanges) -> Iterator[tuple[Checksums, int]]:
+def _sums(shards: Shards, read: ByteRanges) -> Iterator[tuple[Checksums, int]]:
     """The checksums of all chunks, file after file, in groups with the bytes that were read for each."""
     chunks = chunks_of(shards.sizes)
     shard = np.repeat(np.arange(len(shards), dtype=np.int64), chunks)

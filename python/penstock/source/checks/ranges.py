@@ -1,4 +1,4 @@
-"""Checksums checked where bytes enter: the `ReadRanges` that a format gets looks at every chunk that it reads for the first time.
+"""Checksums checked where bytes enter: the `ByteRanges` that a format gets looks at every chunk that it reads for the first time.
 
 What a format reads by itself, by a path, it asks to be checked before: `check_files` and `check_ranges`. A chunk is read and
 checked once in a process; what happens to it later, in memory or on the disk, is not seen.
@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges, forget
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
+from penstock.core.traffic import Traffic
 from penstock.source.checks.store import (
     CHUNK_BITS,
     CHUNK_BYTES,
@@ -50,7 +51,7 @@ class CheckedFiles:
     """
 
     shards: Shards
-    read: ReadRanges
+    read: ByteRanges
     start: Ids
     sums: Checksums
     verified: npt.NDArray[np.bool_] = field(init=False)
@@ -105,7 +106,7 @@ def bytes_of_chunks(shards: Shards, shard: Ids, number: Ids) -> Ids:
     return length
 
 
-def sums_of_chunks(shards: Shards, read: ReadRanges, shard: Ids, number: Ids) -> Checksums:
+def sums_of_chunks(shards: Shards, read: ByteRanges, shard: Ids, number: Ids) -> Checksums:
     """The CRC-32C of the chunks `number` of files, read together; neighbouring ones as one range."""
     offset, length = number * CHUNK_BYTES, bytes_of_chunks(shards, shard, number)
     at = np.cumsum(length) - length
@@ -128,7 +129,7 @@ class Checks:
         self._folders: dict[str, FolderChecksums | None] = {}
         self._lock = threading.Lock()
 
-    def files(self, shards: Shards, read: ReadRanges) -> CheckedFiles:
+    def files(self, shards: Shards, read: ByteRanges) -> CheckedFiles:
         """What is known of the files of a listing."""
         known = self.listings.get(id(shards))
         if known is None:
@@ -143,7 +144,7 @@ class Checks:
             self._folders[folder] = load_folder(folder)
         return self._folders[folder]
 
-    def _looked_up(self, shards: Shards, read: ReadRanges) -> CheckedFiles:
+    def _looked_up(self, shards: Shards, read: ByteRanges) -> CheckedFiles:
         start = np.full(len(shards), -1, dtype=np.int64)
         sums: list[Checksums] = [np.empty(0, dtype=np.uint32)]
         before = 0
@@ -159,14 +160,14 @@ class Checks:
         return CheckedFiles(shards, read, start, np.concatenate(sums))
 
 
-class CheckedRanges:
-    """A `ReadRanges` that gives no byte of a chunk that is not what it was when its checksum was made."""
+class CheckedRanges(ByteRanges):
+    """Gives no byte of a chunk that is not what it was when its checksum was made."""
 
-    def __init__(self, read: ReadRanges, checks: Checks) -> None:
+    def __init__(self, read: ByteRanges, checks: Checks) -> None:
         self.read, self.checks = read, checks
 
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ReadRanges`."""
+        """Check, then read."""
         self.check(shards, shard, offset, length)
         self.read(shards, shard, offset, length, out, at)
 
@@ -181,62 +182,45 @@ class CheckedRanges:
         """What is known of the files of a listing."""
         return self.checks.files(shards, self.read)
 
+    def has_checksums(self, shards: Shards, shard: int) -> bool:
+        """Whether a file has checksums."""
+        return bool(self.files(shards).start[shard] >= 0)
+
+    def gone_file(self, shards: Shards) -> str | None:
+        """A file that has checksums, but is not listed in its folder any more."""
+        for folder, numbers in by_folder(shards.paths):
+            entry = self.checks.folder(folder)
+            listed = names_of(shards.paths.take(pa.array(numbers)))
+            gone = None if entry is None else entry.names.filter(pc.invert(pc.is_in(entry.names, value_set=listed)))
+            for name in () if gone is None else gone.to_pylist():
+                if not name.startswith(".") or (os.path.isabs(folder) and not os.path.exists(folder + name)):
+                    return f"{folder}{name}"
+        return None
+
     @property
     def storage(self) -> Any:
-        """What the ranges are read from, if that is known."""
-        return getattr(self.read, "storage", None)
+        """The storage behind it."""
+        return self.read.storage
 
     @property
-    def traffic(self) -> Any:
-        """What was asked of the storage so far, if it counts that."""
-        return getattr(self.read, "traffic", None)
+    def traffic(self) -> Traffic | None:
+        """Requests and bytes so far."""
+        return self.read.traffic
 
     def forget(self, shards: Shards) -> None:
-        """Lets the storage's cache drop files that lie here whole now."""
-        forget(self.read, shards)
+        """Evict files from the storage's cache."""
+        self.read.forget(shards)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Copies in other processes begin anew."""
         return _anew, (self.read,)
 
 
-def _anew(read: ReadRanges) -> CheckedRanges:
+def _anew(read: ByteRanges) -> CheckedRanges:
     return CheckedRanges(read, Checks())
 
 
-def check_ranges(read: ReadRanges, shards: Shards, shard: Ids, offset: Ids, length: Ids | np.int64) -> None:
-    """Before a format reads byte ranges of files by itself: DataError if they lie in a damaged chunk."""
-    if isinstance(read, CheckedRanges):
-        read.check(shards, shard, offset, length)
-
-
-def check_files(read: ReadRanges, shards: Shards, numbers: Ids | None = None) -> None:
-    """Before a format reads files by itself, as a whole: DataError for the first that is damaged."""
-    if isinstance(read, CheckedRanges):
-        shard = np.arange(len(shards), dtype=np.int64) if numbers is None else numbers
-        read.check(shards, shard, np.zeros_like(shard), shards.sizes[shard])
-
-
-def gone_file(read: ReadRanges, shards: Shards) -> str | None:
-    """A file that has checksums and is no longer among those listed in its folder; None if there is none."""
-    if not isinstance(read, CheckedRanges):
-        return None
-    for folder, numbers in by_folder(shards.paths):
-        entry = read.checks.folder(folder)
-        listed = names_of(shards.paths.take(pa.array(numbers)))
-        gone = None if entry is None else entry.names.filter(pc.invert(pc.is_in(entry.names, value_set=listed)))
-        for name in () if gone is None else gone.to_pylist():
-            if not name.startswith(".") or (os.path.isabs(folder) and not os.path.exists(folder + name)):
-                return f"{folder}{name}"
-    return None
-
-
-def has_checksums(read: ReadRanges, shards: Shards, shard: int) -> bool:
-    """Whether a file has checksums, so that it is worth reading it by `read`."""
-    return isinstance(read, CheckedRanges) and bool(read.files(shards).start[shard] >= 0)
-
-
-def warn_of_unknown(read: ReadRanges, shards: Shards) -> None:
+def warn_of_unknown(read: ByteRanges, shards: Shards) -> None:
     """Warns if some of the files have checksums and others do not."""
     if not isinstance(read, CheckedRanges):
         return

@@ -20,16 +20,15 @@ import pyarrow.compute as pc
 from penstock.core.cache_dirs import cache_folder, found_folder
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.entries import digest_of_bytes, write_whole
+from penstock.derived.entries import checked_content, write_checked
 
 #: Bytes of a file that share a checksum: 4 bytes in the cache for each, 64 MB for a terabyte.
 CHUNK_BITS = 16
 CHUNK_BYTES = 1 << CHUNK_BITS
 
 _MAGIC = b"PSTKCS01"
-#: Magic, BLAKE2b-128 of the rest, bytes of the checksums, which follow; then names, sizes and versions as an Arrow stream.
-_HEADER = struct.Struct("<8s16sq")
-_CHECKED_FROM = 24
+#: Bytes of the checksums, which follow; then names, sizes and versions as an Arrow stream.
+_HEADER = struct.Struct("<q")
 _FOLDER = "checksums"
 
 Checksums = npt.NDArray[np.uint32]
@@ -105,13 +104,12 @@ def load_folder(folder: str) -> FolderChecksums | None:
             content = file.read()
     except OSError:
         return None
-    if len(content) < _HEADER.size:
+    checked = checked_content(content, _MAGIC)
+    if checked is None or len(checked) < _HEADER.size:
         return None
-    magic, digest, sums_bytes = _HEADER.unpack_from(content)
-    if magic != _MAGIC or digest != digest_of_bytes(memoryview(content)[_CHECKED_FROM:]):
-        return None
-    sums = np.frombuffer(content, dtype="<u4", count=sums_bytes // 4, offset=_HEADER.size)
-    batch = pa.ipc.open_stream(pa.py_buffer(content)[_HEADER.size + sums_bytes :]).read_next_batch()
+    (sums_bytes,) = _HEADER.unpack_from(checked)
+    sums = np.frombuffer(checked, dtype="<u4", count=sums_bytes // 4, offset=_HEADER.size)
+    batch = pa.ipc.open_stream(pa.py_buffer(checked)[_HEADER.size + sums_bytes :]).read_next_batch()
     return FolderChecksums(batch["name"], batch["size"].to_numpy(), batch["version"].to_numpy(), sums)
 
 
@@ -135,8 +133,7 @@ def _store(path: str, files: FolderChecksums) -> bool:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     sums = files.sums.astype("<u4").tobytes()
-    checked = _HEADER.pack(_MAGIC, b"", len(sums))[_CHECKED_FROM:] + sums + sink.getvalue().to_pybytes()
-    return write_whole(path, [_MAGIC, digest_of_bytes(checked), checked])
+    return write_checked(path, _MAGIC, _HEADER.pack(len(sums)), sums, sink.getvalue().to_pybytes())
 
 
 def _path(cache: str, folder: str) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.source.fields.codec import Leaf
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate
+from penstock.source.selection import Selection
 
 #: Records that are looked at to learn shapes, and how many bytes of them at most.
 INFER_RECORDS = 100
@@ -58,7 +58,7 @@ def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
     ]
 
 
-def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
     """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
     assert manifest.offset is not None
     assert manifest.length is not None
@@ -84,26 +84,13 @@ def choose(options: Options, offered: Mapping[str, str], where: str) -> dict[str
     Raises PlanError for names that are not there, and for those that cannot be had; without `columns` all of them must be,
     since leaving some out silently would lose data.
     """
-    asked = options.columns
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {name: name for name in offered}
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
-    if not wanted:
-        raise PlanError("columns: none are named; pass columns=None for all of them")
-    chosen: dict[str, Column] = {}
-    for name, wish in wanted.items():
-        column = wish if isinstance(wish, Column) else Column(feature=wish)
-        if column.feature not in offered:
-            close = difflib.get_close_matches(column.feature, offered, n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            raise PlanError(f"{where}: no column {column.feature!r}; there are {', '.join(offered)}{meant}")
+    chosen = Selection(options.columns).choose(offered, where)
+    for name, column in chosen.items():
         if column.default is not None:
             raise PlanError(f"columns[{name!r}]: every record has {column.feature!r}; leave the default away")
         if why := offered[column.feature]:
             rest = ", ".join(repr(name) for name, why in offered.items() if not why)
             raise PlanError(f"{where}: column {column.feature!r}: {why}; leave it out with columns=[{rest}]")
-        chosen[name] = column
     return chosen
 
 

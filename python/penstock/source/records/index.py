@@ -6,12 +6,10 @@ there (see `unpack`); they stay as long as what was opened is in use. Files that
 
 from __future__ import annotations
 
-import os
 import uuid
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges, forget
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.cpus import usable_cpus
 from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
-from penstock.core.scratch import one_maker
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.decompress import unpack_once
-from penstock.derived.downloads import Bringing, for_each_shard, told_of
+from penstock.derived.decompress import unpack_files
+from penstock.derived.decompressed_shards import with_unpacked
+from penstock.derived.downloads import Bringing, for_each_shard, naming
 from penstock.derived.entries import Entry, load_entry, shard_key, store_entry
-from penstock.derived.lease import hold
-from penstock.source.checks.ranges import check_files
+from penstock.derived.files import DerivedFiles
+from penstock.derived.lock import one_maker
 
 #: Files beside shards that are asked for at once.
 _STATED_TOGETHER = 16
@@ -50,7 +48,7 @@ class IndexFiles(Protocol):
 
 
 #: The length of each record of a shard as a file beside it states them; None without such a file, or if it cannot be right.
-StatedLengths = Callable[[Shards, int, ReadRanges, Options], Ids | None]
+StatedLengths = Callable[[Shards, int, ByteRanges, Options], Ids | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,7 @@ class RecordIndex:
     unpacked: Shards | None
 
 
-def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Framing) -> RecordIndex:
+def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Framing) -> RecordIndex:
     """Indexes shards, from the cache where it has them.
 
     Raises DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC) where unpacked files, or
@@ -89,75 +87,62 @@ def index_shards(shards: Shards, read: ReadRanges, options: Options, framing: Fr
     folder = cache_folder("index")
     named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
     keys = [key or uuid.uuid4().hex for key in named]
-    leases = _Leases()
-    try:
-        entries = _known_entries(folder, named, leases, options)
+    with _Unpacked(shards.path(0) if len(shards) else "") as unpacked:
+        entries = _known_entries(folder, named, unpacked, options)
         if len(entries) < len(shards):
             with one_maker(folder, filter(None, named)) if folder and any(named) else nullcontext():
-                entries = _known_entries(folder, named, leases, options)
+                entries = _known_entries(folder, named, unpacked, options)
                 missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
-                made = _made_entries(
-                    shards, missing, [keys[shard] for shard in missing], read, _Job(options, framing, leases)
-                )
+                job = _Job(options, framing, unpacked)
+                made = _made_entries(shards, missing, [keys[shard] for shard in missing], read, job)
                 for shard, entry in zip(missing.tolist(), made, strict=True):
                     entries[shard] = entry
                     if named[shard] is not None:
                         store_entry(folder, keys[shard], entry)
-    except BaseException:
-        leases.release()
-        raise
-    return _joined(shards, keys, [entries[shard] for shard in range(len(shards))], leases)
+        packed = {shard: keys[shard] for shard in range(len(shards)) if entries[shard].packing}
+        stored = with_unpacked(shards, unpacked.held(packed.values()), packed) if packed else None
+    return _joined([entries[shard] for shard in range(len(shards))], stored)
+
+
+class _Unpacked(ExitStack):
+    """Unpacked files in the cache, which stay there until this ends."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def files(self, keys: Iterable[str]) -> DerivedFiles:
+        """The files of these names."""
+        files = self.held(keys)
+        self.callback(files.release)
+        return files
+
+    def held(self, keys: Iterable[str]) -> DerivedFiles:
+        """The same, which stay until they are released."""
+        return DerivedFiles("unpacked", keys, self._where, "an unpacked file")
 
 
 def _known_entries(
-    folder: str | None, named: Sequence[str | None], leases: _Leases, options: Options
+    folder: str | None, named: Sequence[str | None], unpacked: _Unpacked, options: Options
 ) -> dict[int, Entry]:
-    """By shard, those in the cache that can be used."""
+    """By shard, those in the cache that can be used: whose unpacked files are there, and no record (with its frame) is above the limit."""
     known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
-    leases.hold(named[shard] or "" for shard, entry in known.items() if entry.packing)
+    sizes = {named[shard] or "": entry.unpacked_bytes for shard, entry in known.items() if entry.packing}
+    gone = set(unpacked.files(sizes).missing(sizes)) if sizes else set()
     limit = options.limits.record_bytes
-    return {shard: entry for shard, entry in known.items() if _is_usable(named[shard] or "", entry, limit)}
+    return {
+        shard: entry
+        for shard, entry in known.items()
+        if named[shard] not in gone and not (entry.length.size and int(entry.length.max()) > limit)
+    }
 
 
-def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ReadRanges, job: _Job) -> list[Entry]:
+def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ByteRanges, job: _Job) -> list[Entry]:
     if not missing.size:
         return []
     if shards.is_local:
-        check_files(read, shards, missing)
+        read.check_files(shards, missing)
     return (job.entries if shards.is_local else job.entries_from_elsewhere)(shards.take(missing), keys, read)
-
-
-class _Leases:
-    """Keeps unpacked files in the cache until nothing reads them."""
-
-    def __init__(self) -> None:
-        self._releases: list[Callable[[], None]] = []
-
-    def hold(self, keys: Iterable[str]) -> None:
-        listed = list(keys)
-        if listed and (folder := cache_folder("unpacked")) is not None:
-            self._releases.append(hold(folder, listed))
-
-    def release(self) -> None:
-        for release in self._releases:
-            release()
-
-
-def _is_usable(key: str, entry: Entry, limit: int) -> bool:
-    """Whether what an entry was made of is here, and no record (with its frame) is above the limit: indexing says which."""
-    if entry.length.size and int(entry.length.max()) > limit:
-        return False
-    if not entry.packing:
-        return True
-    target = _unpacked_path(key)
-    return target is not None and _is_of_size(target, entry.unpacked_bytes)
-
-
-def _is_of_size(path: str, size: int) -> bool:
-    try:
-        return os.stat(path).st_size == size
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +151,9 @@ class _Job:
 
     options: Options
     framing: Framing
-    leases: _Leases
+    unpacked: _Unpacked
 
-    def entries(self, shards: Shards, keys: list[str], _: ReadRanges) -> list[Entry]:
+    def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[Entry]:
         """Of local files."""
         threads = usable_cpus()
         packing = np.zeros(len(shards), dtype=np.int64)
@@ -180,13 +165,13 @@ class _Job:
         sizes = shards.sizes.copy()
         if packed.size:
             packed_keys = [keys[shard] for shard in packed]
-            self.leases.hold(packed_keys)
-            targets = unpack_once(shards.take(packed), packing[packed], packed_keys, self.options)
-            for shard, (target, size) in zip(packed.tolist(), targets, strict=True):
-                readable[shard], sizes[shard], unpacked_bytes[shard] = target, size, size
+            files = self.unpacked.files(packed_keys)
+            found = unpack_files(shards.take(packed), packing[packed], files, packed_keys, self.options)
+            for shard, key, size in zip(packed.tolist(), packed_keys, found, strict=True):
+                readable[shard], sizes[shard], unpacked_bytes[shard] = files.path(key), size, size
         limit = self.options.limits.record_bytes
         total = int(sizes.sum())
-        with told_of(shards, Shards(pa.array(readable, pa.large_string()), sizes, shards.versions)):
+        with naming(shards, readable):
             start, counts, length = watched(
                 kernels.WorkProgress(),
                 lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
@@ -198,7 +183,7 @@ class _Job:
         columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
-    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ReadRanges) -> list[Entry]:
+    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[Entry]:
         """Of files that are brought here one by one, but for those whose index lies beside them."""
         stated = self._stated(shards, read)
         rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
@@ -210,11 +195,11 @@ class _Job:
             return replace(self, options=quiet).entries(here, [keys[shard[0]]], read)[0]
 
         made = for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else []
-        forget(read, shards.take(rest[[bool(entry.packing) for entry in made]]))
+        read.forget(shards.take(rest[[bool(entry.packing) for entry in made]]))
         found = iter(made)
         return [next(found) if length is None else Entry(length) for length in stated]
 
-    def _stated(self, shards: Shards, read: ReadRanges) -> list[Ids | None]:
+    def _stated(self, shards: Shards, read: ByteRanges) -> list[Ids | None]:
         stated = self.framing.stated
         if stated is None:
             return [None] * len(shards)
@@ -222,12 +207,7 @@ class _Job:
             return list(threads.map(lambda shard: stated(shards, shard, read, self.options), range(len(shards))))
 
 
-def _unpacked_path(key: str) -> str | None:
-    folder = cache_folder("unpacked")
-    return None if folder is None else os.path.join(folder, key)
-
-
-def _joined(shards: Shards, keys: list[str], entries: list[Entry], leases: _Leases) -> RecordIndex:
+def _joined(entries: list[Entry], unpacked: Shards | None) -> RecordIndex:
     first_sample = np.zeros(len(entries) + 1, dtype=np.int64)
     np.cumsum([entry.length.size for entry in entries], out=first_sample[1:])
     length = np.concatenate([entry.length for entry in entries])
@@ -237,19 +217,4 @@ def _joined(shards: Shards, keys: list[str], entries: list[Entry], leases: _Leas
         records = offset[first : first + entry.length.size]
         if records.size:
             records += entry.start - records[0]
-    unpacked = _unpacked_shards(shards, keys, entries)
-    if unpacked is not None:
-        weakref.finalize(unpacked, leases.release)
     return RecordIndex(first_sample, offset, length, unpacked)
-
-
-def _unpacked_shards(shards: Shards, keys: list[str], entries: list[Entry]) -> Shards | None:
-    if not any(entry.packing for entry in entries):
-        return None
-    paths: list[str] = shards.paths.to_pylist()
-    sizes = shards.sizes.copy()
-    for shard, entry in enumerate(entries):
-        if entry.packing and (target := _unpacked_path(keys[shard])) is not None:
-            paths[shard], sizes[shard] = target, entry.unpacked_bytes
-    copied = np.array([entry.packing != 0 for entry in entries])
-    return Shards(pa.array(paths, type=pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied)

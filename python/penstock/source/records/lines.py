@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -50,7 +50,7 @@ class LineManifest(Manifest):
 
 
 def open_lines(
-    shards: Shards, read: ReadRanges, options: Options, style: LineStyle, format: str, settings: str = ""
+    shards: Shards, read: ByteRanges, options: Options, style: LineStyle, format: str, settings: str = ""
 ) -> LineManifest:
     """The manifest of files of lines, packed ones unpacked.
 
@@ -84,6 +84,6 @@ def _framing(style: LineStyle, format: str) -> Framing:
     return Framing(kind=format, version=1, index=index, packing=kernels.recognise_packing, settings=settings)
 
 
-def first_records(manifest: Manifest, read: ReadRanges) -> Spans:
+def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
     """The first records of the first file that has any: at least one, at most `INFER_RECORDS`."""
     return read_first_records(manifest, read, INFER_RECORDS, INFER_BYTES)

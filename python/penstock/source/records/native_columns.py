@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PlanError
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
 from penstock.core.spec import Column as Values
@@ -147,7 +147,7 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
 
 
 def read_first_records(
-    manifest: Manifest, read: ReadRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
+    manifest: Manifest, read: ByteRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
 ) -> Spans:
     """The first records of the first shard that has any: so many at most, and one that is larger than so many bytes only by itself."""
     shard = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])

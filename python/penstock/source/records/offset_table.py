@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.byte_ranges import ReadRanges
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.shards import Shards
@@ -28,7 +28,7 @@ class Tables:
     length: Ids
 
 
-def read_tables(shards: Shards, records: Ids, read: ReadRanges, limits: Limits, *, whole: bool) -> Tables:
+def read_tables(shards: Shards, records: Ids, read: ByteRanges, limits: Limits, *, whole: bool) -> Tables:
     """The tables of shards that hold, as their index says, so many records.
 
     whole: whether the last record ends with its shard. Raises DataError naming the shard whose table is damaged or

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ReadRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.shards import Shards
-from penstock.source.checks.ranges import has_checksums
 
 #: Bytes that are read at least, and kept: libraries ask for a footer or a header in many small reads.
 _AHEAD_BYTES = 1 << 16
@@ -31,7 +30,7 @@ class RangedFile(io.RawIOBase):
         self,
         shards: Shards,
         shard: int,
-        read: ReadRanges,
+        read: ByteRanges,
         part: tuple[int, int] | None = None,
         ahead_bytes: int = _AHEAD_BYTES,
     ) -> None:
@@ -102,15 +101,15 @@ class RangedFile(io.RawIOBase):
         return read_range(self._read, self._shards, self._shard, self._begin + offset, length)
 
 
-def open_shard(shards: Shards, shard: int, read: ReadRanges, *, mapped: bool = False) -> pa.NativeFile:
+def open_shard(shards: Shards, shard: int, read: ByteRanges, *, mapped: bool = False) -> pa.NativeFile:
     """A shard for pyarrow: a local file by its path (`mapped`: as memory), another, or one with checksums, through ranges.
 
-    What is mapped is for the caller to check (see `checksums.check_ranges`).
+    What is mapped is for the caller to check (see `ByteRanges.check`).
 
     Raises DataError if a local file is gone or has another size than when it was listed.
     """
     path = shards.path(shard)
-    if not os.path.isabs(path) or (not mapped and has_checksums(read, shards, shard)):
+    if not os.path.isabs(path) or (not mapped and read.has_checksums(shards, shard)):
         return pa.PythonFile(RangedFile(shards, shard, read), mode="r")
     try:
         file = pa.memory_map(path) if mapped and shards.sizes[shard] else pa.OSFile(path)

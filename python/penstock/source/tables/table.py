@@ -8,9 +8,8 @@ runs are taken as their values, UUIDs as text, tensors as arrays of their shape,
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from penstock.core.limits import Limits
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
 from penstock.source.dotted_names import Path, dotted, find
+from penstock.source.selection import Selection, no_column
 from penstock.source.tables.arrow_values import Wanted, held, struct_field
 
 #: Structs and lists inside each other at most.
@@ -77,35 +77,25 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
             f"{where}: several columns are named {twice[0]!r}; write the file again with names of their own"
         )
     offered = dotted((leaf.path, leaf) for leaf in _leaves(schema))
-    asked = options.columns
-    if asked is None:
-        wanted: Mapping[str, str | Column] = {name: name for name in offered}
-    else:
-        wanted = asked if isinstance(asked, Mapping) else {name: name for name in asked}
-    return tuple(_choose(name, wish, offered, where) for name, wish in wanted.items())
-
-
-def _choose(name: str, wish: str | Column, offered: Mapping[str, tuple[Path, _Leaf]], where: str) -> TableColumn:
-    column = wish if isinstance(wish, Column) else Column(feature=wish)
-    found = find(column.feature, offered)
-    if found is None:
-        close = difflib.get_close_matches(column.feature, offered, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise PlanError(f"{where}: no column {column.feature!r}; there are {', '.join(offered) or 'none'}{meant}")
-    path, leaf = found
-    try:
-        field = _field(leaf.kind, column)
-    except PlanError as error:
-        raise PlanError(f"{where}: column {column.feature!r}: {error}") from None
-    return TableColumn(name, path, field, column.default, leaf.lists, column.dtype is not None)
+    chosen = []
+    for name, column in Selection(options.columns).columns(offered).items():
+        found = find(column.feature, offered)
+        if found is None:
+            raise no_column(where, column.feature, offered)
+        path, leaf = found
+        try:
+            field = _field(leaf.kind, column)
+        except PlanError as error:
+            raise PlanError(f"{where}: column {column.feature!r}: {error}") from None
+        chosen.append(TableColumn(name, path, field, column.default, leaf.lists, column.dtype is not None))
+    return tuple(chosen)
 
 
 def _field(kind: pa.DataType, column: Column) -> Field:
     """What a column of this type becomes, as far as the user did not say it."""
     if pa.types.is_null(kind) and column.dtype is not None:
         return Field(column.dtype, column.shape or ())
-    field = field_of_type(kind)
-    return Field(column.dtype or field.dtype, field.shape if column.shape is None else column.shape)
+    return column.field(field_of_type(kind))
 
 
 def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:

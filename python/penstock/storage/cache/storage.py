@@ -62,7 +62,7 @@ class Uncached(Protocol):
         """The files that a path, folder or glob names."""
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ReadRanges`."""
+        """See `core.byte_ranges.ByteRanges`."""
 
 
 #: All storages of this process.
@@ -147,7 +147,7 @@ class CachedStorage:
         return self.remote.list(where)
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ReadRanges`."""
+        """See `core.byte_ranges.ByteRanges`."""
         cache = self.cache
         if cache is None:
             self.remote.read(shards, shard, offset, length, out, at)

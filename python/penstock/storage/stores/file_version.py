@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from penstock.storage.stores.version import bare
+
 #: Names of what identifies the content, the surest first; then names of times. File systems spell them in many ways.
 _CONTENT = ("ETag", "etag", "e_tag", "generation", "md5Hash", "content_md5", "md5", "checksum", "sha", "blob_id", "CRC")
 _TIMES = (
@@ -65,8 +67,7 @@ def _date(text: str) -> Any:
 
 
 def _is_same_content(one: str, other: str) -> bool:
-    """Quotes, and the mark of a weak ETag, are left out by some calls."""
-    return one.removeprefix("W/").strip('"') == other.removeprefix("W/").strip('"')
+    return bare(one) == bare(other)
 
 
 def _is_same_time(one: str, other: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.lru import Lru
 from penstock.core.shards import Shards
 from penstock.storage.fetch.retry import TransientError
 from penstock.storage.glob import Wanted
@@ -35,8 +34,7 @@ class HdfsStore:
 
     def __init__(self, client: Any, root: str) -> None:
         self._client, self._root = client, root
-        self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._open: Lru[tuple[str, str], Any] = Lru(_OPEN_FILES)
 
     @classmethod
     def open(cls, url: str) -> tuple[HdfsStore, str]:
@@ -102,33 +100,23 @@ class HdfsStore:
         try:
             return self._reader(path, etag, size).read_range(start, length)
         except FileNotFoundError:
-            self._forget(path, etag)
+            self._open.drop((path, etag))
             raise DataError(f"{path}: no such file any more; {_AGAIN}") from None
         except (OSError, RuntimeError) as error:
-            self._forget(path, etag)  # its blocks may have moved
+            self._open.drop((path, etag))  # its blocks may have moved
             raise self._told(path, error) from None
 
     def _reader(self, path: str, etag: str, size: int) -> Any:
         """The open file of a version; DataError if the name now has another."""
         key = path, etag
-        with self._lock:
-            if key in self._open:
-                self._open.move_to_end(key)
-                return self._open[key]
+        if (found := self._open.get(key)) is not None:
+            return found
         name = path[len(self._root) - 1 :]
         reader = self._client.read(name)
         now = self._client.get_file_info(name)
         if (now.length, str(now.modification_time)) != (size, etag) or len(reader) != size:
             raise DataError(f"{path}: changed since it was listed; {_AGAIN}")
-        with self._lock:
-            self._open[key] = reader
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)
-        return reader
-
-    def _forget(self, path: str, etag: str) -> None:
-        with self._lock:
-            self._open.pop((path, etag), None)
+        return self._open.put(key, reader)
 
     def _told(self, path: str, error: Exception) -> Exception:
         found = _told_shortly(error)

@@ -48,7 +48,7 @@ def moment(date: str) -> datetime:
 def is_version(meta: Any, version: str) -> bool | None:
     """Whether an answer is of a version; None if it does not say, though its listing did."""
     etag, _, date = version.partition("\n")
-    if etag and _bare(meta["e_tag"]) != _bare(etag):
+    if etag and bare(meta["e_tag"]) != bare(etag):
         return False
     if not date:
         return True
@@ -63,6 +63,6 @@ def shown(version: str) -> str:
     return ", or ".join(filter(None, known))
 
 
-def _bare(etag: str | None) -> str:
+def bare(etag: str | None) -> str:
     """An ETag without what listings leave out."""
     return (etag or "").removeprefix("W/").strip('"')
