@@ -79,7 +79,7 @@ def test_inspect_itself_shows_what_can_be_read(folder: Path, tmp_path: Path) -> 
     facts = json.loads(result.stdout)
     assert facts["samples"] == 32
     assert len(facts["first_samples"]) == 3
-    assert any("2 of 32 files are empty, or links that lead nowhere" in warning for warning in facts["warnings"])
+    assert any("2 of 32 files are empty or broken links" in warning for warning in facts["warnings"])
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width == 7 * 132 + 4
 
@@ -163,7 +163,7 @@ def test_datasets_without_pictures(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2], "b": [b"x", b"y"]}), tmp_path / "a.parquet")
     result = invoke("inspect", str(tmp_path), "--decode")
     assert result.exit_code == 1
-    assert "--decode: no column holds pictures (columns: a, b); name it with --column" in result.stderr
+    assert "--decode: no column holds images (columns: a, b); name one with --column" in result.stderr
 
 
 def test_ctrl_c_says_what_was_found_so_far(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class TestData:
 
     def test_a_folder_with_other_things_is_left_alone(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("mine")
-        with pytest.raises(SourceError, match="holds something else"):
+        with pytest.raises(SourceError, match="holds something other"):
             build(tmp_path, SMALL, lambda _done, _total: None)
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

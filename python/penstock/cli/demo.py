@@ -1,4 +1,4 @@
-"""penstock demo: real photographs, a small network, a training that is interrupted, and proofs that nothing was lost."""
+"""penstock demo: a small network, real photographs, an interrupted training run, and proofs that nothing was lost."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _NEEDED = {"torch": "torch", "skimage": "scikit-image", "sklearn": "scikit-learn
 
 def demo(
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the pictures go; default: the user's cache.")
+        Path | None, typer.Option("--dir", help="Folder for the images; default: in the user's cache.")
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0, help="Begin no further epoch after this training time.")] = 45.0,
+    seconds: Annotated[float, typer.Option(min=0, help="Start no further epoch after this training time.")] = 45.0,
     as_json: Json = False,
 ) -> None:
     """Train a small network on real photographs, interrupt it, resume it, and prove that nothing was lost.
 
-    Cuts a few thousand JPEG crops out of the photographs that ship inside scikit-image and scikit-learn (the class is the
-    photograph), trains on them on the CPU, stops in mid-epoch, saves the loader's state, goes on with a fresh loader, and
-    then checks what was delivered against a loader that was never interrupted, and against 2 and 4 ranks. The exit status
-    is 1 if any proof fails. Nothing is downloaded.
+    Cuts a few thousand JPEG crops out of the photographs that ship with scikit-image and scikit-learn (the class is the
+    photograph) and trains on them on the CPU. Stops in mid-epoch, saves the loader's state, and resumes with a fresh loader.
+    Then compares what was delivered with an uninterrupted loader, and with 2 and 4 ranks. The exit status is 1 if any
+    proof fails. Nothing is downloaded.
 
     Examples:
         penstock demo
@@ -64,7 +64,7 @@ def demo(
 def _check_installed() -> None:
     missing = [name for module, name in _NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise PlanError(f"the demo needs {', '.join(missing)}, which are not installed; pip install 'penstock[demo]'")
+        raise PlanError(f"penstock demo: {', '.join(missing)} not installed; pip install 'penstock[demo]'")
 
 
 def _build(folder: Path, recipe: Recipe, console: Console) -> bool:
@@ -74,14 +74,14 @@ def _build(folder: Path, recipe: Recipe, console: Console) -> bool:
     except OSError as error:
         if isinstance(error, PenstockError):
             raise
-        raise SourceError(f"{folder}: the pictures cannot be put there ({error}); choose another --dir") from None
-    console.print(f"{'Built' if made else 'Found'} the pictures in {escape(str(folder))}", soft_wrap=True)
+        raise SourceError(f"{folder}: cannot write the images there ({error}); choose another --dir") from None
+    console.print(f"{'Built' if made else 'Found'} the images in {escape(str(folder))}", soft_wrap=True)
     return made
 
 
 @dataclass
 class Training:
-    """A training that can be stopped and gone on with: what both halves of it share."""
+    """A training run that can be stopped and resumed: what both halves of it share."""
 
     trainer: Trainer
     held_out: Loader
@@ -90,7 +90,7 @@ class Training:
     screen: Screen
     began_at: float = field(default_factory=time.monotonic)
 
-    def go_on(self, loader: Loader, *, seconds: float, stop_at: int | None = None) -> None:
+    def train(self, loader: Loader, *, seconds: float, stop_at: int | None = None) -> None:
         """Trains to the last epoch, or, in the ledger's epoch, until `stop_at` steps are done."""
         shown = self.figures
         while loader.epoch < shown.epochs and self._has_time(loader.epoch, seconds):
@@ -114,7 +114,7 @@ class Training:
 
 
 def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> dict[str, Any]:
-    """The whole demo on pictures that are there; its figures, as plain values."""
+    """Figures of the whole demo, run on images that exist, as plain values."""
     from penstock.cli.demo_train import Trainer, training_set, validation_set
 
     began_at = time.perf_counter()
@@ -126,14 +126,14 @@ def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> 
     held_out = Loader(validation_set(folder), to="torch", rank=0, world_size=1)
     with held_out, Screen(console, figures) as screen:
         training = Training(Trainer(classes, epochs * steps), held_out, Ledger(stop_epoch), figures, screen)
-        training.go_on(first, seconds=seconds, stop_at=stop_at)
+        training.train(first, seconds=seconds, stop_at=stop_at)
         saved = _stop(first, console)
         second = _resume(lambda: training_set(folder), saved, console)
-        training.go_on(second, seconds=seconds)
+        training.train(second, seconds=seconds)
     with second:
         stats, report = second.stats(), second.report()
     proofs = _prove(folder, second.dataset, training, stop_at)
-    _tell(figures, proofs, report, console)
+    _print(figures, proofs, report, console)
     return {
         "samples": len(second.dataset),
         "classes": classes,
@@ -155,17 +155,17 @@ def run_demo(folder: Path, *, epochs: int, seconds: float, console: Console) -> 
 
 
 def _stop(loader: Loader, console: Console) -> str:
-    """Saves where the loader is, and ends it."""
+    """Saves the loader's position and closes it."""
     saved = json.dumps(loader.state_dict())
     loader.close()
     console.print(f"\n[bold]Stopped[/] in epoch {loader.epoch + 1} after {loader.step} of {len(loader)} steps.")
-    console.print(f"loader.state_dict(), all that is needed to go on, {len(saved.encode())} bytes:")
+    console.print(f"loader.state_dict(), all that is needed to resume, {len(saved.encode())} bytes:")
     console.print(saved, style="cyan", markup=False, soft_wrap=True)
     return saved
 
 
 def _resume(open_dataset: Callable[[], Dataset], saved: str, console: Console) -> Loader:
-    """A new loader, on a dataset opened anew, that goes on where the state says."""
+    """A new loader, on a newly opened dataset, that resumes from the state."""
     loader = Loader(open_dataset(), to="torch", rank=0, world_size=1)
     began_at = time.perf_counter()
     loader.load_state_dict(json.loads(saved))
@@ -184,9 +184,9 @@ def _prove(folder: Path, dataset: Dataset, training: Training, stop_at: int) -> 
     ]
 
 
-def _tell(figures: Figures, proofs: list[Proof], report: str, console: Console) -> None:
+def _print(figures: Figures, proofs: list[Proof], report: str, console: Console) -> None:
     if len(figures.held_out) < figures.epochs:
-        console.print("No further epoch is begun: the training time is over (see --seconds).")
+        console.print("No further epoch: the training time is over (see --seconds).")
     console.print("\n[bold]Proofs[/]")
     for proof in proofs:
         mark = "[green]holds[/]" if proof.holds else "[bold red]FAILS[/]"

@@ -1,7 +1,7 @@
-"""The demo's pictures: JPEG crops of the real photographs that ship inside scikit-image and scikit-learn.
+"""The demo's images: JPEG crops of real photographs that ship with scikit-image and scikit-learn.
 
-The class of a crop is the photograph that it was cut from. Every photograph is divided into a grid of cells, and a crop lies
-inside one cell; a quarter of the cells is kept for validation, so that no pixel is in both sets.
+The class of a crop is its photograph. A grid divides every photograph into cells, and a crop lies inside one cell. A
+quarter of the cells is for validation, so no pixel is in both sets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.core.errors import SourceError
 
 Pixels = npt.NDArray[np.uint8]
 
-#: Class name -> function of skimage.data. All of these lie in its wheel; nothing is downloaded.
+#: Class name -> function of skimage.data. Its wheel holds all of these; nothing is downloaded.
 _SKIMAGE = {
     "astronaut": "astronaut",
     "brick": "brick",
@@ -51,7 +51,7 @@ _RECIPE_FILE = "recipe.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is built; the same recipe gives the same pictures."""
+    """What is built; the same recipe gives the same images."""
 
     version: int = 1
     train_per_class: int = 240
@@ -59,19 +59,19 @@ class Recipe:
     crop_pixels: tuple[int, int] = (64, 96)
     cell_pixels: int = 100
     quality: int = 90
-    flattest: float = 6.0  # crops with a smaller standard deviation (black sky) show nothing to learn from
+    flattest: float = 6.0  # crops with a smaller standard deviation (black sky) teach nothing
 
 
 def build(folder: Path, recipe: Recipe, report: Report) -> bool:
-    """Makes folder/train and folder/validation with a folder for every class; False if they are there already.
+    """Make folder/train and folder/validation with a folder for every class; False if they exist already.
 
-    SourceError if the folder holds something else. A build that is broken off leaves nothing behind.
+    Raises SourceError if the folder holds something else. An interrupted build leaves nothing behind.
     """
     wanted = asdict(recipe) | {"crop_pixels": list(recipe.crop_pixels)}
     if (folder / _RECIPE_FILE).is_file() and json.loads((folder / _RECIPE_FILE).read_text()) == wanted:
         return False
     if folder.exists() and any(folder.iterdir()):
-        raise SourceError(f"{folder}: holds something else than this demo's pictures; choose another --dir or empty it")
+        raise SourceError(f"{folder}: holds something other than this demo's images; choose another --dir or empty it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -117,7 +117,7 @@ def _write_all(folder: Path, recipe: Recipe, report: Report) -> None:
 
 
 def _crop(photograph: Pixels, split: str, random: np.random.Generator, recipe: Recipe) -> Pixels:
-    """A random rectangle inside a random cell of the split, with something to be seen in it."""
+    """A random rectangle inside a random cell of the split, with something to see in it."""
     cells = _cells(photograph.shape[0], photograph.shape[1], recipe.cell_pixels, split)
     while True:
         top, left, height, width = cells[random.integers(len(cells))]
@@ -130,7 +130,7 @@ def _crop(photograph: Pixels, split: str, random: np.random.Generator, recipe: R
 
 
 def _cells(height: int, width: int, cell_pixels: int, split: str) -> list[tuple[int, int, int, int]]:
-    """(top, left, height, width) of the cells of a split; every fourth cell, from row to row another, is for validation.
+    """(top, left, height, width) of a split's cells. Every fourth cell, shifted from row to row, is for validation.
 
     _cells(200, 400, 100, "validation") == [(0, 0, 100, 100), (0, 200, 100, 100)]
     """

@@ -1,4 +1,4 @@
-"""The demo's proofs, from what was really delivered: paths, labels and every pixel."""
+"""The demo's proofs, made from what was delivered: paths, labels and every pixel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANK_STEPS = 3
 
 @dataclass(frozen=True)
 class Proof:
-    """name: for programs; holds: whether it does; found: what was compared, in words."""
+    """One proof. name: for programs. holds: the outcome. found: what was compared, in words."""
 
     name: str
     holds: bool
@@ -37,21 +37,21 @@ class Delivered:
 
 @dataclass
 class Ledger:
-    """Notes what one epoch delivers, in the order of delivery, whichever loader it comes from."""
+    """Records what one epoch delivers, in order of delivery, from whichever loader."""
 
     epoch: int
     steps: list[int] = field(default_factory=list)
     batches: list[Delivered] = field(default_factory=list)
 
     def note(self, epoch: int, step: int, batch: dict[str, Any]) -> None:
-        """Adds a batch if it belongs to the epoch."""
+        """Add a batch if it belongs to the epoch."""
         if epoch == self.epoch:
             self.steps.append(step)
             self.batches.append(delivered([batch]))
 
 
 def delivered(parts: list[dict[str, Any]]) -> Delivered:
-    """Of a global batch, given as the parts of its ranks in rank order."""
+    """The record of a global batch, given as the parts of its ranks in rank order."""
     paths = tuple(path for part in parts for path in part["path"].to_pylist())
     digest = hashlib.blake2b(digest_size=16)
     for name in ("image", "label"):
@@ -61,7 +61,7 @@ def delivered(parts: list[dict[str, Any]]) -> Delivered:
 
 
 def prove_resume(dataset: Dataset, ledger: Ledger, stopped_at: int) -> Iterator[Proof]:
-    """Holds the interrupted epoch against a loader that is not interrupted, and against the arithmetic of sample ids."""
+    """Compare the interrupted epoch with an uninterrupted loader, and with the arithmetic of sample ids."""
     with Loader(dataset, to="torch", rank=0, world_size=1) as whole:
         whole.set_epoch(ledger.epoch)
         expected = [delivered([batch]) for batch in whole]
@@ -75,7 +75,7 @@ def prove_resume(dataset: Dataset, ledger: Ledger, stopped_at: int) -> Iterator[
     yield Proof(
         "sample_ids_continue",
         [_paths_of(dataset, step_ids) for step_ids in ids] == [batch.paths for batch in ledger.batches],
-        f"the {sum(map(len, ids)):,} files delivered are those of the sample ids that arithmetic foretells",
+        f"the {sum(map(len, ids)):,} files delivered are those that arithmetic on sample ids predicts",
     )
     yield Proof(
         "same_as_uninterrupted",
@@ -90,7 +90,7 @@ def _paths_of(dataset: Dataset, ids: Ids) -> tuple[str, ...]:
 
 
 def prove_ranks(dataset: Dataset, epoch: int) -> Proof:
-    """Compares the global batches of 1, 2 and 4 ranks."""
+    """Compare the global batches of 1, 2 and 4 ranks."""
     by_world = [[_global_batch(dataset, world, epoch, step) for step in range(_RANK_STEPS)] for world in _WORLD_SIZES]
     return Proof(
         "same_on_any_number_of_ranks",
@@ -108,7 +108,7 @@ def _global_batch(dataset: Dataset, world_size: int, epoch: int, step: int) -> D
 
 
 def prove_labels(dataset: Dataset) -> Proof:
-    """Compares each label of an epoch with the class folder of its file."""
+    """Compare each label of an epoch with the class folder of its file."""
     wrong = rows = 0
     with Loader(dataset, rank=0, world_size=1) as loader:
         for batch in loader:
@@ -121,10 +121,10 @@ def prove_labels(dataset: Dataset) -> Proof:
 
 
 def prove_learning(accuracy: float, classes: int, *, times_chance: float = 4.0) -> Proof:
-    """Asks for an accuracy far above chance on crops that were never trained on."""
+    """Require an accuracy far above chance on crops that were never trained on."""
     chance = 1 / classes
     return Proof(
         "labels_belong_to_pictures",
         accuracy >= times_chance * chance,
-        f"accuracy {accuracy:.1%} on held-out crops, chance {chance:.1%} (asked for: {times_chance * chance:.0%} or more)",
+        f"accuracy {accuracy:.1%} on held-out crops, chance {chance:.1%} (required: {times_chance * chance:.0%} or more)",
     )

@@ -1,4 +1,4 @@
-"""The demo's training: the two datasets and the model, as a user's own script would have them."""
+"""The demo's two datasets and its model, as a user's script would have them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def training_set(folder: Path) -> ps.Dataset:
 
 
 def validation_set(folder: Path) -> ps.Dataset:
-    """Whole crops from the parts of the photographs that the training set never shows, in natural order."""
+    """Whole crops, in natural order, from parts of the photographs that the training set never shows."""
     return (
         ps.read(f"{folder}/validation")
         .transform(
@@ -47,7 +47,7 @@ class Trainer:
 
     def __init__(self, classes: int, steps: int) -> None:
         torch.manual_seed(0)
-        torch.set_num_threads(1)  # for a network this small, handing work to a second thread costs more than it gives
+        torch.set_num_threads(1)  # a network this small gains nothing from a second thread
         layers = [*_convolution(3, 32), *_convolution(32, 64), *_convolution(64, 128)]
         self._model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes))
         self._loss = nn.CrossEntropyLoss()
@@ -55,7 +55,7 @@ class Trainer:
         self._schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimizer, steps)
 
     def step(self, batch: dict[str, Any]) -> tuple[float, float]:
-        """Learns from one batch: its loss and accuracy."""
+        """Train on one batch; returns its loss and accuracy."""
         self._model.train()
         scores = self._model(batch["image"])
         loss = self._loss(scores, batch["label"])
@@ -66,7 +66,7 @@ class Trainer:
         return loss.item(), _share_right(scores, batch["label"])
 
     def accuracy(self, loader: ps.Loader) -> float:
-        """Share of samples whose class the model names, over one pass."""
+        """Share of samples that the model classifies correctly, over one pass."""
         self._model.eval()
         with torch.no_grad():
             right = sum(_share_right(self._model(b["image"]), b["label"]) * len(b["label"]) for b in loader)
