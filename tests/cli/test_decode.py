@@ -147,9 +147,9 @@ def test_sound_is_read_and_not_decoded(tmp_path: Path) -> None:
     [
         (
             ["--decode", "--column", "imag"],
-            "--column imag: there is no such column; the columns are image, label, path",
+            "--column imag: no such column; the columns are image, label, path",
         ),
-        (["--decode", "--column", "label"], "--column label: int64 is nothing to decode"),
+        (["--decode", "--column", "label"], "--column label: int64 cannot be decoded"),
         (["--column", "image"], "--column: names what --decode decodes; give both"),
     ],
 )

@@ -197,7 +197,7 @@ def test_items_that_differ_are_named() -> None:
             partial(rows, samples=object()),
             "a partial's argument is a object, which cannot be told from another; .* name=…",
         ),
-        (print, "has no code to tell it by; give the data a name"),
+        (print, "has no code to identify it by; give the data a name"),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused(make: Any, message: str) -> None:

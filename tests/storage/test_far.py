@@ -75,7 +75,7 @@ def test_small_files_are_told_of(through: Callable[[Faults], None]) -> None:
     for _ in range(2):
         for _ in loader:
             pass
-    assert "there are too many small files: a request brings 1 KB" in loader.report()
+    assert "there are too many small files: a request reads 1 KB" in loader.report()
     assert "pack them" in loader.stats()["verdict"]
     loader.close()
 

@@ -1,4 +1,4 @@
-"""Byte ranges of files, wherever they lie: what formats read by."""
+"""Byte ranges of files, local or remote: the interface through which formats read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 
-#: Finds single files by path or URL, wherever they lie: their listing, in the order given, and how to read them.
+#: Finds single files by path or URL: returns their listing, in the given order, and a reader of them.
 Locate = Callable[[Sequence[str]], tuple[Shards, "ReadRanges"]]
 
 
-#: Reports work done so far: (done, total) in bytes or files.
+#: Reports progress: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
 
 
@@ -22,9 +22,9 @@ class ReadRanges(Protocol):
     """Reads many byte ranges at once, in native threads, into one buffer."""
 
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Fills out[at[i] : at[i] + length[i]] with length[i] bytes of shards[shard[i]] from offset[i].
+        """Fill out[at[i] : at[i] + length[i]] with length[i] bytes of shards[shard[i]] from offset[i].
 
-        Raises DataError naming the file if it is gone, shorter than the range, or no longer of the size in `shards`.
+        Raises DataError with the file's name if it is missing, shorter than the range, or no longer of the size in `shards`.
         """
 
 
@@ -37,7 +37,7 @@ def read_range(read: ReadRanges, shards: Shards, shard: int, offset: int, length
 
 
 def forget(read: ReadRanges, shards: Shards) -> None:
-    """Lets a cache behind `read` drop files that a format has made files of its own from, so that nothing is kept twice."""
+    """Evict files from the cache behind `read`, once a format has its own copies of them, so that nothing is cached twice."""
     drop = getattr(read, "forget", None)
     if drop is not None:
         drop(shards)
