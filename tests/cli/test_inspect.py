@@ -176,8 +176,8 @@ def test_many_tiny_files_are_told_with_their_cost(photos: Path, monkeypatch: pyt
     assert re.search(r"40 files with a median of .*: here each takes [\d,]+ µs to open and read", facts["warnings"][0])
 
 
-def test_files_that_are_listed_twice_are_told(photos: Path) -> None:
+def test_files_that_are_listed_twice_give_a_warning(photos: Path) -> None:
     pictures = sorted(map(str, photos.rglob("*.jpg")))
     facts = describe_dataset(open_dataset([*pictures[:5], *pictures[3:5]]))
     assert facts["samples"] == 7
-    assert facts["warnings"][0].startswith(f"{pictures[3]} is listed 2 times, and so are 1 others; its samples come")
+    assert facts["warnings"][0].startswith(f"{pictures[3]} is listed 2 times, and so are 1 others; every epoch has its samples")

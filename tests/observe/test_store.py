@@ -22,7 +22,7 @@ def test_a_saturated_line_is_reported_with_its_rate() -> None:
     store = figures(requests=300, each=8 << 20, duration_s=0.8, elapsed_s=10, limit=25, file_bytes=1e9)
     assert store["in_flight"] == pytest.approx(24)
     assert judge_store(store).startswith("the line to the store is saturated: 252 MB/s with 24 of 25")
-    assert "cache on the local disk" in judge_store(store)
+    assert "cache the data on the local disk" in judge_store(store)
 
 
 def test_too_few_requests_come_with_how_to_have_more() -> None:

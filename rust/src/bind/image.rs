@@ -18,7 +18,7 @@ use crate::image::pixels::Stored;
 use crate::image::program::{Picture, Program};
 use crate::image::single;
 
-/// What is done to every image of a column; made once, used from any thread.
+/// A compiled chain of ops for the images of a column; made once, used from any thread.
 #[pyclass(frozen)]
 pub struct ImageProgram(Program);
 
@@ -211,7 +211,7 @@ impl ImageProgram {
     }
 }
 
-/// The (width, height, format) that an image's header states.
+/// The (width, height, format) in an image's header.
 #[pyfunction]
 #[pyo3(signature = (data, apply_exif=false))]
 pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static str)> {

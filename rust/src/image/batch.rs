@@ -47,7 +47,7 @@ pub fn run<'a>(
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
     let pool = pool::shared(threads).map_err(|error| RowFault {
         row: 0,
-        fault: Fault::new(format!("no {threads} threads ({error})"), "ask for fewer threads"),
+        fault: Fault::new(format!("no {threads} threads ({error})"), "use fewer threads: Loader(cpus=…)"),
     })?;
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
@@ -67,7 +67,7 @@ pub fn run<'a>(
     }
 }
 
-/// One image with this thread's worker; a decoder that panics makes a complaint.
+/// One image with this thread's worker; a panic of a decoder becomes an error.
 fn guarded(
     program: &Program,
     picture: Picture<'_>,

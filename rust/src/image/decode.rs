@@ -209,7 +209,7 @@ fn check_riff(data: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A packed colour profile, which nobody asks for, may claim anything; chunks are held as they lie in the file, and a row of pixels.
+/// A compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the file, and a row of pixels.
 fn png_limits(data: &[u8], header: &Header) -> Limits {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some((data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20));

@@ -11,7 +11,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A complaint about an image that cannot be decoded.
+    /// The error of an image that cannot be decoded.
     pub fn damaged(found: impl Into<String>) -> Self {
         Self::new(found, "replace the file")
     }

@@ -51,7 +51,7 @@ pub struct AxisTask {
 pub struct Axis {
     /// First source pixel of each output pixel.
     pub first: Vec<u32>,
-    /// Number of weights kept for each output pixel, the largest number that one needs.
+    /// Number of weights stored for each output pixel: the most that one needs.
     pub taps: usize,
     /// Weights, `taps` for each output pixel, zero where one needs fewer; in units of `1 << fine_bits`.
     pub weights: Vec<i16>,

@@ -45,7 +45,7 @@ pub enum Op {
         /// The filter.
         scaling: Scaling,
     },
-    /// The middle of the image; zeros around it where it is smaller.
+    /// The centre of the image; a smaller one is padded with zeros.
     CenterCrop {
         /// Rows.
         height: u32,
@@ -112,7 +112,7 @@ pub fn random_part(size: (u32, u32), scale: (f64, f64), ratio: (f64, f64), rng: 
     Window { x: i64::from((width - w) / 2), y: i64::from((height - h) / 2), width: w, height: h }
 }
 
-/// The width and height to which a resize brings an image of the given width and height.
+/// The width and height after a resize of an image of the given width and height.
 #[must_use]
 pub fn fitted(size: (u32, u32), fit: Fit) -> (u32, u32) {
     match fit {

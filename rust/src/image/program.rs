@@ -14,7 +14,7 @@ use super::simd::Level;
 use crate::geometry::Rect;
 use crate::keys::{Rng, mix};
 
-/// What is done to every image.
+/// A compiled chain of ops, which runs on every image.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The operations with their numbers, which key their random choices.
@@ -122,7 +122,7 @@ impl Program {
     /// Decodes and transforms one image into `out`, which holds exactly one image of the format.
     ///
     /// # Errors
-    /// If the bytes are no good image, or its size does not lead to the format's.
+    /// If the bytes are not a valid image, or its size does not lead to the format's.
     pub fn run(
         &self,
         worker: &mut Worker,

@@ -18,7 +18,7 @@ thread_local! {
 /// Width, height and format's name, from the header alone.
 ///
 /// # Errors
-/// If the bytes are no image.
+/// If the bytes are not an image.
 pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), Fault> {
     let header = header::read(data, u64::MAX)?;
     let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
@@ -29,7 +29,7 @@ pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), F
 /// Width and height, and the interleaved RGB8 pixels.
 ///
 /// # Errors
-/// If the bytes are no good image, or one above the limit.
+/// If the bytes are not a valid image, or one above the limit.
 pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32, u32), Vec<u8>), Fault> {
     let whole = || {
         let header = header::read(data, pixels_limit)?;
@@ -53,7 +53,7 @@ pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32,
 /// Width and height that a program's operations give to an encoded image.
 ///
 /// # Errors
-/// If the bytes are no image, or one above the program's limit.
+/// If the bytes are not an image, or one above the program's limit.
 pub fn size_after(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
     let header = header::read(data, program.pixels_limit)?;
     let orientation = if program.apply_exif { exif::orientation(data, header.kind) } else { 1 };

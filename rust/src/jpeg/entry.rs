@@ -68,7 +68,7 @@ impl EntryPoints {
             return Err(unfit("the image has more than one scan"));
         }
         if every_mcus == 0 || u32::try_from(data.len()).is_err() {
-            return Err(unfit("no entries asked for, or a file of 4 GiB or more"));
+            return Err(unfit("no entries requested, or a file of 4 GiB or more"));
         }
         let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
         let layout = Layout::new(header, region, &DecodeOptions::default())?;

@@ -46,9 +46,9 @@ pub enum JpegError {
     Request {
         /// What is wrong with the request.
         what: &'static str,
-        /// Width at the scale asked for.
+        /// Width at the requested scale.
         width: u32,
-        /// Height at the scale asked for.
+        /// Height at the requested scale.
         height: u32,
     },
     /// Entry points that do not fit the image.

@@ -1,4 +1,4 @@
-//! Huffman tables kept from image to image: most files of a dataset share theirs.
+//! Huffman tables reused from image to image: most files of a dataset share theirs.
 
 use super::header::{Scan, Tables};
 use super::huffman::HuffmanTable;
