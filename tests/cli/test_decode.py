@@ -55,7 +55,7 @@ def test_all_bad_files_of_a_folder_are_listed(folder: Path) -> None:
     assert reasons["cats/000.jpg"] == "the file is empty; remove it, or write it again"
     assert reasons["cats/003.jpg"].startswith("not an image: it begins with 68 65 6c 6c 6f")
     assert "the file ends inside the coefficients" in reasons["dogs/004.jpg"]
-    assert "it is a link that leads nowhere, to /nowhere/x.jpg" in reasons["cats/link.jpg"]
+    assert "it is a broken link, to /nowhere/x.jpg" in reasons["cats/link.jpg"]
 
 
 def test_the_text_names_the_files_and_the_sum(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading where some of a storage's files have been copied or unpacked to this machine."""
+"""Reads a storage of which some files were copied or decompressed to this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.storage.local import LocalStorage
 
 
 class WithCopies:
-    """A storage's ranges, but those of `Shards.copied` from the local disk; called as `core.byte_ranges.ReadRanges`."""
+    """Reads ranges of a storage, but those of `Shards.copied` from the local disk; see `core.byte_ranges.ReadRanges`."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -21,17 +21,17 @@ class WithCopies:
 
     @property
     def traffic(self) -> Any:
-        """What was asked of the storage so far, if it counts that."""
+        """The requests to the storage so far; None if it does not count them."""
         return getattr(self.storage, "traffic", None)
 
     def forget(self, shards: Shards) -> None:
-        """Lets the storage's cache drop files that lie here whole now."""
+        """Evict files from the storage's cache that are whole on this machine now."""
         drop = getattr(self.storage, "forget", None)
         if drop is not None:
             drop(shards)
 
     def __call__(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Reads ranges; see `core.byte_ranges.ReadRanges`."""
+        """Read ranges; see `core.byte_ranges.ReadRanges`."""
         if shards.copied is None:
             self.storage.read(shards, shard, offset, length, out, at)
             return
