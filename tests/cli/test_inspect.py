@@ -180,4 +180,6 @@ def test_files_that_are_listed_twice_give_a_warning(photos: Path) -> None:
     pictures = sorted(map(str, photos.rglob("*.jpg")))
     facts = describe_dataset(open_dataset([*pictures[:5], *pictures[3:5]]))
     assert facts["samples"] == 7
-    assert facts["warnings"][0].startswith(f"{pictures[3]} is listed 2 times, and so are 1 others; every epoch has its samples")
+    assert facts["warnings"][0].startswith(
+        f"{pictures[3]} is listed 2 times, and so are 1 others; every epoch has its samples"
+    )

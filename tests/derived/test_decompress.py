@@ -58,7 +58,8 @@ def test_cut_and_followed_by_garbage(tmp_path: Path, kind: str) -> None:
     for size in range(12, len(packed), 97):
         path.write_bytes(packed[:size])
         with pytest.raises(
-            DataError, match=r"a\.txt\..*decompressed bytes: compressed data that cannot be decompressed .*; copy or write"
+            DataError,
+            match=r"a\.txt\..*decompressed bytes: compressed data that cannot be decompressed .*; copy or write",
         ):
             texts_of(path)
     path.write_bytes(packed + b"garbage")

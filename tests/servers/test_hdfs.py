@@ -248,7 +248,9 @@ def test_a_view_shows_other_clusters_under_names_of_its_own(
 def test_what_cannot_be_reached_is_told() -> None:
     storage = RemoteStorage(HdfsStore.open("hdfs://127.0.0.1:9/")[0], list_retry=Retry(deadline_s=0.5))
     began_at = time.monotonic()
-    with pytest.raises(StorageError, match=r"hdfs://127\.0\.0\.1:9/train: Connection refused.*check that the store is reachable"):
+    with pytest.raises(
+        StorageError, match=r"hdfs://127\.0\.0\.1:9/train: Connection refused.*check that the store is reachable"
+    ):
         storage.list("train")
     assert time.monotonic() - began_at < 20
     with pytest.raises(StorageError, match="hdfs://no-such-service/: No NameNode hosts found; check HADOOP_CONF_DIR"):

@@ -89,7 +89,7 @@ WRONG = [
     ("az://c/x", {}, "Account must be specified; check the URL, and the settings"),
     ("gs://b/x", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere.json"}, "Unable to open service account file"),
     ("s3://data/x", {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "perhaps"}, "as boolean; check the URL, and the settings"),
-    ("s3://data/x", {"AWS_ENDPOINT_URL": "garbage"}, "AWS_ENDPOINT_URL: no URL"),
+    ("s3://data/x", {"AWS_ENDPOINT_URL": "garbage"}, "AWS_ENDPOINT_URL: not a URL"),
     ("s3://data/x", {"AWS_SESSION_TOKEN": TOKEN + "\n"}, "AWS_SESSION_TOKEN: contains a line break"),
     ("s3://", {}, "check the URL"),
     ("http://127.0.0.1:99999/x", {}, "invalid port number; check the URL"),
@@ -151,7 +151,8 @@ def test_a_password_of_an_endpoint_is_not_shown(server: Server, monkeypatch: pyt
 def test_no_such_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid")
     with pytest.raises(
-        StorageError, match=r"s3://data/train: .*no-such-host\.invalid.*\(no such host\).*check that the store is reachable"
+        StorageError,
+        match=r"s3://data/train: .*no-such-host\.invalid.*\(no such host\).*check that the store is reachable",
     ):
         opened().list("train/")
 
@@ -227,7 +228,9 @@ def test_no_request_with_credentials_goes_on_to_another_host(
         lambda: storage.read(shards, ZERO, ZERO, ONE, np.zeros(1, np.uint8), ZERO),
         lambda: storage.list("a.bin"),
     ):
-        with pytest.raises(StorageError, match=f"{root}a.bin: the store redirects this request to another host") as told:
+        with pytest.raises(
+            StorageError, match=f"{root}a.bin: the store redirects this request to another host"
+        ) as told:
             call()
         assert TOKEN not in str(told.value)
     signed = [path for path, _ in at_first if "X-Amz-Signature" in path]
@@ -319,7 +322,9 @@ def test_a_server_without_listing(tmp_path: Path) -> None:
     with http_server(tmp_path) as url:
         assert len(ps.read(f"{url}/a.txt")) == 2
         for where in ("", "folder", "*.txt", "b.txt"):
-            with pytest.raises(SourceError, match="this server has no listings; name the files: a list of URLs, or braces"):
+            with pytest.raises(
+                SourceError, match="this server has no listings; name the files: a list of URLs, or braces"
+            ):
                 ps.read(f"{url}/{where}")
 
 

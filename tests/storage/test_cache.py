@@ -144,7 +144,7 @@ def test_a_full_disk_is_no_error(remote: Remote, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("penstock.storage.cache.cache.shutil.disk_usage", lambda _: full)
     stored = storage.cache_traffic.stored_bytes
     with pytest.warns(
-        UserWarning, match=r"stores nothing more for now: the disk is full .*make room on that disk"
+        UserWarning, match=r"stores nothing more for now: the disk is full.*make room on that disk"
     ) as told:
         remote.read_some(storage, 1)
     assert len(told) == 1

@@ -100,7 +100,8 @@ def test_where_nothing_tells_versions_apart_it_is_said_once(tmp_path: Path, says
     said = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
     assert len(said) == (not says)
     assert all(
-        re.match(rf"{url}/a\.bin: the store sends neither an ETag nor a modification time .*Last-Modified$", text) for text in said
+        re.match(rf"{url}/a\.bin: the store sends neither an ETag nor a modification time.*Last-Modified$", text)
+        for text in said
     )
 
 

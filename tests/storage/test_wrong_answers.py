@@ -51,7 +51,10 @@ WRONG: dict[str, tuple[Answers, str]] = {
         "the server sends only whole files",
     ),
     "another range": (lambda asked: partial(asked, bytes_of(asked), shift=1), "does not match the request"),
-    "no range": (lambda asked: asked.answer(206, bytes_of(asked), f"last-modified: {WHEN}"), "does not match the request"),
+    "no range": (
+        lambda asked: asked.answer(206, bytes_of(asked), f"last-modified: {WHEN}"),
+        "does not match the request",
+    ),
     "too few in chunks": (
         lambda asked: partial(asked, chunks(bytes_of(asked)[1:]), CHUNKED),
         "the server sent",

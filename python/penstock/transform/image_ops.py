@@ -45,7 +45,7 @@ class Decode:
     target's size. A part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs a
     first resize by "bilinear" or "bicubic"; everything else stays exact. The result is the same on every machine, but not the
     exact one. On natural photographs (4:4:4 to 4:2:0, quality 75 to 97) that shrink by less than 2, the mean difference is
-    at most 0.5 levels of 255, and 99.9 % of the numbers differ by at most 8; where they shrink more, 1.5 and 20.
+    at most 0.5 levels of 255, and 99.9 % of the numbers differ by at most 8. If they shrink more, these are 1.5 and 20.
 
     allow_truncated: fill the missing part of a baseline JPEG that ends too early with grey, like Pillow's
     LOAD_TRUNCATED_IMAGES, instead of raising an error.

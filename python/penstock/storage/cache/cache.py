@@ -4,7 +4,7 @@ It holds exactly what was read: pieces, cut so that they never overlap, many of 
 (`journal`) says where each is. A range is put together from the pieces that overlap it, so that another order, another
 batch size or another loader finds the same pieces.
 
-A killed process, a full disk or a flipped bit costs a request, never a wrong byte: bytes are written before the journal names
+A killed process, a full disk or a flipped bit costs a request, never a wrong byte. Bytes are written before the journal names
 them, an eviction is recorded before bytes are removed (`index`), and checksums are compared at every read (`pieces`).
 """
 

@@ -25,7 +25,7 @@ ATTEMPT_TIMEOUT_S = 30
 _PER_READY = 8
 #: The thread ends after being idle for so long.
 _IDLE_S = 5.0
-#: Statuses that are worth a retry, and those of them that request fewer requests.
+#: Statuses that are worth a retry, and those of them that mean slow down.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SLOW_DOWN = frozenset((429, 503))
 

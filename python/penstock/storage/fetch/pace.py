@@ -27,7 +27,7 @@ _PATIENCE = 8
 class Pace:
     """How many requests to keep in flight, for all threads.
 
-    The number rises as long as that brings more bytes a second, and halves when the store requests fewer.
+    The number rises as long as that raises the rate, and halves when the store says to slow down.
     """
 
     def __init__(self, fewest: int = FEWEST, first: int = FIRST, most: int = MOST) -> None:

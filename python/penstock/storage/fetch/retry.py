@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class TransientError(Exception):
-    """A request failed in a way worth a retry: a reset, a timeout, 500, 503, 429. `slow_down`: the store requests fewer requests."""
+    """A request failed in a way worth a retry: a reset, a timeout, 500, 503, 429. `slow_down`: the store says to slow down."""
 
     def __init__(self, found: str, *, slow_down: bool = False) -> None:
         super().__init__(found)
