@@ -68,7 +68,10 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 @final
 class EpochOrder:
-    """The order of one epoch: lanes × rows_per_lane rows in a step, of which a rank's share is the places [first, last); every method is arithmetic."""
+    """The order of one epoch, computed by arithmetic alone.
+
+    A step has lanes × rows_per_lane rows; a rank's share of it is the positions [first, last).
+    """
 
     @staticmethod
     def natural(samples: int, lanes: int, rows_per_lane: int, block_rows: int) -> EpochOrder: ...
@@ -104,21 +107,21 @@ def crc32c_sums(data: _Bytes, begin: _Ids, length: _Ids, threads: int) -> npt.ND
 
 @final
 class HttpLanding:
-    """Where the answers to the requests of a call go; see `storage.ranges.Requests`."""
+    """Receives the responses to the requests of a call; see `storage.fetch.plan.Requests`."""
 
     def __new__(cls, out: _Bytes, first: _Ids, source: _Ids, at: _Ids, size: _Ids) -> HttpLanding: ...
     def close(self, request: int) -> bool: ...
     def since(self, request: int) -> float | None: ...
     def close_all(self) -> None: ...
 
-#: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the answer, bytes).
+#: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the response, bytes).
 _HttpJob: TypeAlias = tuple[int, str, str, int, int, Sequence[tuple[HttpLanding, int, int, int]]]
-#: (ticket, how it ended, status, what was found, seconds, whether as many as allowed were under way).
+#: (ticket, outcome, status, what was found, seconds, whether the limit of requests in flight was reached).
 _HttpDone: TypeAlias = tuple[int, str, int, str, float, bool]
 
 @final
 class HttpLane:
-    """Makes requests, many at once in a few threads; follows no redirect and uses no proxy."""
+    """Makes many requests at once in a few threads; follows no redirects and uses no proxy."""
 
     def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpLane: ...
     def submit(self, jobs: Sequence[_HttpJob], limit: int) -> None: ...
@@ -211,7 +214,7 @@ def read_pieces(
 
 @final
 class WorkProgress:
-    """How far a call has come that runs in another thread."""
+    """The progress of a call that runs in another thread, and a way to stop it."""
 
     def __new__(cls) -> WorkProgress: ...
     @property
@@ -222,9 +225,9 @@ class WorkProgress:
 class ExampleParser:
     """Columns of tf.train.Examples and SequenceExamples.
 
-    A column is (feature number, form, dtype, values, expected, default); forms: "fixed" (that many values), "ragged"
-    (multiples of that many), "spans", "texts" (that many, -1: any number); of lists of features, whose numbers follow those
-    of features, "steps" (that many in each step) and "nested" (any number in each step).
+    A column is (feature number, form, dtype, values, expected, default). Forms of features: "fixed" (that many values),
+    "ragged" (multiples of that many), "spans", "texts" (that many; -1: any number). Forms of feature lists, whose numbers
+    follow those of the features: "steps" (that many in each step), "nested" (any number in each step).
     """
 
     def __new__(
@@ -274,8 +277,8 @@ def infer_examples(
 class TarParser:
     """Columns of samples in tar archives.
 
-    A column is (extensions, form, dtype, shape with -1 for what varies, expected, default); forms: "spans", "texts", "key",
-    "number", "array".
+    A column is (extensions, form, dtype, shape with -1 for a varying axis, expected, default). Forms: "spans", "texts",
+    "key", "number", "array".
     """
 
     def __new__(
@@ -323,9 +326,9 @@ def line_texts(buffers: Sequence[_Bytes], which: _Ids, offset: _Ids, length: _Id
 class JsonParser:
     """Columns of JSON lines.
 
-    A column is (path, form, dtype, shape, expected, default); forms: "fixed" (numbers in lists of these lengths), "ragged" (a
-    list of any length of these), "text", "texts" (a list of that many strings, without a shape of any number), "raw" (the
-    value as it stands).
+    A column is (path, form, dtype, shape, expected, default). Forms: "fixed" (numbers in lists of these lengths), "ragged" (a
+    list of these, of any length), "text", "texts" (a list of that many strings; without a shape, of any number), "raw" (the
+    value's JSON text).
     """
 
     def __new__(
@@ -348,9 +351,9 @@ class JsonParser:
 
 @final
 class ImageProgram:
-    """What is done to every picture of a column.
+    """A compiled chain of image ops, which runs on every image of a column.
 
-    ops: (number, {"op": name, **its fields}); the number keys the operation's random choices.
+    ops: (number, {"op": name, **its fields}); the number keys the op's random choices.
     output: height, width, channels (3 or 1), dtype, layout, and scale and bias of 3 floats each.
     """
 
@@ -364,10 +367,10 @@ class ImageProgram:
         pixels_limit: int,
     ) -> ImageProgram: ...
     def size_of(self, data: bytes) -> tuple[int, int]:
-        """The (height, width) of the result for an encoded picture, whatever the output's."""
+        """The (height, width) of the result for an encoded image, independent of the output's size."""
 
     def size_from(self, height: int, width: int) -> tuple[int, int]:
-        """The (height, width) of the result for pixels of the given height and width, whatever the output's."""
+        """The (height, width) of the result for pixels of this height and width, independent of the output's size."""
 
     def run(
         self,
@@ -381,9 +384,9 @@ class ImageProgram:
         threads: int,
         entry_points: tuple[_Ids, _Ids, npt.NDArray[np.uint32], _Bytes] | None = None,
     ) -> tuple[int, int, int, int]:
-        """Decodes and transforms encoded pictures into `out`, one result after the other; pictures by decoder.
+        """Decode and transform encoded images into `out`, one after the other; returns images by decoder.
 
-        Raises RowError about the lowest row that cannot be done.
+        Raises RowError about the first row that fails.
         """
 
     def run_dense(
@@ -394,13 +397,13 @@ class ImageProgram:
         out: npt.NDArray[np.uint8],
         threads: int,
     ) -> None:
-        """As `run`, for pixels of shape (rows, height, width, 3 or 1)."""
+        """Like `run`, for pixels of shape (rows, height, width, 3 or 1)."""
 
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
-    """The (width, height, format) that a picture's header states. Raises ValueError."""
+    """The (width, height, format) in an image's header. Raises ValueError."""
 
 def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = ...) -> npt.NDArray[np.uint8]:
-    """The picture as an array of (height, width, 3). Raises ValueError."""
+    """The image as an array of shape (height, width, 3). Raises ValueError."""
 
 # windows
 
@@ -414,41 +417,41 @@ def copy_windows(
     out: _Bytes,
     threads: int,
 ) -> None:
-    """Copies the `row_bytes` bytes from byte start[i] of parts[which[i]] to place i of `out`.
+    """Copy `row_bytes` bytes from byte start[i] of parts[which[i]] to row i of `out`.
 
-    stored, wanted: NumPy types ("<u2", ">f4", "|u1"); values are brought into the wanted byte order, and small integers
-    become larger ones. Raises IndexError for bytes that are not there, ValueError for types that no conversion leads to.
+    stored, wanted: NumPy types ("<u2", ">f4", "|u1"). Values are converted to the wanted byte order, and small integers
+    to larger ones. Raises IndexError for ranges beyond a part's end, ValueError for types without a conversion.
     """
 
 @final
 class MappedFiles:
-    """Local files in the address space: mapped when they are first needed, each of the size that it must have."""
+    """Local files that are mapped into memory when they are first needed; each must have its expected size."""
 
     def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:
-        """As `copy_windows`, from files. Raises OSError (path, found) for a file that is gone or of another size."""
+        """Like `copy_windows`, from files. Raises OSError (path, found) for a file that is missing or of another size."""
 
 # lmdb
 
 def index_lmdb(
     path: str, database: bytes | None, *, record_bytes: int, progress: WorkProgress
 ) -> tuple[_Bytes, _Ids, _Ids, _Ids, _Ids, _Ids]:
-    """The records of an LMDB file in the order of their keys: all keys, where each ends, where each value begins, its length.
+    """The records of an LMDB file in key order: all keys, where each ends, where each value begins, its length.
 
     Then the offset and length of every part of the file that was read.
 
-    database: a named one; None is the unnamed one, or the only one. Raises DataError naming the page for damaged files.
+    database: its name; None for the unnamed or only one. Raises DataError with the page for damaged files.
     """
 
 # parquet
 
 @final
 class ParquetFooter:
-    """A Parquet file's footer (without length and magic), with the columns and fields of these names and what lies inside them.
+    """A Parquet file's footer (without length and magic), with the columns and fields of these names and all below them.
 
-    Raises ValueError for bytes that are none, or contradict themselves.
+    Raises ValueError for bytes that are not a footer, or are inconsistent.
     """
 
     def __new__(cls, data: bytes, names: Sequence[Sequence[str]]) -> ParquetFooter: ...
@@ -458,29 +461,29 @@ class ParquetFooter:
 
     @property
     def leaves(self) -> list[tuple[list[str], int, bool, bool]]:
-        """Of each column that was asked for: its names, Parquet's number of its type, whether a row may have several values, whether bounds are in the order of the type."""
+        """For each requested column: its names, Parquet's number of its type, whether a row may have several values, whether bounds use the type's order."""
 
     def chunks(self, group: int) -> _Ids:
-        """A row for each leaf: where pages with values begin, where the dictionary begins (-1: none), where the pages end (-1: they are not listed, or not to be read),
-        bytes unpacked, values, nulls (-1: not said), pages that need the dictionary (-1: not said), offset and length of the offset index, of the column index.
+        """One row for each leaf: where pages with values begin, where the dictionary begins (-1: none), where the pages end (-1: not listed, or not readable),
+        decompressed bytes, values, nulls (-1: unknown), pages that need the dictionary (-1: unknown), offset and length of the offset index, of the column index.
         """
 
     def bounds(self, group: int, leaf: int) -> tuple[bytes | None, bytes | None, bool]:
-        """The least and the greatest value, and whether they are so by the order of the type."""
+        """The least and the greatest value, and whether they use the type's order."""
 
     def part(self, group: int, rows: int, parts: Sequence[Sequence[int]], arrow: bytes) -> bytes:
-        """The footer of a file with some of the columns of one row group. Of each: leaf, values, where the dictionary (-1: none) and the pages begin, bytes packed and unpacked.
+        """The footer of a file with some columns of one row group. A part is: leaf, values, where the dictionary (-1: none) and the pages begin, compressed bytes, decompressed bytes.
 
-        arrow: what the columns are in Arrow, in base64.
+        arrow: the columns' Arrow schema, in base64.
         """
 
 def parquet_pages(data: _Bytes, rows: int, begin: int, end: int) -> tuple[_Ids, _Ids, _Ids]:
-    """Offset, length and first row of the pages that an offset index lists. Raises ValueError if they are not all of the rows and bytes."""
+    """Offset, length and first row of the pages in an offset index. Raises ValueError if they do not cover all rows and bytes."""
 
 def parquet_page_bounds(
     data: _Bytes, pages: int
 ) -> tuple[npt.NDArray[np.bool_], list[bytes], list[bytes], _Ids | None]:
-    """What a column index says of each page: whether it holds nothing but nulls, least and greatest value, nulls if that is said. Raises ValueError."""
+    """For each page in a column index: whether it holds only nulls, its least and greatest value, its nulls if stated. Raises ValueError."""
 
 def parquet_page_headers(buffer: _Bytes, at: _Ids, length: _Ids) -> _Ids:
-    """A row for each page: whether it is a dictionary, whether it needs one, values, rows (-1: not said), bytes unpacked. Raises ValueError."""
+    """One row for each page: whether it is a dictionary, whether it needs one, values, rows (-1: unknown), decompressed bytes. Raises ValueError."""

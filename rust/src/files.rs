@@ -97,7 +97,7 @@ fn still_there(path: &Path) -> Result<Option<Entry>, FileError> {
 }
 
 /// The entry of one file; None if it is no regular file (a socket, say). A link that leads nowhere is a file of no bytes, which
-/// fails when it is read: if it were left out, nobody would notice.
+/// fails when it is read: leaving it out would go unnoticed.
 ///
 /// # Errors
 /// A name that is not UTF-8, a file that cannot be looked at.
@@ -118,7 +118,7 @@ pub fn stat(path: &Path) -> Result<Option<Entry>, FileError> {
     Ok(is_file.then_some(entry))
 }
 
-/// A byte range of a file and where it goes.
+/// A byte range of a file and its destination.
 pub struct Range<'a> {
     /// The file.
     pub path: &'a str,
@@ -135,7 +135,7 @@ pub struct Range<'a> {
 /// Reads all ranges, in parallel, in the order of files and of places in them: ranges of one file share an open file.
 ///
 /// # Errors
-/// The first file that is gone, cannot be read, or is no longer of its size.
+/// The first file that is missing, cannot be read, or has another size.
 pub fn read(ranges: &mut [Range<'_>], ranges_per_task: usize) -> Result<(), FileError> {
     ranges.sort_unstable_by_key(|range| (range.number, range.offset));
     let tasks = ranges.par_chunks_mut(ranges_per_task.max(1));

@@ -1,6 +1,6 @@
 //! Rectangles of pixels.
 
-/// A rectangle in pixels; `x` and `y` count from the picture's top left corner.
+/// A rectangle in pixels; `x` and `y` count from the image's top left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
     /// First column.

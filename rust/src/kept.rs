@@ -147,7 +147,7 @@ impl<'a> Wanted<'a> {
 /// Reads bytes of pieces, in parallel, in the order of packs and of places in them, and notes which are damaged.
 ///
 /// # Errors
-/// The first pack that is gone, cannot be read, or is no longer of its size.
+/// The first pack that is missing, cannot be read, or has another size.
 pub fn read(wanted: &mut [Wanted<'_>], pieces_per_task: usize) -> Result<(), FileError> {
     let mut turn: Vec<_> = wanted.iter_mut().collect();
     turn.sort_unstable_by_key(|one| (one.pack, one.position + one.skip));

@@ -44,7 +44,7 @@ pub fn record<'a>(records: Records<'a>, row: usize) -> Option<&'a [u8]> {
     buffer.get(start..start.checked_add(usize::try_from(records.length[row]).ok()?)?)
 }
 
-/// What is told of a span outside its buffer.
+/// The message about a span outside its buffer.
 #[must_use]
 pub fn outside(row: usize) -> RowFailure {
     let found = "a span that does not lie in its buffer".to_owned();

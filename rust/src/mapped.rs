@@ -30,7 +30,7 @@ impl MappedFiles {
     /// Maps the files of these numbers, and sees that every one is still of its size.
     ///
     /// # Errors
-    /// The first file that is gone, cannot be mapped, or is no longer of its size.
+    /// The first file that is missing, cannot be mapped, or has another size.
     pub fn check(&self, numbers: &[i64]) -> Result<(), FileError> {
         let mut used: Vec<usize> = numbers.iter().filter_map(|&number| usize::try_from(number).ok()).collect();
         used.dedup();
@@ -55,7 +55,7 @@ impl MappedFiles {
         Ok(())
     }
 
-    /// The bytes of a file that `check` has seen.
+    /// The bytes of a file that has passed `check`.
     #[must_use]
     pub fn bytes(&self, number: usize) -> Option<&[u8]> {
         self.maps.get(number)?.get().map(|map| &map[..])

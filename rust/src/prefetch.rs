@@ -1,4 +1,4 @@
-//! Asking for memory before it is needed.
+//! Prefetches memory before it is needed.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

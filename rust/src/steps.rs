@@ -1,11 +1,11 @@
-//! Steps of an epoch gathered from memory while their order is computed: the rows of one lane are on their way to the cache
-//! when the ids of the next lane are worked out, so that neither waits for the other. Ids are not written down: that would take as
-//! long as gathering rows of eight bytes.
+//! Gathers steps of an epoch from memory while their order is computed: the rows of one lane are prefetched into the cache while
+//! the ids of the next lane are computed, so that neither waits for the other. Ids are not stored: that would take as long as
+//! gathering rows of eight bytes.
 
 use crate::order::{EpochOrder, Share, width};
 use crate::prefetch::prefetch_scattered;
 
-/// Rows of a lane that are asked for together, for rows of up to `SHORT_BYTES` in all columns together and for others: few enough that
+/// Rows of a lane that are prefetched together, for rows of up to `SHORT_BYTES` in all columns together and for others: few enough that
 /// they and the block that they are put into stay in the second cache. 128 short rows go a tenth faster than 64.
 const SHORT_AHEAD: usize = 128;
 const LONG_AHEAD: usize = 64;
@@ -70,13 +70,13 @@ impl EpochOrder {
 }
 
 impl Column<'_> {
-    /// Asks for rows that are needed soon.
+    /// Prefetches rows that are needed soon.
     fn ask(&self, rows: &[u64]) {
         let bytes = self.row_bytes;
         rows.iter().for_each(|&row| prefetch_scattered(&self.source[row as usize * bytes..][..bytes]));
     }
 
-    /// Copies a lane's rows to where they belong, and asks for those of the next lane meanwhile.
+    /// Copies a lane's rows to their destination, and meanwhile prefetches those of the next lane.
     fn take(&self, rows: &[u64], next: &[u64], place: Place, out: &mut [u8]) {
         match self.row_bytes {
             1 => self.take_fixed::<1>(rows, next, place, out),

@@ -9,7 +9,7 @@ use crate::prefetch::prefetch;
 
 /// Bytes that one task of the pool copies: enough to make handing it over cheap, few enough for small batches to be shared.
 const BYTES_PER_TASK: usize = 1 << 17;
-/// Bytes of the next row that are asked for while this one is copied, where it begins and where its second page does: the
+/// Bytes of the next row that are prefetched while this one is copied, where it begins and where its second page does: the
 /// processor itself does not look beyond a page, nor at another place.
 const AHEAD_BYTES: usize = 512;
 const PAGE_BYTES: usize = 4096;
@@ -17,7 +17,7 @@ const PAGE_BYTES: usize = 4096;
 /// Writes a stored row to its place; both are whole numbers of values.
 type Convert = fn(&[u8], &mut [u8]);
 
-/// How a row becomes what is wanted: bytes of a stored and of a wanted value, and the function that goes from one to the other.
+/// The conversion of a row: bytes of a stored and of a wanted value, and the function that converts.
 #[derive(Clone, Copy)]
 pub struct Conversion {
     stored: usize,
@@ -104,7 +104,7 @@ fn widen<const FROM: usize, const TO: usize>(stored: &[u8], out: &mut [u8], one:
     }
 }
 
-/// Has the beginning of a row, and of its second page, fetched.
+/// Prefetches the beginning of a row, and of its second page.
 fn ask_for(row: &[u8]) {
     let second = PAGE_BYTES - row.as_ptr().addr() % PAGE_BYTES;
     for part in [row, row.get(second..).unwrap_or_default()] {
@@ -112,7 +112,7 @@ fn ask_for(row: &[u8]) {
     }
 }
 
-/// Copies the `row_bytes` bytes from byte `start[i]` of `part(which[i])` to place i of `out`, converted.
+/// Copies `row_bytes` bytes from byte `start[i]` of `part(which[i])` to row i of `out`, converted.
 ///
 /// # Errors
 /// The first place whose part, or whose bytes in it, are not there.

@@ -60,14 +60,14 @@ def test_bfloat16() -> None:
     ("made", "message"),
     [
         (None, "returned NoneType; it must return a dict"),
-        ({"x": np.arange(4)}, "column 'x' came back with 4 rows of 3; map keeps the rows"),
+        ({"x": np.arange(4)}, "column 'x' has 4 rows, the batch 3; return as many rows"),
         ({"x": 5}, "column 'x' is int; return numbers, or text, with one entry a row"),
         ({"x": np.array([{}, {}, {}])}, "column 'x' is an array of dtype object"),
         ({"x": np.zeros(3, dtype=[("a", "i4")])}, "column 'x' is an array of dtype"),
         ({"x": np.zeros(3, dtype="datetime64[s]")}, "column 'x' is an array of dtype datetime64"),
-        ({"x": [[1], [1, 2], []]}, "column 'x' is no array: .*; return rows of one shape"),
-        ({"x": [1, "a", 2]}, "column 'x' is no text: .*; return texts alone"),
-        ({"x": [b"a", 1, b""]}, "column 'x' is no text"),
+        ({"x": [[1], [1, 2], []]}, "column 'x' is not an array: .*; return rows of one shape"),
+        ({"x": [1, "a", 2]}, "column 'x' is not text: .*; return only text"),
+        ({"x": [b"a", 1, b""]}, "column 'x' is not text"),
     ],
 )
 def test_what_map_may_not_return(made: Any, message: str) -> None:
@@ -79,11 +79,11 @@ def test_what_map_may_not_return(made: Any, message: str) -> None:
     ("function", "message"),
     [
         (lambda _: None, "returned NoneType; it must return a dict"),
-        (lambda row: {"x": np.zeros(int(row["id"]))}, r"column 'x' has shape \(1,\) in row 1 and \(0,\) in row 0; rows of a batch must have one shape"),
+        (lambda row: {"x": np.zeros(int(row["id"]))}, r"column 'x' has shape \(1,\) in row 1 and \(0,\) in row 0; pad the rows to one shape"),
         (lambda row: {str(row["id"]): 1}, "row 1 of the batch has other names than row 0"),
         (lambda _: {"x": object()}, "column 'x' is object of dtype object"),
         (lambda row: {"x": "a" if row["id"] else 1}, "column 'x' is str of dtype <U1 in row 1"),
-        (lambda row: {"x": 1 if row["id"] else "a"}, "column 'x' is no text: .*; return texts alone"),
+        (lambda row: {"x": 1 if row["id"] else "a"}, "column 'x' is not text: .*; return only text"),
     ],
 )  # fmt: skip
 def test_what_map_rows_may_not_return(function: Any, message: str) -> None:

@@ -65,4 +65,4 @@ def test_records_without_pictures() -> None:
     assert figures["run"]["ops"] == "none"
     result = invoke("bench", str(numbers), "--ops", "rrc224")
     assert result.exit_code == 1
-    assert "no column holds pictures (columns: label, x, y)" in result.stderr
+    assert "no column holds images (columns: label, x, y)" in result.stderr

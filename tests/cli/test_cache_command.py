@@ -40,7 +40,7 @@ def test_ls_tells_what_there_is(folder: Path) -> None:
 
 def test_verify_tells_and_drops_what_is_damaged(folder: Path) -> None:
     whole = invoke("cache", "verify", "--path", str(folder))
-    assert (whole.exit_code, "all whole" in whole.stdout) == (0, True)
+    assert (whole.exit_code, "all intact" in whole.stdout) == (0, True)
     (pack,) = folder.glob("*.pack")
     content = bytearray(pack.read_bytes())
     content[10] ^= 1
@@ -63,7 +63,7 @@ def test_rm_tells_what_it_freed_and_removes_nothing_else(folder: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = invoke("cache", "ls", "--path", str(tmp_path / "nowhere"))
     assert result.exit_code == 1
-    assert "nowhere: no such folder; name the one that cache_local was given" in result.stderr
+    assert "nowhere: no such folder; name the folder that was passed to cache_local" in result.stderr
 
 
 def test_help_teaches() -> None:

@@ -32,7 +32,7 @@ BAD = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """30 pictures, five of them bad: empty, no picture, truncated, a header alone, a link that leads nowhere."""
+    """30 images, five of them bad: empty, not an image, truncated, a header alone, a link that leads nowhere."""
     root = tmp_path / "photos"
     for number in range(30):
         name = f"{'dogs' if number % 2 == 0 else 'cats'}/{number:03d}.jpg"
@@ -53,15 +53,15 @@ def test_all_bad_files_of_a_folder_are_listed(folder: Path) -> None:
     reasons = {os.path.relpath(one["where"], folder): one["found"] for one in found["bad"]}
     assert sorted(reasons) == sorted([*BAD, "cats/link.jpg"])
     assert reasons["cats/000.jpg"] == "the file is empty; remove it, or write it again"
-    assert reasons["cats/003.jpg"].startswith("no picture: it begins with 68 65 6c 6c 6f")
+    assert reasons["cats/003.jpg"].startswith("not an image: it begins with 68 65 6c 6c 6f")
     assert "the file ends inside the coefficients" in reasons["dogs/004.jpg"]
-    assert "it is a link that leads nowhere, to /nowhere/x.jpg" in reasons["cats/link.jpg"]
+    assert "it is a broken link, to /nowhere/x.jpg" in reasons["cats/link.jpg"]
 
 
 def test_the_text_names_the_files_and_the_sum(folder: Path) -> None:
     result = invoke("inspect", str(folder), "--decode")
     assert result.exit_code == 1
-    assert f"bad {folder}/cats/003.jpg: no picture: it begins with" in result.stdout
+    assert f"bad {folder}/cats/003.jpg: not an image: it begins with" in result.stdout
     assert "32 samples: read and decoded, in " in result.stdout
     assert "; 5 bad" in result.stdout
 
@@ -79,7 +79,7 @@ def test_inspect_itself_shows_what_can_be_read(folder: Path, tmp_path: Path) -> 
     facts = json.loads(result.stdout)
     assert facts["samples"] == 32
     assert len(facts["first_samples"]) == 3
-    assert any("2 of 32 files are empty, or links that lead nowhere" in warning for warning in facts["warnings"])
+    assert any("2 of 32 files are empty or broken links" in warning for warning in facts["warnings"])
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width == 7 * 132 + 4
 
@@ -121,7 +121,7 @@ def test_a_null_is_told_once_with_its_own_place(tmp_path: Path) -> None:
     assert len(where) == 2
     assert where[0][0] == f"{tmp_path}/some.parquet, row group 0, row 20"
     assert where[0][1].startswith("column 'picture' is null; give it a value")
-    assert where[1][1].startswith("no picture")
+    assert where[1][1].startswith("not an image")
 
 
 def test_lists_of_pictures_and_several_columns(tmp_path: Path) -> None:
@@ -147,10 +147,10 @@ def test_sound_is_read_and_not_decoded(tmp_path: Path) -> None:
     [
         (
             ["--decode", "--column", "imag"],
-            "--column imag: there is no such column; the columns are image, label, path",
+            "--column imag: no such column; the columns are image, label, path",
         ),
-        (["--decode", "--column", "label"], "--column label: int64 is nothing to decode"),
-        (["--column", "image"], "--column: names what --decode decodes; give both"),
+        (["--decode", "--column", "label"], "--column label: int64 cannot be decoded"),
+        (["--column", "image"], "--column: names the column for --decode, which is missing; pass both"),
     ],
 )
 def test_columns_that_cannot_be_decoded(photos: Path, options: list[str], message: str) -> None:
@@ -163,7 +163,7 @@ def test_datasets_without_pictures(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2], "b": [b"x", b"y"]}), tmp_path / "a.parquet")
     result = invoke("inspect", str(tmp_path), "--decode")
     assert result.exit_code == 1
-    assert "--decode: no column holds pictures (columns: a, b); name it with --column" in result.stderr
+    assert "--decode: no column holds images (columns: a, b); name one with --column" in result.stderr
 
 
 def test_ctrl_c_says_what_was_found_so_far(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_checksums_are_made_once_and_checked_from_then_on(
     }
     text = invoke("index", str(root), "--checksums").stdout
     assert "40 files have checksums, " in text
-    assert "; 0 bytes were read for it in 0.0" in text
+    assert "; read 0 bytes in 0.0" in text
     assert not any(
         "checksums" in warning for warning in json.loads(invoke("inspect", str(root), "--json").stdout)["warnings"]
     )

@@ -25,9 +25,9 @@ def test_json_says_what_a_folder_holds(photos: Path) -> None:
     assert facts["samples"] == 40
     assert facts["shards"]["count"] == 40
     assert facts["classes"] == {"cats": 20, "dogs": 20}
-    assert facts["columns"]["image"] == {"dtype": "bytes", "shape": [], "holds": "pictures"}
+    assert facts["columns"]["image"] == {"dtype": "bytes", "shape": [], "holds": "images"}
     assert facts["columns"]["label"]["dtype"] == "int64"
-    assert facts["first_samples"][0]["image"].startswith("picture 91 × 72, ")
+    assert facts["first_samples"][0]["image"].startswith("image 91 × 72, ")
     (warning,) = facts["warnings"]
     assert warning.startswith("40 of 40 files have no checksums: a flipped bit")
     assert facts["bytes"] == sum(path.stat().st_size for path in photos.rglob("*.jpg"))
@@ -36,7 +36,7 @@ def test_json_says_what_a_folder_holds(photos: Path) -> None:
 def test_text_names_columns_classes_and_samples(photos: Path) -> None:
     text = invoke("inspect", str(photos)).stdout
     assert "image_folder: 40 samples" in text
-    assert all(word in text for word in ("pictures", "dogs", "50.0%", "First samples"))
+    assert all(word in text for word in ("images", "dogs", "50.0%", "First samples"))
 
 
 def test_uneven_classes_are_told(photos: Path, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_names_with_brackets_are_printed_as_they_are(photos: Path, tmp_path: Pat
         (pa.array(["a" * 100]), "…" + "a" * 60),
         (pa.array([b"\x01\x02"]), r"b'\x01\x02' (2 bytes)"),
         (pa.array([[1.5, 2, 3]], pa.large_list(pa.float32())), "[1.5, 2, 3] float32(3,)"),
-        (pa.array([b"\xff\xd8\xff\xe0"]), "a picture that cannot be read"),
+        (pa.array([b"\xff\xd8\xff\xe0"]), "unreadable image"),
     ],
 )
 def test_values_of_all_kinds_are_shown(column: Any, shown: str) -> None:
@@ -75,9 +75,9 @@ def test_values_of_all_kinds_are_shown(column: Any, shown: str) -> None:
 def test_records_of_pictures() -> None:
     facts = json.loads(invoke("inspect", str(GOLDEN_PICTURES), "--json").stdout)
     assert facts["format"] == "tfrecord"
-    assert facts["columns"]["image/encoded"]["holds"] == "pictures"
+    assert facts["columns"]["image/encoded"]["holds"] == "images"
     assert facts["columns"]["image/object/bbox/xmin"] == {"dtype": "float32", "shape": [None], "holds": ""}
-    assert facts["first_samples"][0]["image/encoded"].startswith("picture 40 × 30")
+    assert facts["first_samples"][0]["image/encoded"].startswith("image 40 × 30")
 
 
 def test_a_file_far_larger_than_the_others_is_told(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_datasets_without_pictures_have_no_sheet(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes((GOLDEN_PICTURES.parent / "docs.tfrecord").read_bytes())
     result = invoke("inspect", str(tmp_path), "--sheet", str(tmp_path / "sheet.png"))
     assert result.exit_code == 1
-    assert "no column holds pictures" in result.stderr
+    assert "no column holds images" in result.stderr
     assert not (tmp_path / "sheet.png").exists()
     invoke("inspect", str(tmp_path), "--html", str(tmp_path / "page.html"))
     assert "<img" not in (tmp_path / "page.html").read_text()
@@ -143,7 +143,7 @@ def test_the_page_needs_nothing_else(photos: Path, tmp_path: Path) -> None:
     assert 'src="data:image/png;base64,' in page
     assert "http" not in page.replace("http-equiv", "")
     assert [line for line in page.splitlines() if "<h2>" in line] == [
-        "<h2>Columns</h2>", "<h2>Classes</h2>", "<h2>First samples</h2>", "<h2>Pictures</h2>",
+        "<h2>Columns</h2>", "<h2>Classes</h2>", "<h2>First samples</h2>", "<h2>Images</h2>",
     ]  # fmt: skip
 
 
@@ -176,8 +176,10 @@ def test_many_tiny_files_are_told_with_their_cost(photos: Path, monkeypatch: pyt
     assert re.search(r"40 files with a median of .*: here each takes [\d,]+ µs to open and read", facts["warnings"][0])
 
 
-def test_files_that_are_listed_twice_are_told(photos: Path) -> None:
+def test_files_that_are_listed_twice_give_a_warning(photos: Path) -> None:
     pictures = sorted(map(str, photos.rglob("*.jpg")))
     facts = describe_dataset(open_dataset([*pictures[:5], *pictures[3:5]]))
     assert facts["samples"] == 7
-    assert facts["warnings"][0].startswith(f"{pictures[3]} is listed 2 times, and so are 1 others; its samples come")
+    assert facts["warnings"][0].startswith(
+        f"{pictures[3]} is listed 2 times, and so are 1 others; every epoch has its samples"
+    )

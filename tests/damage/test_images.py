@@ -44,9 +44,9 @@ def _dangling(path: Path) -> None:
     ("harm", "message"),
     [
         (_truncate, "the file ends inside the coefficients"),
-        (_no_picture, "no picture: it begins with 3c 68 74 6d 6c"),
+        (_no_picture, "not an image: it begins with 3c 68 74 6d 6c"),
         (_empty, "the file is empty; remove it, or write it again"),
-        (_dangling, "it is a link that leads nowhere, to /nowhere/at.jpg; fetch that, or remove the link"),
+        (_dangling, "it is a broken link, to /nowhere/at.jpg; restore its target, or remove the link"),
     ],
 )
 @pytest.mark.parametrize("bad", [0, 7, 11])

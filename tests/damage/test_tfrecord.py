@@ -184,9 +184,9 @@ def test_a_file_that_changed_after_it_was_opened(tmp_path: Path) -> None:
 def test_bombs_are_stopped(tmp_path: Path) -> None:
     path = tmp_path / "bomb.tfrecord.gz"
     path.write_bytes(gzip.compress(bytes(64 << 20), 9))
-    with pytest.raises(DataError, match=r"packed bytes become more than \d+; raise Limits"):
+    with pytest.raises(DataError, match=r"compressed bytes expand to more than \d+; raise Limits"):
         open_files(path, limits=Limits(ratio=100))
-    with pytest.raises(DataError, match="become more than 1000000"):
+    with pytest.raises(DataError, match="expand to more than 1000000"):
         open_files(path, limits=Limits(unpacked_bytes=1_000_000))
     assert list(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.tmp")) == []
 
@@ -197,7 +197,9 @@ def test_packed_files_cut_or_damaged(tmp_path: Path, pack) -> None:
     whole = pack(b"".join(map(frame, small(40))))
     for size in range(16, len(whole), 37):
         path.write_bytes(whole[:size])
-        with pytest.raises(DataError, match=r"a, .*: (packed data that cannot be unpacked|the length's|.* truncated)"):
+        with pytest.raises(
+            DataError, match=r"a, .*: (compressed data that cannot be decompressed|the length's|.* truncated)"
+        ):
             open_files(path)
     rng = random.Random(9)
     wanted = rows_of(parse(open_files(write(tmp_path / "plain", small(40)), columns=COLUMNS)))

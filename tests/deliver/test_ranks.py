@@ -117,7 +117,7 @@ def test_a_group_without_torch_distributed() -> None:
 def test_an_environment_that_names_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RANK", "2")
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "")
-    with pytest.raises(ps.PlanError, match="RANK='2' and WORLD_SIZE='' in the environment are no numbers"):
+    with pytest.raises(ps.PlanError, match="RANK='2' and WORLD_SIZE='' in the environment are not numbers"):
         Ranks().find()
 
 

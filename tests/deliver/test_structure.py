@@ -299,8 +299,8 @@ class Lacking:
         (None, "structure=None; choose"),
         (3, "structure=3; choose"),
         (Sample(1, 2), "choose 'dict', 'tuple', 'namedtuple', or pass a dataclass"),
-        (Misspelt, "structure=Misspelt: its fields are 'image', 'labels', and the columns are 'image', 'label'; they must be the same: did you mean 'label' for 'labels'?"),
-        (Lacking, "its fields are 'image', and the columns are 'image', 'label'; they must be the same"),
+        (Misspelt, "structure=Misspelt: its fields are 'image', 'labels', but the columns are 'image', 'label'; make them equal: did you mean 'label' for 'labels'?"),
+        (Lacking, "its fields are 'image', but the columns are 'image', 'label'; make them equal"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said_at_once(structure: Any, message: str) -> None:
@@ -342,6 +342,6 @@ def test_columns_that_change_places_are_no_tuple() -> None:
         yield from ps.Loader(DATA.map(turned).batch(4), structure="tuple")
 
     with pytest.raises(
-        ps.PlanError, match="this batch has the columns 'label', 'image', those before it had 'image', 'label'"
+        ps.PlanError, match="this batch has the columns 'label', 'image', earlier ones had 'image', 'label'"
     ):
         list(taken())

@@ -58,11 +58,12 @@ def test_cut_and_followed_by_garbage(tmp_path: Path, kind: str) -> None:
     for size in range(12, len(packed), 97):
         path.write_bytes(packed[:size])
         with pytest.raises(
-            DataError, match=r"a\.txt\..*unpacked bytes: packed data that cannot be unpacked .*; copy or write"
+            DataError,
+            match=r"a\.txt\..*decompressed bytes: compressed data that cannot be decompressed .*; copy or write",
         ):
             texts_of(path)
     path.write_bytes(packed + b"garbage")
-    with pytest.raises(DataError, match="packed data that cannot be unpacked"):
+    with pytest.raises(DataError, match="compressed data that cannot be decompressed"):
         texts_of(path)
 
 
@@ -72,7 +73,7 @@ def test_bounds(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> N
     path.write_bytes(PACKERS[kind](b"a" * (2 << 20)))
     for limits in (ps.Limits(ratio=2), ps.Limits(unpacked_bytes=1_000_000)):
         with pytest.raises(
-            DataError, match=r"packed bytes become more than \d+; raise Limits.unpacked_bytes or Limits.ratio"
+            DataError, match=r"compressed bytes expand to more than \d+; raise Limits.unpacked_bytes or Limits.ratio"
         ):
             texts_of(path, limits=limits)
     monkeypatch.setattr("shutil.disk_usage", lambda _: FULL)
@@ -92,7 +93,7 @@ def test_an_xz_file_that_wants_much_memory(tmp_path: Path) -> None:
     packed[16] = 36
     packed[20:24] = zlib.crc32(packed[12:20]).to_bytes(4, "little")
     path.write_bytes(packed)
-    with pytest.raises(DataError, match=r"cannot be unpacked .*[Mm]emory"):
+    with pytest.raises(DataError, match=r"cannot be decompressed .*[Mm]emory"):
         texts_of(path)
 
 

@@ -94,7 +94,7 @@ def test_the_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PENSTOCK_CACHE_BYTES", raising=False)
     assert 0 < limit_bytes(str(folder)) < 1 << 60
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "20GB")
-    with pytest.raises(PlanError, match="PENSTOCK_CACHE_BYTES='20GB': write a number of bytes"):
+    with pytest.raises(PlanError, match="PENSTOCK_CACHE_BYTES='20GB': not a number of bytes; write"):
         make_room(str(folder))
 
 

@@ -1,4 +1,4 @@
-"""Users' functions that draw from global generators: batches repeat, and the loop's own random numbers stay its own."""
+"""Users' functions that draw from global generators: batches repeat, and the loop's random numbers stay the same."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def nested(depth: int) -> str:
         (lambda index: index["config"].update(item_loader="ParquetLoader"), "format='parquet'"),
         (lambda index: index["config"].update(compression="lz4"), "compression 'lz4' is not known"),
         (lambda index: index["config"].update(compression="zstd", compression_level="x"), "'x' is not known"),
-        (lambda index: index["config"].update(compression="zstd"), "packed data that cannot be unpacked"),
+        (lambda index: index["config"].update(compression="zstd"), "compressed data that cannot be decompressed"),
     ],
 )
 def test_damaged_indexes(tmp_path: Path, edit: Any, found: str) -> None:
@@ -211,7 +211,7 @@ def test_packed_chunks_that_are_damaged(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PACKED)
 def test_bombs_are_stopped(name: str, tmp_path: Path) -> None:
     folder = copy(name, tmp_path)
-    with pytest.raises(ps.DataError, match=r"packed bytes become more than 1,000; raise Limits\.unpacked_bytes"):
+    with pytest.raises(ps.DataError, match=r"compressed bytes expand to more than 1,000; raise Limits\.unpacked_bytes"):
         ps.read(str(folder), limits=Limits(unpacked_bytes=1_000))
 
 

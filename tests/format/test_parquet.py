@@ -220,7 +220,7 @@ def test_more_than_the_cache_may_hold_is_decoded_again(large: Path, monkeypatch:
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "2000")
     for mode in ("block", "global"):
         loader = ps.Loader(ps.read(large).shuffle(seed=1, mode=mode).batch(16))
-        with pytest.warns(UserWarning, match="the cache is bounded to 2,000 bytes; PENSTOCK_CACHE_BYTES sets that"):
+        with pytest.warns(UserWarning, match="the cache's limit is 2,000 bytes; PENSTOCK_CACHE_BYTES sets it"):
             batches = list(loader)
         assert sorted(number for batch in batches for number in batch["id"]) == list(range(60))
         for batch in batches:
@@ -239,7 +239,7 @@ def test_single_rows_come_out_of_what_is_kept(large: Path) -> None:
 def test_without_room_everything_is_decoded_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: FULL)
     loader = ps.Loader(ps.read(large).shuffle(seed=1, block_rows=4).batch(16))
-    with pytest.warns(UserWarning, match="decoded columns are not kept .*they are decoded again whenever"):
+    with pytest.warns(UserWarning, match="decoded columns are not cached .*they are decoded again whenever"):
         batches = list(loader)
     for batch in batches:
         tables.check(batch)

@@ -309,7 +309,7 @@ def test_a_packed_archive_is_unpacked_within_limits(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(archive(PAIRS)))
     assert read(path)["txt"][11] == "11" * 11
     path.write_bytes(gzip.compress(archive([("0.bin", bytes(8 << 20))])))
-    with pytest.raises(DataError, match=r"packed bytes become more than \d+; raise Limits"):
+    with pytest.raises(DataError, match=r"compressed bytes expand to more than \d+; raise Limits"):
         ps.read(str(path), limits=Limits(ratio=50))
 
 
@@ -320,7 +320,7 @@ def test_archives_packed_in_other_ways(tmp_path: Path, kind: str) -> None:
     assert read(path)["txt"][11] == "11" * 11
     assert ps.read(str(path)).source.manifest.format == "webdataset"
     path.write_bytes(PACKERS[kind](archive([("0.bin", bytes(8 << 20))])))
-    with pytest.raises(DataError, match=r"packed bytes become more than \d+; raise Limits"):
+    with pytest.raises(DataError, match=r"compressed bytes expand to more than \d+; raise Limits"):
         ps.read(str(path), limits=Limits(ratio=50))
 
 

@@ -197,7 +197,7 @@ def test_items_that_differ_are_named() -> None:
             partial(rows, samples=object()),
             "a partial's argument is a object, which cannot be told from another; .* name=…",
         ),
-        (print, "has no code to tell it by; give the data a name"),
+        (print, "has no code to identify it by; give the data a name"),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused(make: Any, message: str) -> None:
@@ -304,7 +304,7 @@ def test_whole_numbers_keep_their_digits() -> None:
     dataset = ps.from_iterable([{"x": [1, 2**63]}, {"x": [2**64 - 1, 5]}])
     (batch,) = ps.Loader(dataset.batch(2))
     assert batch["x"].tolist() == [[1, 2**63], [2**64 - 1, 5]]
-    with pytest.raises(ps.PlanError, match="below 0 and from 2\\*\\*63 on together, which no integer type holds"):
+    with pytest.raises(ps.PlanError, match="below 0 and from 2\\*\\*63 on, which no integer type holds"):
         ps.from_iterable([{"x": [-1, 2**63]}])
     with pytest.raises(DataError, match=r"sample 1: 'x' is uint64 where the first item has int64"):
         ps.from_iterable([{"x": 1}, {"x": 2**63}])

@@ -292,7 +292,7 @@ def test_rows_of_several_kinds_are_refused() -> None:
         ps.PlanError, match="column 'x' is int64 in row 1 and list in row 0; return pyarrow arrays of one type"
     ):
         list(ps.Loader(mixed))
-    with pytest.raises(ps.PlanError, match="rows of a batch must have one shape: pad them, or return pyarrow arrays"):
+    with pytest.raises(ps.PlanError, match="pad the rows to one shape, or return pyarrow arrays"):
         list(ps.Loader(dataset.map_rows(lambda row: {"x": np.zeros(row["id"] + 1)}).batch(2)))
 
 

@@ -138,7 +138,7 @@ os.waitpid(child, 0)
 def test_a_child_whose_client_has_no_threads_is_told_at_once(filled: Any) -> None:
     command = [sys.executable, "-c", CHILD, f"{filled.url}/odd"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert f"{filled.url}/odd: this process was forked from one that has read with hdfs-native" in done.stdout
+    assert f"{filled.url}/odd: this process was forked from one that uses hdfs-native" in done.stdout
 
 
 def test_a_data_node_that_ends_is_overcome(filled: Any) -> None:
@@ -176,7 +176,7 @@ def test_no_data_node_at_all_is_told(filled: Any) -> None:
         filled.stop(node)
     try:
         began_at = time.monotonic()
-        with pytest.raises(StorageError, match=r"train/0\.bin: All DataNodes failed; given up after the last retry"):
+        with pytest.raises(StorageError, match=r"train/0\.bin: All DataNodes failed; the last retry failed"):
             storage.read(shards, zero, zero, np.array([9]), out, zero)
         assert time.monotonic() - began_at < 20
         assert not out.any()
@@ -249,10 +249,12 @@ def test_a_view_shows_other_clusters_under_names_of_its_own(
 def test_what_cannot_be_reached_is_told() -> None:
     storage = RemoteStorage(HdfsStore.open("hdfs://127.0.0.1:9/")[0], list_retry=Retry(deadline_s=0.5))
     began_at = time.monotonic()
-    with pytest.raises(StorageError, match=r"hdfs://127\.0\.0\.1:9/train: Connection refused.*is the store reachable"):
+    with pytest.raises(
+        StorageError, match=r"hdfs://127\.0\.0\.1:9/train: Connection refused.*check that the store is reachable"
+    ):
         storage.list("train")
     assert time.monotonic() - began_at < 20
-    with pytest.raises(StorageError, match="hdfs://no-such-service/: No NameNode hosts found; is HADOOP_CONF_DIR set"):
+    with pytest.raises(StorageError, match="hdfs://no-such-service/: No NameNode hosts found; check HADOOP_CONF_DIR"):
         ps.read("hdfs://no-such-service/train")
 
 

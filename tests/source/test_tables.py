@@ -163,7 +163,7 @@ def test_nulls_in_lists(typed: dict[str, Any]) -> None:
 
 def test_columns_of_nulls() -> None:
     for array in (pa.nulls(2), pa.array([[], []], pa.list_(pa.null()))):
-        with pytest.raises(ps.PlanError, match=r"column 'x': holds nothing but nulls; leave it out.*default=0"):
+        with pytest.raises(ps.PlanError, match=r"column 'x': holds only nulls; leave it out.*default=0"):
             column_of(array)
     assert values(column_of(pa.nulls(2), dtype="float32", default=1.5)[0]) == [1.5, 1.5]
     assert values(column_of(pa.nulls(2), dtype="string", default="?")[0]) == ["?", "?"]

@@ -79,7 +79,7 @@ def test_a_profile_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_damaged_file_is_told_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text(f"aws_secret_access_key = {SECRET}\n")
-    with pytest.raises(StorageError, match="credentials: no file of profiles") as caught:
+    with pytest.raises(StorageError, match="credentials: not a file of profiles") as caught:
         profile_settings({})
     assert SECRET not in str(caught.value)
 
@@ -90,7 +90,7 @@ def test_roles_are_for_boto3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert provider is not None
     assert "aws_access_key_id" not in found
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(StorageError, match=r"AWS profile role: it has no keys of its own.*pip install boto3"):
+    with pytest.raises(StorageError, match=r"AWS profile role: it gets its keys by SSO.*pip install boto3"):
         profile_settings({})
 
 

@@ -58,11 +58,11 @@ REFUSALS = {
         "403",
         "the store refuses: .*AccessDenied: On purpose.*; check the credentials and what they may read",
     ),
-    "ExpiredToken": ("400", "ExpiredToken: .*; the credentials' time is over: get new ones"),
+    "ExpiredToken": ("400", "ExpiredToken: .*; the credentials have expired: get new ones"),
     "InvalidAccessKeyId": ("403", "InvalidAccessKeyId: .*; check the credentials"),
     "RequestTimeTooSkewed": ("403", "RequestTimeTooSkewed: .*; this machine's clock is wrong"),
     "SignatureDoesNotMatch": ("403", "SignatureDoesNotMatch: .*; check the secret key"),
-    "PermanentRedirect": ("301", "the bucket lies in another region, us-east-1: set AWS_REGION=us-east-1$"),
+    "PermanentRedirect": ("301", "the bucket is in another region, us-east-1: set AWS_REGION=us-east-1$"),
 }
 
 
@@ -89,8 +89,8 @@ WRONG = [
     ("az://c/x", {}, "Account must be specified; check the URL, and the settings"),
     ("gs://b/x", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere.json"}, "Unable to open service account file"),
     ("s3://data/x", {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "perhaps"}, "as boolean; check the URL, and the settings"),
-    ("s3://data/x", {"AWS_ENDPOINT_URL": "garbage"}, "AWS_ENDPOINT_URL: no URL"),
-    ("s3://data/x", {"AWS_SESSION_TOKEN": TOKEN + "\n"}, "AWS_SESSION_TOKEN: it has a line break"),
+    ("s3://data/x", {"AWS_ENDPOINT_URL": "garbage"}, "AWS_ENDPOINT_URL: not a URL"),
+    ("s3://data/x", {"AWS_SESSION_TOKEN": TOKEN + "\n"}, "AWS_SESSION_TOKEN: contains a line break"),
     ("s3://", {}, "check the URL"),
     ("http://127.0.0.1:99999/x", {}, "invalid port number; check the URL"),
     ("s3://data/a/../b", {}, r"name the object without its store, an empty part, '\.', '\.\.'"),
@@ -151,7 +151,8 @@ def test_a_password_of_an_endpoint_is_not_shown(server: Server, monkeypatch: pyt
 def test_no_such_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid")
     with pytest.raises(
-        StorageError, match=r"s3://data/train: .*no-such-host\.invalid.*\(no such host\).*is the store reachable"
+        StorageError,
+        match=r"s3://data/train: .*no-such-host\.invalid.*\(no such host\).*check that the store is reachable",
     ):
         opened().list("train/")
 
@@ -227,7 +228,9 @@ def test_no_request_with_credentials_goes_on_to_another_host(
         lambda: storage.read(shards, ZERO, ZERO, ONE, np.zeros(1, np.uint8), ZERO),
         lambda: storage.list("a.bin"),
     ):
-        with pytest.raises(StorageError, match=f"{root}a.bin: the store sends this request on to another host") as told:
+        with pytest.raises(
+            StorageError, match=f"{root}a.bin: the store redirects this request to another host"
+        ) as told:
             call()
         assert TOKEN not in str(told.value)
     signed = [path for path, _ in at_first if "X-Amz-Signature" in path]
@@ -292,7 +295,7 @@ def test_signs_of_globs_in_names(server: Server, where: str) -> None:
 def test_keys_that_can_be_no_path(server: Server, key: str) -> None:
     server.put({key: b"x", "worse/good.txt": b"y"})
     try:
-        with pytest.raises(StorageError, match=r"s3://data/worse: .*rename the object, or read others"):
+        with pytest.raises(StorageError, match=r"s3://data/worse: .*rename the object, or leave it out"):
             ps.read("s3://data/worse")
         assert len(ps.read("s3://data/worse/good.txt")) == 1
     finally:
@@ -319,7 +322,9 @@ def test_a_server_without_listing(tmp_path: Path) -> None:
     with http_server(tmp_path) as url:
         assert len(ps.read(f"{url}/a.txt")) == 2
         for where in ("", "folder", "*.txt", "b.txt"):
-            with pytest.raises(SourceError, match="this server lists none; name the files: a list of URLs, or braces"):
+            with pytest.raises(
+                SourceError, match="this server has no listings; name the files: a list of URLs, or braces"
+            ):
                 ps.read(f"{url}/{where}")
 
 
@@ -336,7 +341,7 @@ def test_a_server_without_ranges(tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         began_at = time.monotonic()
-        with pytest.raises(StorageError, match=r"a\.txt: .*the server gives whole files only, not ranges of bytes"):
+        with pytest.raises(StorageError, match=r"a\.txt: .*the server sends only whole files, not byte ranges"):
             ps.read(f"http://127.0.0.1:{server.server_port}/a.txt")
         assert time.monotonic() - began_at < 10
         server.shutdown()

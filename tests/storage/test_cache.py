@@ -144,7 +144,7 @@ def test_a_full_disk_is_no_error(remote: Remote, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("penstock.storage.cache.cache.shutil.disk_usage", lambda _: full)
     stored = storage.cache_traffic.stored_bytes
     with pytest.warns(
-        UserWarning, match=r"keeps nothing more for now: the disk is full .*make room on that disk"
+        UserWarning, match=r"stores nothing more for now: the disk is full.*make room on that disk"
     ) as told:
         remote.read_some(storage, 1)
     assert len(told) == 1
@@ -158,7 +158,7 @@ def test_a_disk_that_takes_no_more_is_no_error(remote: Remote) -> None:
     storage = remote.storage()
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-        with pytest.warns(UserWarning, match="keeps nothing more for now: File too large"):
+        with pytest.warns(UserWarning, match="stores nothing more for now: File too large"):
             remote.read_some(storage, 0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_no_more_is_no_error(remote: Remote) -> None:
 def test_a_folder_that_cannot_be_written_is_no_error(remote: Remote) -> None:
     remote.folder.rmdir()
     remote.folder.write_text("a file")
-    with pytest.warns(UserWarning, match=r"cache: the cache .* keeps nothing more for now: Not a directory"):
+    with pytest.warns(UserWarning, match=r"cache: the cache .* stores nothing more for now: Not a directory"):
         remote.read_some(remote.storage(), 0)
 
 
@@ -220,7 +220,7 @@ with warnings.catch_warnings(record=True) as told:
     for seed in range(20, 30):
         remote.read_some(storage, seed, rounds=10)
 assert kept > 500_000, kept
-assert len(told) == 1 and "keeps nothing more for now" in str(told[0].message), [str(one.message) for one in told]
+assert len(told) == 1 and "stores nothing more for now" in str(told[0].message), [str(one.message) for one in told]
 """
 
 

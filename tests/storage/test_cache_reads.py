@@ -300,5 +300,5 @@ def test_sizes(said: Any, size: int) -> None:
 
 @pytest.mark.parametrize("said", ["much", "-1", -1, "10 XB", 1.5, ""])
 def test_what_is_no_size_is_refused(said: Any, photos: Path) -> None:
-    with pytest.raises(PlanError, match="is no size; write for example '100GiB'"):
+    with pytest.raises(PlanError, match="is not a size; write for example '100GiB'"):
         ps.read(str(photos)).cache_local(said)

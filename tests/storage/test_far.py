@@ -69,14 +69,14 @@ def test_what_the_store_did_is_counted_as_the_proxy_counts(through: Callable[[Fa
     assert "storage: " in loader.report()
 
 
-def test_small_files_are_told_of(through: Callable[[Faults], None]) -> None:
+def test_small_files_are_reported(through: Callable[[Faults], None]) -> None:
     through(Faults(latency_s=0.02))
     loader = ps.Loader(ps.read("s3://data/small/").cache_local(0).shuffle(seed=0).batch(50))
     for _ in range(2):
         for _ in loader:
             pass
-    assert "there are too many small files: a request brings 1 KB" in loader.report()
-    assert "pack them" in loader.stats()["verdict"]
+    assert "there are too many small files: a request reads 1 KB" in loader.report()
+    assert "combine them" in loader.stats()["verdict"]
     loader.close()
 
 

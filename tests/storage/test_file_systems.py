@@ -196,7 +196,7 @@ def test_names_that_are_urls_and_errors_of_a_clients_own_class() -> None:
     assert shards.paths.to_pylist() == ["web://host/a.txt"]
     assert read_three(passing, shards) == b"abc"
     for error, found in (
-        (ClientError(403), "the file system refuses: https://host/a went wrong; check what you may read"),
+        (ClientError(403), "the file system refuses: https://host/a went wrong; check your permissions"),
         (ClientError(410), "ClientError: https://host/a went wrong"),
         (RuntimeError("Loop is not running"), "RuntimeError: Loop is not running; check the path"),
     ):

@@ -89,7 +89,7 @@ def test_links_are_followed_and_broken_ones_are_missed(root: Path) -> None:
     shards = LocalStorage().list(str(root / "b"))
     none = np.zeros(1, dtype=np.int64)
     with pytest.raises(
-        DataError, match=r"broken\.jpg: No such file.*; it is a link that leads nowhere, to .*/nowhere; fetch that"
+        DataError, match=r"broken\.jpg: No such file.*; it is a broken link, to .*/nowhere; restore its target"
     ):
         LocalStorage().read(shards, none + 2, none, none, np.empty(0, np.uint8), none)
 
@@ -135,7 +135,7 @@ def test_a_home_a_relative_path_and_a_url(root: Path, monkeypatch: pytest.Monkey
         assert LocalStorage().list(where).paths.to_pylist() == [f"{root}/b/1.jpg"]
     storage, path = open_storage(f"file://{root}/b/1.jpg")
     assert storage.list(path).sizes.tolist() == [2]
-    with pytest.raises(SourceError, match="no storage serves gopher://; what can be read: a local path, file://"):
+    with pytest.raises(SourceError, match="no storage serves gopher://; use a local path, file://"):
         open_storage("gopher://x")
 
 

@@ -198,7 +198,7 @@ def test_a_child_whose_client_has_no_threads_is_told_at_once(server: Server, mon
     """What it asked for would hang, and end its parent: they share the list of sockets that the client waits for."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
     done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=True)
-    assert "s3://data/some: this process was forked from one that has read with obstore" in done.stdout
+    assert "s3://data/some: this process was forked from one that uses obstore" in done.stdout
 
 
 def test_a_child_makes_no_request_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_a_redirect_takes_no_token_through_a_proxy(monkeypatch: pytest.MonkeyPat
         proxied(monkeypatch, proxy)
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.invalid:9000")
         for where in ("s3://data/train/a.txt", "s3://data/train/"):
-            with pytest.raises(StorageError, match="sends this request on to another host") as told:
+            with pytest.raises(StorageError, match="redirects this request to another host") as told:
                 ps.read(where)
             assert TOKEN not in str(told.value)
         assert {urlsplit(one.path).hostname for one in proxy.asked} == {"store.invalid"}

@@ -79,7 +79,7 @@ def test_a_list_from_a_server_names_that_servers_files(
         ps.read(f"{url}/list.manifest")
     if not name.startswith(("..", "file:{")):  # those are names of that server, which has no such file
         assert f"{url}/list.manifest: the list names {named!r}" in str(told.value)
-        assert "; if that is meant, pass trust=['" in str(told.value)
+        assert "; to allow it, pass trust=['" in str(told.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)

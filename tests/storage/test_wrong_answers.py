@@ -48,41 +48,44 @@ CHUNKED = "transfer-encoding: chunked"
 WRONG: dict[str, tuple[Answers, str]] = {
     "200 for 206": (
         lambda asked: asked.answer(200, DATA, 'etag: "a"', f"last-modified: {WHEN}"),
-        "the server gives whole files only",
+        "the server sends only whole files",
     ),
-    "another range": (lambda asked: partial(asked, bytes_of(asked), shift=1), "does not answer what it is asked"),
-    "no range": (lambda asked: asked.answer(206, bytes_of(asked), f"last-modified: {WHEN}"), "does not answer"),
+    "another range": (lambda asked: partial(asked, bytes_of(asked), shift=1), "does not match the request"),
+    "no range": (
+        lambda asked: asked.answer(206, bytes_of(asked), f"last-modified: {WHEN}"),
+        "does not match the request",
+    ),
     "too few in chunks": (
         lambda asked: partial(asked, chunks(bytes_of(asked)[1:]), CHUNKED),
-        "the server answered with",
+        "the server sent",
     ),
-    "too many in chunks": (lambda asked: partial(asked, chunks(bytes_of(asked), b"x"), CHUNKED), "the server answered"),
+    "too many in chunks": (lambda asked: partial(asked, chunks(bytes_of(asked), b"x"), CHUNKED), "the server sent"),
     "packed": (
         lambda asked: partial(asked, bytes_of(asked), "content-encoding: gzip"),
-        r"a\.txt: the server answered with packed bytes \(Content-Encoding: gzip\)",
+        r"a\.txt: the server sent compressed bytes \(Content-Encoding: gzip\)",
     ),
     "packed in chunks": (
         lambda asked: partial(asked, chunks(bytes_of(asked)), CHUNKED, "content-encoding: gzip"),
-        r"a\.txt: the server answered with packed bytes \(Content-Encoding: gzip\)",
+        r"a\.txt: the server sent compressed bytes \(Content-Encoding: gzip\)",
     ),
     "a page to log in": (
         lambda asked: partial(asked, bytes_of(asked), "content-type: text/html; charset=utf-8"),
-        "the server answered with a web page; does it want you to log in",
+        "the server sent a web page; check whether it requires a login",
     ),
     "204": (status(204, "content-length: 0"), "a.txt"),
     "304": (status(304), "304"),
     "416": (status(416), "416"),
     "600": (status(600), "600"),
-    "301 to nowhere": (status(301), "to nowhere"),
-    "302 to a file": (status(302, "location: file:///etc/passwd"), "to nowhere"),
-    "302 by FTP": (status(302, "location: ftp://127.0.0.1/x"), "to nowhere"),
+    "301 to nowhere": (status(301), "redirect is broken"),
+    "302 to a file": (status(302, "location: file:///etc/passwd"), "redirect is broken"),
+    "302 by FTP": (status(302, "location: ftp://127.0.0.1/x"), "redirect is broken"),
     "302 to itself": (
         lambda asked: asked.answer(302, b"", f"location: {asked.path}?token=a-secret"),
-        r"redirects without an end: http://127\.0\.0\.1:\d+/a\.txt → http://127",
+        r"endless redirects: http://127\.0\.0\.1:\d+/a\.txt → http://127",
     ),
     "302 in a circle": (
         lambda asked: asked.answer(302, b"", "location: /b" if asked.path == "/c" else "location: /c"),
-        r"redirects without an end: \S+/a\.txt → \S+/c → \S+/b → \S+/c",
+        r"endless redirects: \S+/a\.txt → \S+/c → \S+/b → \S+/c",
     ),
 }
 
@@ -132,7 +135,7 @@ def test_many_requests_to_a_server_that_knows_no_better_are_few() -> None:
         storage = opened(server.url)
         shards, at = storage.list("a.txt"), np.arange(count)
         out = np.zeros(7 * count, np.uint8)
-        with pytest.raises(StorageError, match="does not answer what it is asked"):
+        with pytest.raises(StorageError, match="does not match the request"):
             storage.read(shards, np.zeros(count, np.int64), (at << 20) + 10, np.full(count, 7), out, at * 7)
         assert len(server.asked) < 2 * storage._fetcher.pace.in_flight + MOST_WRONG + MOST_WRONG_IN_TURN
 
@@ -188,7 +191,7 @@ def test_a_server_that_never_gives_a_length() -> None:
 def test_a_store_that_asks_for_patience_gets_as_much_as_there_is(code: int, after: str) -> None:
     with scripted(to_ranges(status(code, f"retry-after: {after}"))) as server:
         began_at = time.monotonic()
-        with pytest.raises(StorageError, match=f"{code}.*given up after the last retry"):
+        with pytest.raises(StorageError, match=f"{code}.*the last retry failed"):
             read(opened(server.url, deadline_s=0.5), 4)
         assert time.monotonic() - began_at < 5
 
@@ -202,7 +205,7 @@ def test_connections_that_always_break_end_with_the_deadline(kind: str) -> None:
         return whole[:-3] if kind == "cut short" else b"SSH-2.0 connection: close\r\n\r\n"
 
     with scripted(to_ranges(answer)) as server:
-        with pytest.raises(PenstockError, match="given up after the last retry"):
+        with pytest.raises(PenstockError, match="the last retry failed"):
             read(opened(server.url, deadline_s=0.5), 4)
         assert len(server.asked) < 30
 

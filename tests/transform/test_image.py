@@ -301,7 +301,7 @@ class TestPlan:
         [
             ([Normalize(IMAGENET)], BYTES, r"begin the chain with Decode\(\)"),
             ([], BYTES, r"begin the chain with Decode\(\)"),
-            ([Decode(), Decode()], BYTES, "comes first"),
+            ([Decode(), Decode()], BYTES, "put it first"),
             ([Decode()], Field("uint8", (4, 4, 3)), "only for bytes"),
             ([Decode(), Normalize(IMAGENET), CenterCrop(3)], BYTES, "put it before"),
             ([Decode(), ToDtype("float32"), RandomHorizontalFlip()], BYTES, "put it before"),

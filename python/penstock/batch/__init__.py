@@ -1,1 +1,1 @@
-"""Batching: rows to one buffer."""
+"""Batching: rows are gathered into one buffer a column."""

@@ -1,4 +1,4 @@
-"""Rows of several tables to one batch: what was loaded as blocks of columns becomes the columns of an item."""
+"""Gathers rows of several tables into one batch: loaded blocks of columns become the columns of an item."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Allocate = Callable[[str, Field, int], Any]
 
 
 def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: Allocate, *, threads: int = 1) -> Columns:
-    """Row i of every column is row `row[i]` of `pieces[which[i]]`.
+    """Columns whose row i is row `row[i]` of `pieces[which[i]]`.
 
-    Fixed columns are copied into arrays that `allocate` gives, all of them by one native call; bytes stay where they are, as
-    `Spans`; strings and lists become Arrow arrays.
+    One native call copies all fixed columns into arrays from `allocate`. Bytes stay where they are, as `Spans`. Strings and
+    lists become Arrow arrays.
     """
     fixed = {name: allocate(name, field, len(row)) for name, field in spec.items() if field.is_fixed}
     unpack_rows(pieces, which, row, spec, list(fixed.values()), threads=threads)
@@ -39,7 +39,7 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
 
 
 def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
-    """The bytes of rows of large_binary or large_string arrays, as places in the arrays' own memory."""
+    """The rows of large_binary or large_string arrays as spans over the arrays' memory."""
     edges = [_edges(part) for part in parts]
     first, end = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
     kernels.unpack_rows(edges, [8], which, row, [first.view(np.uint8)], 1)
@@ -49,9 +49,9 @@ def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
 
 
 def _edges(part: pa.Array) -> Bytes:
-    """The bytes of an array's offsets: where each row begins, and where the last ends."""
+    """The bytes of an array's offsets: where each row begins, and where the last one ends."""
     offsets = part.buffers()[1]
-    if offsets is None:  # Arrow lets an empty array do without
+    if offsets is None:  # Arrow allows this for an empty array
         return np.zeros(8, dtype=np.uint8)
     return np.frombuffer(offsets, dtype=np.uint8)[8 * part.offset : 8 * (part.offset + len(part) + 1)]
 

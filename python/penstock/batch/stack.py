@@ -1,4 +1,4 @@
-"""Rows to one buffer: what users' functions return, and bytes that are handed out, become columns."""
+"""Turns what users' functions return, and bytes to be delivered, into columns."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from penstock.core.spec import Column, Columns, Field, Spans, field_of_type
 
 
 def materialize(columns: Mapping[str, Column]) -> Columns:
-    """The columns with spans turned into Arrow arrays: what people may look at."""
+    """The columns with spans turned into Arrow arrays, for delivery to users."""
     return {name: spans_to_arrow(column) if isinstance(column, Spans) else column for name, column in columns.items()}
 
 
 def check_batch(made: Any, rows: int, function: str) -> Columns:
-    """What a user's batch function returned, as columns; PlanError if it is no dict, or has another number of rows."""
+    """What a user's batch function returned, as columns; PlanError if it is not a dict or changes the number of rows."""
     if not isinstance(made, Mapping):
         raise PlanError(f"map({function}) returned {type(made).__name__}; it must return a dict of columns")
     columns = {name: _as_column(name, column, function) for name, column in made.items()}
     for name, column in columns.items():
         if len(column) != rows:
             raise PlanError(
-                f"map({function}): column {name!r} came back with {len(column)} rows of {rows}; map keeps the rows"
+                f"map({function}): column {name!r} has {len(column)} rows, the batch {rows}; return as many rows as the batch has"
             )
     return columns
 
 
 def stack_rows(rows: Sequence[Any], function: str) -> Columns:
-    """One dict a row to columns; PlanError if names or shapes differ from row to row."""
+    """The columns of one dict per row; PlanError if names or shapes differ from row to row."""
     first = rows[0]
     if not isinstance(first, Mapping):
         raise PlanError(f"map_rows({function}) returned {type(first).__name__}; it must return a dict")
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or row.keys() != first.keys():
-            raise PlanError(f"map_rows({function}): row {number} of the batch has other names than row 0")
+            raise PlanError(
+                f"map_rows({function}): row {number} of the batch has other names than row 0; return the same names for every row"
+            )
     return {name: _stack(name, [row[name] for row in rows], function) for name in first}
 
 
@@ -61,19 +63,19 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
         if array.shape != arrays[0].shape:
             raise PlanError(
                 f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
-                f"row 0; rows of a batch must have one shape: pad them, or return pyarrow arrays, which may vary in length, from every row"
+                f"row 0; pad the rows to one shape, or return pyarrow arrays, which may vary in length, from every row"
             )
     stacked = np.stack(arrays)
     return stacked if stacked.dtype.isnative else stacked.astype(stacked.dtype.newbyteorder("="))
 
 
 def _ragged(name: str, values: list[Any], function: str) -> Column:
-    """Rows of variable length, each an Arrow array; large offsets outside, whatever is inside stays."""
+    """A column of rows of variable length, each an Arrow array: a large_list of them."""
     kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in values]
     if other := next((row for row, kind in enumerate(kinds) if kind != kinds[0]), 0):
         raise PlanError(
             f"map_rows({function}): column {name!r} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
-            f"one type from every row (lists that are handed on untouched are such arrays)"
+            f"one type from every row (lists that the function returns unchanged are such arrays)"
         )
     edges = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum([len(value) for value in values], out=edges[1:])
@@ -95,9 +97,9 @@ def _as_column(name: str, value: Any, function: str) -> Column:
         return _texts(value, f"map({function}): column {name!r}")
     try:
         array = exact_array(value)
-    except (ValueError, OverflowError) as error:  # lists of several lengths, numbers that no dtype holds
+    except (ValueError, OverflowError) as error:  # lists of different lengths, numbers that no dtype holds
         raise PlanError(
-            f"map({function}): column {name!r} is no array: {error}; return rows of one shape, or an Arrow array of lists"
+            f"map({function}): column {name!r} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
         ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
@@ -112,11 +114,11 @@ def _texts(values: Sequence[Any], where: str) -> Column:
     try:
         return pa.array(values, pa.large_string() if is_text else pa.large_binary())
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise PlanError(f"{where} is no text: {error}; return texts alone, or bytes alone") from None
+        raise PlanError(f"{where} is not text: {error}; return only text, or only bytes") from None
 
 
 def field_of(column: Column) -> Field:
-    """The field that describes a column that was made by a user's function."""
+    """The field that describes a column made by a user's function."""
     if isinstance(column, Spans):
         return Field("bytes")
     if isinstance(column, pa.Array):
@@ -126,4 +128,4 @@ def field_of(column: Column) -> Field:
 
 @cache
 def _name_of(dtype: np.dtype[Any]) -> str:
-    return dtype.name  # NumPy puts it together anew each time, in Python
+    return dtype.name  # NumPy builds it in Python at every call

@@ -1,4 +1,4 @@
-"""The command line. One file a command; an error is a message on stderr and exit status 1, Ctrl-C a quiet 130."""
+"""The command line, one file a command. An error is a message on stderr and exit status 1; Ctrl-C exits with 130."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _INTERRUPTED = 130
 
 
 class _Group(TyperGroup):
-    """Turns what a command raises into a message and an exit status; errors that nobody expected keep their traceback."""
+    """Turns a command's PenstockError into a message and an exit status; other errors keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command."""
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except PenstockError as error:
@@ -63,17 +63,17 @@ def _penstock(
 ) -> None:
     """Feeds training data to accelerators: exact, resumable, fast, without tuning.
 
-    Begin with:
-      penstock demo                 a training, interrupted and resumed
+    Start with:
+      penstock demo                 a training run, interrupted and resumed
       penstock inspect data/train   what a dataset holds
-      penstock bench data/train     how fast it can be fed, and what limits it
+      penstock bench data/train     how fast it loads, and what limits it
 
-    A dataset is a folder of pictures, a file, or a quoted glob such as 'data/train-*.tfrecord'; several may be given.
+    A dataset is a folder of images, a file, or a quoted glob such as 'data/train-*.tfrecord'. You may name several.
     """
 
 
 def _help_of(command: Callable[..., None]) -> str:
-    """The docstring with its paragraphs as single lines, which the terminal's width breaks anew; lists stay as they are."""
+    """The docstring with each paragraph on one line, so that the terminal wraps it. Lists stay as they are."""
     paragraphs = (python_inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs)
 
@@ -91,7 +91,7 @@ def main() -> None:
     """The entry point `penstock`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # names of files and bars, on terminals that cannot show them
+            stream.reconfigure(errors="replace")  # file names and bars that the terminal cannot show
     python_warnings.showwarning = warn
     try:
         app()

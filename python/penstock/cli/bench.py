@@ -1,4 +1,4 @@
-"""penstock bench: how fast a dataset can be read and prepared on this machine, and what limits it."""
+"""penstock bench: how fast this machine reads and prepares a dataset, and what limits it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TICK_S = 0.1
 
 
 class To(StrEnum):
-    """Where batches are delivered."""
+    """The framework that receives the batches."""
 
     numpy = "numpy"
     torch = "torch"
@@ -32,20 +32,17 @@ class To(StrEnum):
 
 def bench(
     paths: Paths,
-    ops: Annotated[
-        Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")
-    ] = None,
+    ops: Annotated[Ops | None, typer.Option(help="What to do with images; default: rrc224 if there are any.")] = None,
     batch: BatchSize = 256,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure, after the first batch.")] = 10.0,
-    to: Annotated[To, typer.Option(help="What batches are delivered as.")] = To.numpy,
+    to: Annotated[To, typer.Option(help="The framework that receives the batches.")] = To.numpy,
     cpus: Annotated[int | None, typer.Option(min=1, help="Threads for kernels; default: all usable CPUs.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how fast a dataset can be read and prepared here, and name the bottleneck.
+    """Measure how fast this machine reads and prepares a dataset, and name the bottleneck.
 
-    Batches are made and dropped, as fast as they come. rrc224 is the usual augmentation of ImageNet training: decode,
-    random resized crop to 224, random flip, normalise. The figures begin with the first batch; first_batch_s says how long
-    that took.
+    Makes batches as fast as possible and drops them. rrc224 is the usual ImageNet augmentation: decode, random resized
+    crop to 224, random flip, normalise. Measuring starts after the first batch; first_batch_s is the time until then.
 
     Examples:
         penstock bench data/train
@@ -70,19 +67,19 @@ def bench(
 
 
 def measure(loader: Loader, seconds: float, report: Report) -> dict[str, Any]:
-    """Runs a loader for some time after its first batch, over as many epochs as that takes; the figures."""
-    asked_at = time.perf_counter()
+    """Figures of a loader that runs for `seconds` after its first batch, over as many epochs as that takes."""
+    requested_at = time.perf_counter()
     batches = _endless(loader)
     next(batches)
     began_at, cpu_s = time.perf_counter(), _cpu_s()
-    first_batch_s = began_at - asked_at
-    samples, elapsed_s, told_s = 0, 0.0, 0.0
+    first_batch_s = began_at - requested_at
+    samples, elapsed_s, reported_s = 0, 0.0, 0.0
     while elapsed_s < seconds:
         samples += _rows(next(batches))
         elapsed_s = time.perf_counter() - began_at
-        if elapsed_s > told_s + _TICK_S:
+        if elapsed_s > reported_s + _TICK_S:
             report(int(1000 * min(elapsed_s, seconds)), int(1000 * seconds))
-            told_s = elapsed_s
+            reported_s = elapsed_s
     stats = loader.stats()
     return {
         "samples_per_s": samples / elapsed_s,
@@ -114,7 +111,7 @@ def _cpu_s() -> float:
 
 
 def _peak_memory_bytes() -> int:
-    """The most memory that this whole process ever held at once."""
+    """Peak memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

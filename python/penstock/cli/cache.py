@@ -1,4 +1,4 @@
-"""penstock cache: what is kept of remote data on the local disk."""
+"""penstock cache: remote data that is cached on the local disk."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from penstock.storage.cache.folder import FOLDER, default_limit
 from penstock.storage.cache.index import JOURNAL
 
 Folder = Annotated[
-    str | None, typer.Option("--path", help="The folder given to cache_local, if it is not the user's own cache.")
+    str | None, typer.Option("--path", help="The folder passed to cache_local; default: the user's own cache.")
 ]
 
 
 def about_cache() -> None:
-    """Look at, check or empty the local cache of remote data.
+    """Show, check or empty the local cache of remote data.
 
-    What a training reads from a bucket or server is kept on the local disk, so that the next epoch comes from there. It needs no
-    care: it stays below its limit, and nothing in it is ever needed, since all of it can be fetched again.
+    What a training run reads from a bucket or server is cached on the local disk, and the next epoch comes from there.
+    The cache stays below its limit and needs no care. Nothing in it is the only copy: all of it can be downloaded again.
 
     Examples:
         penstock cache ls
@@ -36,10 +36,11 @@ def about_cache() -> None:
 
 
 def show(path: Folder = None, as_json: Json = False) -> None:
-    """Show where the cache lies, what it holds and its limit.
+    """Show where the cache is, what it holds and its limit.
 
-    The limit is the smaller of 100 GiB and of what copied, unpacked and decoded files leave of a fifth of the disk. PENSTOCK_CACHE_BYTES sets
-    another for all of these together, cache_local("500GiB") for one training; XDG_CACHE_HOME moves them.
+    The limit is the smaller of 100 GiB and what copied, decompressed and decoded files leave of a fifth of the disk.
+    PENSTOCK_CACHE_BYTES sets another limit for all of these together, cache_local("500GiB") for one training run.
+    XDG_CACHE_HOME moves them.
     """
     opened = _open(path)
     facts: dict[str, Any] = {"folder": opened.folder, **asdict(opened.contents)}
@@ -56,9 +57,9 @@ def show(path: Folder = None, as_json: Json = False) -> None:
 
 
 def remove(path: Folder = None, as_json: Json = False) -> None:
-    """Empty the cache, and tell how much that freed.
+    """Empty the cache and print how much that freed.
 
-    Only what the cache itself made is removed. A training that runs meanwhile goes on, and fetches what it needs.
+    Removes only what the cache itself made. A training run that uses it meanwhile continues, and downloads what it needs.
     """
     opened = _open(path)
     pieces, freed = opened.contents.pieces, opened.clear()
@@ -69,10 +70,10 @@ def remove(path: Folder = None, as_json: Json = False) -> None:
 
 
 def verify(path: Folder = None, as_json: Json = False) -> None:
-    """Read everything in the cache and compare the checksums; what is damaged is dropped, and fetched again when it is needed.
+    """Read everything in the cache, compare checksums, and evict what is damaged.
 
-    A training checks each piece when it first uses it, so that this is never necessary; it tells whether a disk can be trusted.
-    The exit status is 1 if something was damaged.
+    A training run checks every piece whenever it reads it, so this is never necessary; it shows whether a disk can be trusted.
+    Evicted pieces are downloaded again when they are needed. The exit status is 1 if something was damaged.
     """
     opened = _open(path)
     with progress("verify") as report:
@@ -80,7 +81,7 @@ def verify(path: Folder = None, as_json: Json = False) -> None:
     if as_json:
         print_json({"folder": opened.folder, "pieces": pieces, "damaged": damaged})
     else:
-        found = "all whole" if not damaged else f"{damaged:,} damaged and dropped"
+        found = "all intact" if not damaged else f"{damaged:,} damaged and evicted"
         out.print(f"{pieces:,} pieces in {opened.folder}: {found}", soft_wrap=True, markup=False)
     if damaged:
         raise typer.Exit(1)
@@ -93,15 +94,15 @@ def _open(path: str | None) -> RangeCache:
     if path is not None:
         folder = os.path.abspath(os.path.expanduser(path))
         if not os.path.isdir(folder):
-            raise SourceError(f"{path}: no such folder; name the one that cache_local was given")
+            raise SourceError(f"{path}: no such folder; name the folder that was passed to cache_local")
         if not os.path.isfile(os.path.join(folder, JOURNAL)):
             raise SourceError(
-                f"{path}: holds no cache; name the folder that cache_local was given, once something was read"
+                f"{path}: holds no cache; name the folder that was passed to cache_local, once something was read"
             )
         return RangeCache(folder, 1 << 62)
     made = cache_folder(FOLDER)
     if made is None:
-        raise SourceError("there is no cache: its folder cannot be used (see the warning)")
+        raise SourceError("no cache: its folder cannot be used; the warning above says why")
     cache = RangeCache(made, default_limit(made))
     cache.set_limit(default_limit(made), lambda: room_bytes(made))
     return cache

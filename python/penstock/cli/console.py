@@ -1,4 +1,4 @@
-"""What all commands print with: figures go to stdout, everything else (progress, complaints) to stderr."""
+"""How commands print: figures to stdout, progress, warnings and errors to stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-#: Tells how far a piece of work is: (done, total).
+#: Reports progress: (done, total).
 Report = Callable[[int, int], None]
 
 out = Console(highlight=False)
@@ -21,19 +21,19 @@ err = Console(stderr=True, highlight=False)
 
 
 def complain(error: Exception) -> None:
-    """An error for people, with its notes: "penstock: data/train: no such file or folder; …"."""
+    """Print an error and its notes: "penstock: data/train: no such file or folder; …"."""
     err.print(f"[bold red]penstock:[/] {escape(str(error))}", soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
         err.print(f"  {escape(note.removeprefix('penstock: '))}", soft_wrap=True, style="dim")
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning for people; in the place of `warnings.showwarning`, which shows where in our code it came up."""
+    """Print a warning; replaces `warnings.showwarning`, which adds the line of Penstock's code."""
     err.print(f"[yellow]penstock:[/] {escape(str(message).removeprefix('penstock: '))}", soft_wrap=True)
 
 
 def print_json(figures: Any) -> None:
-    """Figures for programs, on stdout."""
+    """Print figures for programs, on stdout."""
     print(json.dumps(figures, indent=2, ensure_ascii=False))
 
 

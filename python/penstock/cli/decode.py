@@ -1,4 +1,4 @@
-"""penstock inspect --decode: every picture is read and decoded, and the bad ones are listed."""
+"""penstock inspect --decode: reads and decodes every image, and lists the bad ones."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 from rich.markup import escape
 
 from penstock.cli.console import out, progress
-from penstock.cli.opening import open_dataset, picture_columns
+from penstock.cli.opening import image_columns, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
 from penstock.engine.decode_check import BadSample, find_bad
 
-#: Folders whose files are read, and not decoded, since Penstock has no decoder for them.
+#: Folders whose files are only read, since Penstock has no decoder for them.
 _ONLY_READ = ("audio_folder", "video_folder")
 
 
 def decode_all(dataset: Dataset, paths: list[str], column: str | None) -> dict[str, Any]:
-    """What a check of all pictures found, as plain values; "complete" is false after Ctrl-C, and then "bad" holds what was found."""
+    """What a check of all images found, as plain values. After Ctrl-C "complete" is false, and "bad" holds what was found."""
     began_at = time.perf_counter()
     columns = _columns(dataset, column)
     read_only = dataset.source.manifest.format in _ONLY_READ
-    # A column that is not asked for costs nothing, and is nothing that could be bad.
+    # A column that is not requested costs nothing and cannot be bad.
     checked = dataset if read_only else open_dataset(paths, columns=columns)
     bad: list[BadSample] = []
     done, complete = 0, False
     with progress("Decoding") as report:
 
-        def tell(checked_samples: int, samples: int) -> None:
+        def note(checked_samples: int, samples: int) -> None:
             nonlocal done
             done = checked_samples
             report(checked_samples, samples)
@@ -42,7 +42,7 @@ def decode_all(dataset: Dataset, paths: list[str], column: str | None) -> dict[s
                 checked.read_ranges,
                 [] if read_only else columns,
                 threads=usable_cpus(),
-                progress=tell,
+                progress=note,
             ):
                 bad.append(one)  # noqa: PERF402 - Ctrl-C keeps those found so far
             complete = True
@@ -63,19 +63,19 @@ def _columns(dataset: Dataset, column: str | None) -> list[str]:
     known = ", ".join(dataset.spec)
     if column is not None:
         if column not in dataset.spec:
-            raise PlanError(f"--column {column}: there is no such column; the columns are {known}")
+            raise PlanError(f"--column {column}: no such column; the columns are {known}")
         if dataset.spec[column].dtype != "bytes":
-            raise PlanError(f"--column {column}: {dataset.spec[column]} is nothing to decode; name a column of bytes")
+            raise PlanError(f"--column {column}: {dataset.spec[column]} cannot be decoded; name a column of bytes")
         return [column]
     if dataset.source.manifest.format in _ONLY_READ:
         return [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
-    if not (found := picture_columns(dataset)):
-        raise PlanError(f"--decode: no column holds pictures (columns: {known}); name it with --column")
+    if not (found := image_columns(dataset)):
+        raise PlanError(f"--decode: no column holds images (columns: {known}); name one with --column")
     return found
 
 
 def show_decoded(figures: Mapping[str, Any]) -> None:
-    """The figures as text: a line for every bad sample, then the sum."""
+    """Print the figures: a line for every bad sample, then the totals."""
     for one in figures["bad"]:
         column = f" ({one['column']})" if len(figures["columns"]) > 1 and one["column"] else ""
         out.print(f"[red]bad[/] {escape(one['where'])}{escape(column)}: {escape(one['found'])}", soft_wrap=True)

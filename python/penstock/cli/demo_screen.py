@@ -1,4 +1,4 @@
-"""The demo's live display: how the training goes, and whether the model waits for data."""
+"""The demo's live display: the training's progress, and whether the model waits for data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POINTS = 32
 
 @dataclass
 class Figures:
-    """What is shown; the demo writes it, the screen reads it."""
+    """What the screen shows; the demo writes it."""
 
     epochs: int
     steps: int
@@ -34,17 +34,17 @@ class Figures:
 
     @property
     def samples_per_s(self) -> float:
-        """Samples trained on in a second of training."""
+        """Samples trained on, per second of training."""
         return self.samples / max(self.busy_s, 1e-9)
 
     @property
     def waited(self) -> float:
-        """Share of the training time that the model waited for data."""
+        """Share of the training time that the model waits for data."""
         return self.waited_s / max(self.busy_s, 1e-9)
 
 
 class Screen:
-    """Draws the figures a few times a second; where there is no terminal, prints a line after each epoch."""
+    """Draws the figures eight times a second on a terminal; elsewhere prints a line after each epoch."""
 
     def __init__(self, console: Console, figures: Figures) -> None:
         self._console, self._figures = console, figures
@@ -61,7 +61,7 @@ class Screen:
         self._live.stop()
 
     def epoch_done(self) -> None:
-        """A line that stays."""
+        """Print a line that stays on the screen."""
         shown = self._figures
         self._console.print(
             f"epoch {shown.epoch + 1:>2}/{shown.epochs}   loss {mean(shown.losses):.3f}   accuracy "
@@ -87,13 +87,13 @@ class Screen:
 
 
 def mean(values: list[float], last: int = 20) -> float:
-    """Of the last few values; 0 if there are none."""
+    """The mean of the last few values; 0 if there are none."""
     recent = values[-last:]
     return sum(recent) / len(recent) if recent else 0.0
 
 
 def sparkline(values: list[float], points: int = _POINTS) -> str:
-    """The course of some values in one line: sparkline([0.0, 0.5, 1.0]) == "▁▄█"."""
+    """A chart of the values in one line: sparkline([0.0, 0.5, 1.0]) == "▁▄█"."""
     if not values:
         return ""
     group = -(-len(values) // points)
@@ -104,20 +104,20 @@ def sparkline(values: list[float], points: int = _POINTS) -> str:
 
 
 class Stopwatch:
-    """Divides training time into waiting for data and the model's own work."""
+    """Splits training time into waiting for data and the model's own work."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures, self._at = figures, time.perf_counter()
 
     def received(self) -> None:
-        """Call when a batch has come."""
+        """Call when a batch arrives."""
         now = time.perf_counter()
         self._figures.waited_s += now - self._at
         self._figures.busy_s += now - self._at
         self._at = now
 
     def trained(self, samples: int) -> None:
-        """Call when the model is done with it."""
+        """Call when the model has used it."""
         now = time.perf_counter()
         self._figures.samples += samples
         self._figures.busy_s += now - self._at

@@ -1,4 +1,4 @@
-"""penstock explain: what a plan on a dataset would do, without doing it."""
+"""penstock explain: what a plan does with a dataset, without running it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from penstock.cli.opening import BatchSize, Ops, Paths, open_dataset, suited_ops
 
 def explain(
     paths: Paths,
-    ops: Annotated[
-        Ops | None, typer.Option(help="What is done to the pictures; default: rrc224 if there are any.")
-    ] = None,
+    ops: Annotated[Ops | None, typer.Option(help="What to do with images; default: rrc224 if there are any.")] = None,
     batch: BatchSize = 256,
 ) -> None:
     """Print the plan before and after optimisation, its order and its stages.
 
-    The plan is the usual one of a training: shuffle, augment, batch. In Python, every dataset has this as
-    [bold]dataset.explain()[/].
+    The plan is the usual one for training: shuffle, augment, batch. In Python, call [bold]dataset.explain()[/] on
+    any dataset.
 
     Examples:
         penstock explain data/train

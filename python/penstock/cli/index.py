@@ -1,4 +1,4 @@
-"""penstock index: counts and indexes a dataset ahead of its first use."""
+"""penstock index: counts and indexes a dataset before its first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.console import out, print_json, progress, size_text
-from penstock.cli.opening import Json, Paths, open_dataset, picture_column
+from penstock.cli.opening import Json, Paths, image_column, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
@@ -17,30 +17,29 @@ from penstock.engine.jpeg_index import Built, build_entry_points
 from penstock.source.checks.build import build_checksums
 from penstock.source.checks.ranges import CheckedRanges
 
-Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also note where decoding can start inside JPEGs.")]
+Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also record where decoding can start inside JPEGs.")]
 Sums = Annotated[
     bool,
-    typer.Option("--checksums", help="Also read all files once and keep their checksums, to be checked from then on."),
+    typer.Option("--checksums", help="Also read all files once and store their checksums; later reads compare them."),
 ]
-Column = Annotated[str | None, typer.Option(help="With --jpeg: the column of pictures, if not the first one.")]
+Column = Annotated[str | None, typer.Option(help="With --jpeg: the column of images; default: the first one.")]
 
 
 def index(
     paths: Paths, checksums: Sums = False, jpeg: Jpeg = False, column: Column = None, as_json: Json = False
 ) -> None:
-    """Build a dataset's index ahead, so that training starts at once.
+    """Build a dataset's index before training, so that training starts at once.
 
-    The index (shards, sizes, where each record lies) is kept in the user's cache and built anew when a file changes. The
-    digest identifies the data: a training resumes only on data with the same digest. Prints samples, bytes, digest and
-    the time it took.
+    The index (shards, sizes, where each record lies) is cached for the user and rebuilt when a file changes. The digest
+    identifies the data: training resumes only on data with the same digest. Prints samples, bytes, digest and the time taken.
 
-    With --checksums it also reads every file once and keeps a CRC-32C of every 64 KiB. From then on, whatever reads the
-    files compares what it reads for the first time: a flipped bit is an error that names file and bytes, in every format. It is
-    not done by itself since it takes as long as reading everything. Run it again after files were added or changed; what
-    has its checksums is not read again.
+    With --checksums it also reads every file once and stores a CRC-32C of every 64 KiB. From then on, all reads of these
+    files compare the checksums of what they read for the first time. A flipped bit is an error that names file and bytes, in
+    every format. This is optional because it takes as long as reading everything. Run it again after you add or change
+    files; files that have checksums are not read again.
 
-    With --jpeg it also walks once over every JPEG and notes places at which decoding can start. A random crop is then
-    decoded without what lies before and beside it. The files stay as they are; an interrupted run goes on where it stopped.
+    With --jpeg it also scans every JPEG once and records places at which decoding can start. A random crop is then decoded
+    without what lies above it. The files stay as they are. An interrupted run continues where it stopped.
 
     Examples:
         penstock index 'data/train-*.tfrecord'
@@ -76,31 +75,31 @@ def index(
     out.print(f"{what}, indexed in {figures['seconds']:.2f} s", soft_wrap=True)
     out.print(f"digest {digest}")
     if checksums:
-        _tell(figures["checksums"])
+        _print_checksums(figures["checksums"])
     if built is not None:
         share = built.size_bytes / max(1, built.record_bytes)
-        what = f"{built.indexed:,} of {built.samples:,} pictures have entry points"
+        what = f"{built.indexed:,} of {built.samples:,} images have entry points"
         out.print(f"{what}: {size_text(built.size_bytes)}, {share:.2%} of the records", soft_wrap=True)
 
 
 def _checksums(dataset: Dataset) -> dict[str, float]:
     if not isinstance(dataset.read_ranges, CheckedRanges):
-        raise PlanError("--checksums: these samples lie in no files")
+        raise PlanError("--checksums: this dataset has no files; leave --checksums out")
     began_at = time.perf_counter()
     with progress("Checksums") as report:
         built = build_checksums(dataset.source.manifest, dataset.read_ranges, report)
     return asdict(built) | {"seconds": time.perf_counter() - began_at}
 
 
-def _tell(built: dict[str, float]) -> None:
+def _print_checksums(built: dict[str, float]) -> None:
     what = f"{built['files']:,} files have checksums, {size_text(built['size_bytes'])}"
-    read = f"{size_text(built['read_bytes'])} were read for it in {built['seconds']:.2f} s"
+    read = f"read {size_text(built['read_bytes'])} in {built['seconds']:.2f} s"
     out.print(f"{what}; {read}", soft_wrap=True)
 
 
 def _entry_points(dataset: Dataset, column: str | None) -> Built:
-    column = column or picture_column(dataset)
+    column = column or image_column(dataset)
     if column is None:
-        raise PlanError(f"--jpeg: no column holds pictures; the columns are {', '.join(dataset.spec)}")
+        raise PlanError(f"--jpeg: no column holds images (columns: {', '.join(dataset.spec)}); name one with --column")
     with progress("JPEG index") as report:
         return build_entry_points(dataset.source, dataset.read_ranges, column, threads=usable_cpus(), progress=report)

@@ -1,4 +1,4 @@
-"""penstock inspect: what a dataset holds, in text, JSON, pictures or a page."""
+"""penstock inspect: what a dataset holds, as text, JSON, a contact sheet or a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from penstock.cli.console import out, print_json, size_text, table
 from penstock.cli.decode import decode_all, show_decoded
-from penstock.cli.opening import Json, Paths, first_rows, is_picture, open_dataset, picture_column
+from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image, open_dataset
 from penstock.cli.page import html_page
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import find_warnings
@@ -30,12 +30,12 @@ _VALUES_SHOWN = 4
 _LISTS = (pa.ListScalar, pa.LargeListScalar)
 
 
-Sheet = Annotated[Path | None, typer.Option("--sheet", metavar="PNG", help="Write a contact sheet of pictures.")]
-Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write all of it as one page.")]
+Sheet = Annotated[Path | None, typer.Option("--sheet", metavar="PNG", help="Write a contact sheet of images.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write everything as one page.")]
 
 
-Decode = Annotated[bool, typer.Option("--decode", help="Read and decode every picture, and list the bad ones.")]
-Column = Annotated[str | None, typer.Option(help="With --decode: the column of pictures, if not all that hold some.")]
+Decode = Annotated[bool, typer.Option("--decode", help="Read and decode every image, and list the bad ones.")]
+Column = Annotated[str | None, typer.Option(help="With --decode: the column of images; default: all such columns.")]
 
 
 def inspect(
@@ -46,30 +46,30 @@ def inspect(
     decode: Decode = False,
     column: Column = None,
 ) -> None:
-    """Say what a dataset holds: format, files, sizes, columns, classes, a few samples, and what to look out for.
+    """Show what a dataset holds: format, files, sizes, columns, classes, a few samples, and warnings.
 
-    Only the index and the first samples are read, so that it is quick on a dataset of any size.
+    Reads only the index and the first samples, so it is quick on a dataset of any size.
 
-    With --decode it also reads and decodes every picture, on all cores, and lists each file or record that is empty, cannot be read
-    or cannot be decoded, with the reason. The exit status is 1 if there is one.
+    With --decode it also reads and decodes every image, on all cores. It lists each file or record that is empty, cannot be
+    read or cannot be decoded, with the reason. The exit status is 1 if there is one.
 
     Examples:
         penstock inspect data/train
         penstock inspect 'data/train-*.tfrecord'
         penstock inspect data/train --json | jq .classes
-        penstock inspect data/train --sheet pictures.png --html page.html
+        penstock inspect data/train --sheet images.png --html page.html
         penstock inspect data/train --decode
         penstock inspect 'data/*.parquet' --decode --column image --json | jq .decode.bad
     """
     if column is not None and not decode:
-        raise PlanError("--column: names what --decode decodes; give both")
+        raise PlanError("--column: names the column for --decode, which is missing; pass both")
     dataset = open_dataset(paths)
     facts = describe_dataset(dataset, may_be_bad=decode)
     if sheet is not None:
         _write(sheet, contact_sheet(dataset))
     if html is not None:
-        pictures = contact_sheet(dataset) if picture_column(dataset) is not None else None
-        _write(html, html_page(facts, ", ".join(paths), pictures).encode())
+        images = contact_sheet(dataset) if image_column(dataset) is not None else None
+        _write(html, html_page(facts, ", ".join(paths), images).encode())
     if decode:
         facts["decode"] = decode_all(dataset, paths, column)
     if as_json:
@@ -97,7 +97,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str, Any]:
-    """All that the command tells, as plain values; without samples where none of the first can be read and `may_be_bad`."""
+    """All that the command prints, as plain values. With `may_be_bad`, unreadable first samples are left out."""
     manifest = dataset.source.manifest
     classes = _count_classes(dataset)
     rows: Mapping[str, Any] = {}
@@ -148,7 +148,7 @@ def _count_classes(dataset: Dataset) -> dict[str, int]:
 
 
 def _holds(column: Any) -> str:
-    return "pictures" if is_picture(column) else ""
+    return "images" if is_image(column) else ""
 
 
 def _show_value(column: Any, row: int) -> str:
@@ -169,13 +169,13 @@ def _show_value(column: Any, row: int) -> str:
 
 
 def _show_bytes(value: bytes) -> str:
-    if not is_picture(pa.array([value], pa.large_binary())):
+    if not is_image(pa.array([value], pa.large_binary())):
         return f"{value[:16]!r}{'…' if len(value) > 16 else ''} ({size_text(len(value))})"
     try:
         width, height, _ = kernels.image_info(value)
     except ValueError as error:
-        return f"a picture that cannot be read ({error}), {size_text(len(value))}"
-    return f"picture {width} × {height}, {size_text(len(value))}"
+        return f"unreadable image ({error}), {size_text(len(value))}"
+    return f"image {width} × {height}, {size_text(len(value))}"
 
 
 def _show(facts: Mapping[str, Any]) -> None:
@@ -202,7 +202,7 @@ def _show(facts: Mapping[str, Any]) -> None:
         samples.add_row(*(escape(text) for text in (name, *(sample[name] for sample in facts["first_samples"]))))
     out.print(samples)
     for warning in facts["warnings"]:
-        out.print(f"\n[yellow]Look out:[/] {escape(warning)}", soft_wrap=True)
+        out.print(f"\n[yellow]Warning:[/] {escape(warning)}", soft_wrap=True)
 
 
 def _show_classes(classes: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""What several commands need of a dataset: opened with a progress bar, its first rows, a usual plan on it."""
+"""What several commands share: opening a dataset with a progress bar, its first rows, the usual plan."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from penstock.open import read
 from penstock.source.protocol import Access
 from penstock.transform import image
 
-Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob; or several.")]
+Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob, or several.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 BatchSize = Annotated[int, typer.Option("--batch", min=1, help="Rows in a batch.")]
 
 _SIZE = 224
-#: First samples that are looked at for some that can be read, and for one that is a picture.
-_LOOKED_AT, _LOOKED_AT_PICTURES = 64, 8
+#: How many first samples are searched for readable ones, and for an image.
+_LOOKED_AT, _LOOKED_AT_IMAGES = 64, 8
 
 
 class Ops(StrEnum):
-    """What is done to the pictures: the usual augmentation of ImageNet training, a plain decode, or nothing."""
+    """What is done with images: the usual ImageNet augmentation, a plain decode, or nothing."""
 
     rrc224 = "rrc224"
     decode = "decode"
@@ -39,15 +39,15 @@ class Ops(StrEnum):
 
 
 def open_dataset(paths: list[str], **options: Any) -> Dataset:
-    """The dataset at some paths; an index that is not there yet is built, with a progress bar."""
+    """The dataset at some paths. A missing index is built, with a progress bar."""
     with progress("Indexing") as report:
         return read(paths, progress=report, **options)
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
-    """The first rows that can be read: NumPy arrays, or Arrow arrays for bytes, text and ragged columns.
+    """The first readable rows: NumPy arrays, or Arrow arrays for bytes, text and ragged columns.
 
-    Raises DataError, about the first, if none of the first 64 can be read.
+    Raises the DataError of the first row if none of the first 64 is readable.
     """
     plan = dataset.batch(min(rows, len(dataset)))
     try:
@@ -88,34 +88,34 @@ def _spread(dataset: Dataset, rows: int) -> Dataset:
     return dataset.shuffle(seed=0, mode="global").batch(rows, lanes=1)
 
 
-def spread_pictures(dataset: Dataset, column: str, rows: int) -> list[bytes]:
-    """The pictures of `spread_rows`; nothing in the place of one that cannot be read."""
+def spread_images(dataset: Dataset, column: str, rows: int) -> list[bytes]:
+    """The images of `spread_rows`; empty bytes for one that cannot be read."""
     try:
-        return [_one_picture(value.as_py()) for value in spread_rows(dataset, rows)[column]]
+        return [_one_image(value.as_py()) for value in spread_rows(dataset, rows)[column]]
     except DataError:
         with Loader(_spread(dataset, rows), rank=0, world_size=1) as loader:
-            return [_picture_or_none(dataset, column, sample) for sample in loader.sample_ids(0, 0).tolist()]
+            return [_image_or_none(dataset, column, sample) for sample in loader.sample_ids(0, 0).tolist()]
 
 
-def _picture_or_none(dataset: Dataset, column: str, sample: int) -> bytes:
+def _image_or_none(dataset: Dataset, column: str, sample: int) -> bytes:
     runs, _ = load_readable(dataset.source, dataset.read_ranges, np.array([sample], dtype=np.int64))
     columns: dict[str, Any] = materialize(runs[0][1]) if runs else {}
-    return _one_picture(columns[column][0].as_py()) if columns else b""
+    return _one_image(columns[column][0].as_py()) if columns else b""
 
 
-def _one_picture(value: Any) -> bytes:
-    """A row's picture, or the first of its list."""
+def _one_image(value: Any) -> bytes:
+    """A row's image, or the first one of its list."""
     return next(iter(value), b"") if isinstance(value, list) else value
 
 
-def picture_columns(dataset: Dataset) -> list[str]:
-    """The columns of bytes, or of lists of them, that hold pictures in one of the first rows; all of a folder of pictures."""
+def image_columns(dataset: Dataset) -> list[str]:
+    """The columns of bytes, or of lists of bytes, whose first rows hold an image; in a folder of images, all image columns."""
     source: Any = dataset.source
     if source.manifest.format == image_folder.FORMAT.name:
         return [name for name, feature in source.features.items() if feature == "image"]
     candidates = [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
     found: list[str] = []
-    for rows in (1, _LOOKED_AT_PICTURES) if candidates else ():
+    for rows in (1, _LOOKED_AT_IMAGES) if candidates else ():
         first = first_rows(dataset, rows)
         found = [name for name in candidates if is_picture(first[name])]
         if found or source.access is Access.FORWARD:
@@ -123,13 +123,13 @@ def picture_columns(dataset: Dataset) -> list[str]:
     return found
 
 
-def picture_column(dataset: Dataset) -> str | None:
-    """The first column whose rows are pictures; None if there is none."""
-    return next((name for name in picture_columns(dataset) if dataset.spec[name].shape == ()), None)
+def image_column(dataset: Dataset) -> str | None:
+    """The first column whose rows are images; None if there is none."""
+    return next((name for name in image_columns(dataset) if dataset.spec[name].shape == ()), None)
 
 
-def is_picture(column: Any) -> bool:
-    """Whether a row of a column, or of its lists, begins as a JPEG, PNG, WebP, BMP or GIF does."""
+def is_image(column: Any) -> bool:
+    """Whether a row of a column, or of its lists, begins like a JPEG, PNG, WebP, BMP or GIF."""
     if isinstance(column, pa.Array) and pa.types.is_large_list(column.type):
         column = column.flatten()
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
@@ -139,17 +139,16 @@ def is_picture(column: Any) -> bool:
 
 
 def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:
-    """Shuffle, ops on the pictures, batch; a dataset smaller than a batch is one batch.
+    """Shuffle, ops on images, batch; a dataset smaller than a batch is one batch.
 
-    decode resizes the whole picture to 224 × 224, so that pictures of any size fit into one batch.
+    decode resizes the whole image to 224 × 224, so that images of any size fit into one batch.
     """
     plan = dataset.shuffle(seed=0)
     if ops is not Ops.none:
-        column = picture_column(dataset)
+        column = image_column(dataset)
         if column is None:
             raise PlanError(
-                f"no column holds pictures (columns: {', '.join(dataset.spec)}), which ops {ops.value!r} need; "
-                f"use --ops none"
+                f"--ops {ops.value}: no column holds images (columns: {', '.join(dataset.spec)}); use --ops none"
             )
         plan = plan.transform(**{column: _chain(ops)})
     return plan.batch(min(batch_size, len(dataset)))
@@ -167,7 +166,7 @@ def _chain(ops: Ops) -> list[Any]:
 
 
 def suited_ops(dataset: Dataset, wanted: Ops | None) -> Ops:
-    """The ops that were asked for; else rrc224 for datasets with pictures and none for others."""
+    """The requested ops; by default rrc224 for datasets with images, none for others."""
     if wanted is not None:
         return wanted
-    return Ops.none if picture_column(dataset) is None else Ops.rrc224
+    return Ops.none if image_column(dataset) is None else Ops.rrc224

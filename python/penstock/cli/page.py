@@ -1,4 +1,4 @@
-"""What `penstock inspect` tells as one HTML page that needs nothing else: for a wiki, a ticket, a colleague."""
+"""The output of `penstock inspect` as one self-contained HTML page: for a wiki, a ticket, a colleague."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ td { overflow-wrap: anywhere; } .warning { background: #fff3cd; padding: .5em 1e
 
 
 def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
-    """The page; all text of the data is escaped, and the contact sheet is part of it."""
+    """The page. Text from the data is escaped; the contact sheet is embedded."""
     shards = facts["shards"]
     files = f" in {shards['count']:,} files" if shards["count"] else ""
     sample = size_text(facts["bytes_per_sample"])
-    told = (
+    summary = (
         f"<p><b>{escape(facts['format'])}</b>: {facts['samples']:,} samples, {size_text(facts['bytes'])}{files}; "
         f"{sample} a sample. Digest {facts['digest']}.</p>"
     )
     parts = [
         f"<h1>{escape(where)}</h1>",
-        told,
+        summary,
         *(f'<p class="warning">{escape(warning)}</p>' for warning in facts["warnings"]),
         "<h2>Columns</h2>",
         _table(("column", "dtype", "shape", "holds"), map(_column, facts["columns"].items())),
@@ -38,7 +38,7 @@ def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
     parts += ["<h2>First samples</h2>", _table(("column", *numbers), rows)]
     if sheet is not None:
         data = base64.b64encode(sheet).decode()
-        parts += ["<h2>Pictures</h2>", f'<img alt="pictures of the dataset" src="data:image/png;base64,{data}">']
+        parts += ["<h2>Images</h2>", f'<img alt="images of the dataset" src="data:image/png;base64,{data}">']
     head = f'<meta charset="utf-8"><title>{escape(where)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 

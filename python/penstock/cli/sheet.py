@@ -1,4 +1,4 @@
-"""A contact sheet: small pictures out of a dataset side by side, as a PNG that needs no picture library."""
+"""A contact sheet: small images of a dataset side by side, as a PNG written without an image library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-from penstock.cli.opening import picture_columns, spread_pictures
+from penstock.cli.opening import image_columns, spread_images
 from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
@@ -20,16 +20,16 @@ _TILE, _GAP = 128, 4
 _PAPER, _UNREADABLE = 255, 128
 
 
-def contact_sheet(dataset: Dataset, pictures: int = 48) -> bytes:
-    """A PNG of pictures from all over the dataset, the middle of each; grey where one cannot be read.
+def contact_sheet(dataset: Dataset, images: int = 48) -> bytes:
+    """A PNG with the centres of images from all over the dataset; grey for an unreadable one.
 
-    Raises PlanError if no column holds pictures.
+    Raises PlanError if no column holds images.
     """
-    columns = picture_columns(dataset)
+    columns = image_columns(dataset)
     if not columns:
-        raise PlanError(f"no column holds pictures, which a sheet needs (columns: {', '.join(dataset.spec)})")
-    spread = spread_pictures(dataset, columns[0], min(pictures, len(dataset)))
-    return png(_laid_out([_tile(picture) for picture in spread]))
+        raise PlanError(f"--sheet: no column holds images (columns: {', '.join(dataset.spec)}); leave --sheet out")
+    spread = spread_images(dataset, columns[0], min(images, len(dataset)))
+    return png(_laid_out([_tile(data) for data in spread]))
 
 
 def _laid_out(tiles: list[Pixels]) -> Pixels:
@@ -45,17 +45,17 @@ def _laid_out(tiles: list[Pixels]) -> Pixels:
 
 def _tile(data: bytes) -> Pixels:
     try:
-        picture = kernels.decode_image(data)
+        image = kernels.decode_image(data)
     except ValueError:
         return np.full((_TILE, _TILE, 3), _UNREADABLE, np.uint8)
-    side = min(picture.shape[:2])
-    top, left = ((axis - side) // 2 for axis in picture.shape[:2])
-    middle = picture[top : top + side, left : left + side]
+    side = min(image.shape[:2])
+    top, left = ((axis - side) // 2 for axis in image.shape[:2])
+    middle = image[top : top + side, left : left + side]
     return _resized(middle) if middle.shape[2] == 3 else np.repeat(_resized(middle[:, :, :1]), 3, axis=2)
 
 
 def _resized(square: Pixels) -> Pixels:
-    """Averages of whole squares of pixels, then the nearest of them."""
+    """Means of whole squares of pixels, then the nearest mean."""
     factor = max(1, len(square) // _TILE)
     whole = len(square) // factor * factor
     parts = square[:whole, :whole].reshape(whole // factor, factor, whole // factor, factor, -1)
@@ -65,7 +65,7 @@ def _resized(square: Pixels) -> Pixels:
 
 
 def png(pixels: Pixels) -> bytes:
-    """An RGB picture of shape (height, width, 3) as a PNG (RFC 2083): no filter, deflate."""
+    """An RGB image of shape (height, width, 3) as a PNG (RFC 2083): no filter, deflate."""
     height, width, _ = pixels.shape
     lines = np.zeros((height, 1 + 3 * width), np.uint8)
     lines[:, 1:] = pixels.reshape(height, 3 * width)

@@ -1,4 +1,4 @@
-"""penstock simulate: what a training would read, without reading it."""
+"""penstock simulate: what a training run would read, without reading it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.cli.console import out, print_json, size_text, table
 from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, usual_plan
 
 WorldSize = Annotated[int, typer.Option(min=1, help="Ranks, over all nodes.")]
-Nodes = Annotated[int, typer.Option(min=1, help="Machines that the ranks are spread over.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines that the ranks run on.")]
 Cache = Annotated[
-    str | None, typer.Option(help="The limit of each machine's cache, for example 100GiB; none by default.")
+    str | None, typer.Option(help="Limit of each machine's cache, for example 100GiB; default: no cache.")
 ]
-Epochs = Annotated[int, typer.Option(min=1, help="Epochs to go through.")]
+Epochs = Annotated[int, typer.Option(min=1, help="Epochs to simulate.")]
 
 
 def simulate(
@@ -27,10 +27,10 @@ def simulate(
     cache: Cache = None,
     as_json: Json = False,
 ) -> None:
-    """Print how many requests and bytes each node would ask a store for, epoch by epoch.
+    """Print how many requests and bytes each node would request from a store, epoch by epoch.
 
-    Nothing is read but the index: a batch is a function of its step, so that what a training will ask for is known before.
-    The plan is shuffle and batch; in Python, every dataset has this as [bold]dataset.simulate(world_size=…)[/].
+    Reads only the index: a batch is a function of its step, so all requests are known in advance. The plan is shuffle and
+    batch. In Python, call [bold]dataset.simulate(world_size=…)[/] on any dataset.
 
     Examples:
         penstock simulate s3://bucket/train --world-size 8 --nodes 2 --epochs 3
@@ -51,4 +51,4 @@ def simulate(
         shown.add_row(str(each.epoch), str(each.node), f"{each.requests:,}", size_text(each.bytes), *spared)
     out.print(shown)
     if not found.exact:
-        out.print("A library reads these files in its own way: blocks are counted, and bytes are those of the rows.")
+        out.print("A library reads these files in its own way: the table counts blocks, and the bytes of their rows.")

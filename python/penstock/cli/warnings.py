@@ -1,4 +1,4 @@
-"""What about a dataset will be slow or unfair."""
+"""What will be slow, unfair or unchecked in a dataset."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.source.manifest import Manifest
 
 _MANY_FILES, _TINY_BYTES, _TRIED_FILES = 10_000, 64_000, 200
 _UNEVEN_SHARDS, _UNEVEN_CLASSES = 4, 10
-#: Formats in which every record has a checksum, which is always compared.
+#: Formats whose every record has a checksum, which is always compared.
 _CHECKED_ALREADY = ("tfrecord",)
 
 
 def find_warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
-    """What to look out for, in words."""
+    """The warnings about a dataset, in words."""
     manifest = dataset.source.manifest
     found = [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
     return [*found, *_empty_files(dataset), *_about_labels(dataset), *_no_checksums(dataset)]
@@ -32,8 +32,8 @@ def _empty_files(dataset: Dataset) -> list[str]:
     empty = np.flatnonzero(shards.sizes == 0)
     if not isinstance(dataset.source, MediaFolder) or not empty.size:
         return []
-    found = f"{empty.size:,} of {len(shards):,} files are empty, or links that lead nowhere, the first {shards.path(int(empty[0]))}"
-    return [f"{found}; they are errors when they are due, and penstock inspect --decode lists all that is bad"]
+    found = f"{empty.size:,} of {len(shards):,} files are empty or broken links, the first {shards.path(int(empty[0]))}"
+    return [f"{found}; reading them raises an error, and penstock inspect --decode lists all bad files"]
 
 
 def _about_labels(dataset: Dataset) -> list[str]:
@@ -41,11 +41,11 @@ def _about_labels(dataset: Dataset) -> list[str]:
     if not isinstance(source, MediaFolder):
         return []
     if source.labels is None:
-        found = "there is no label, since no class folders were found; put the files into class folders, or name the folder's class"
+        found = "there are no labels, since no class folders were found; put the files into class folders, or name the class"
         return [f"{found} with penstock.read(…, classes=[…])"]
     if source.manifest.shards.several_roots and not source.classes_given:
-        found = f"the labels number the {len(source.classes)} classes of this list; another list, for validation, has the same numbers"
-        return [f"{found} for sure only with penstock.read(…, classes=train.classes)"]
+        found = f"the labels number the {len(source.classes)} classes of this list; to give another list, such as validation, the same"
+        return [f"{found} numbers, use penstock.read(…, classes=train.classes)"]
     return []
 
 
@@ -56,8 +56,8 @@ def _tiny_files(dataset: Dataset) -> list[str]:
     each_s = _seconds_a_file(dataset)
     found = (
         f"{len(shards):,} files with a median of {size_text(np.median(shards.sizes))}: here each takes {1e6 * each_s:,.0f} µs to open and "
-        f"read ({_TRIED_FILES} were tried), {each_s * len(shards):,.1f} s an epoch, and far more on network storage; larger files "
-        f"of many records are read faster"
+        f"read ({_TRIED_FILES} were tried), {each_s * len(shards):,.1f} s an epoch, and far more on network storage; store many "
+        f"records in each file"
     )
     return [found]
 
@@ -71,14 +71,14 @@ def _no_checksums(dataset: Dataset) -> list[str]:
     if unknown == 0:
         return []
     found = (
-        f"{unknown:,} of {len(files):,} files have no checksums: a flipped bit in a value can come as a wrong sample; "
-        f"penstock index --checksums reads all files once and makes them"
+        f"{unknown:,} of {len(files):,} files have no checksums: a flipped bit can give a wrong sample; "
+        f"penstock index --checksums reads all files once and stores checksums"
     )
     return [found]
 
 
 def _seconds_a_file(dataset: Dataset) -> float:
-    """Seconds to open and read one of the files, measured on some from all over the dataset."""
+    """Seconds to open and read one file, measured on files from all over the dataset."""
     shards = dataset.source.manifest.shards
     tried = np.linspace(0, len(shards) - 1, _TRIED_FILES).astype(np.int64)
     length = shards.sizes[tried]
@@ -96,7 +96,7 @@ def _duplicates(manifest: Manifest) -> list[str]:
         return []
     path, times = again[0]
     more = f", and so are {len(again) - 1:,} others" if len(again) > 1 else ""
-    return [f"{path} is listed {times} times{more}; its samples come as often in every epoch"]
+    return [f"{path} is listed {times} times{more}; every epoch has its samples that often"]
 
 
 def _uneven_shards(manifest: Manifest) -> list[str]:
@@ -108,10 +108,10 @@ def _uneven_shards(manifest: Manifest) -> list[str]:
     if shards.sizes[largest] > _UNEVEN_SHARDS * max(median, 1):
         found.append(
             f"{shards.path(largest)} has {size_text(int(shards.sizes[largest]))}, the median file {size_text(median)}; "
-            f"tools that deal whole files to workers will wait for it (Penstock deals blocks and does not)"
+            f"tools that give whole files to workers will wait for it (Penstock gives blocks and does not)"
         )
     if (empty := np.flatnonzero(np.diff(manifest.first_sample) == 0)).size:
-        found.append(f"{empty.size:,} files hold no record, the first of them {shards.path(int(empty[0]))}")
+        found.append(f"{empty.size:,} files hold no records, the first {shards.path(int(empty[0]))}")
     return found
 
 
@@ -121,6 +121,6 @@ def _uneven_classes(classes: Mapping[str, int]) -> list[str]:
     most, least = max(classes, key=lambda name: classes[name]), min(classes, key=lambda name: classes[name])
     found = (
         f"classes are uneven: {most!r} has {classes[most]:,} samples, {least!r} has {classes[least]:,}; accuracy "
-        f"alone will hide what happens to the small ones"
+        f"alone will hide errors on the small ones"
     )
     return [found]

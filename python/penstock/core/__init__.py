@@ -1,1 +1,1 @@
-"""What everything else is built on: columns, shards, errors, limits, the door to the native code. Imports nothing of Penstock but itself."""
+"""The base of everything else: columns, shards, errors, limits, the binding to native code. Imports only itself."""

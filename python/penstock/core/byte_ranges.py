@@ -1,4 +1,4 @@
-"""Byte ranges of files, wherever they lie: what formats read by."""
+"""Byte ranges of files, local or remote: the interface through which formats read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.core.traffic import Traffic
 Locate = Callable[[Sequence[str]], tuple[Shards, "ByteRanges"]]
 
 
-#: Reports work done so far: (done, total) in bytes or files.
+#: Reports progress: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
 
 

@@ -1,6 +1,6 @@
-"""Where this user's caches lie, and how large they may be, all together.
+"""Where this user's caches are, and how large they may be together.
 
-All of them are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which only their owner can read.
+All are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which only their owner can read.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from penstock.core.errors import PlanError
 from penstock.core.scratch import FOLDER as SCRATCH
 from penstock.core.scratch import sweep
 
-#: Names the environment variable that bounds the cache's folders of data, together, in bytes.
+#: The environment variable that limits the cache's folders of data together, in bytes.
 LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?")
-#: Of the disk, where the variable is not set.
+#: Share of the disk, if the variable is not set.
 _SHARE = 0.2
 #: The folders that share the limit: blocks of remote files, files made of others, decoded columns.
 SHARING = ("remote", "unpacked", "decoded")
 
 
 def cache_folder(name: str) -> str | None:
-    """The folder `name` of this user's cache, made if need be; None, with a warning, where none can be trusted."""
+    """The folder `name` of this user's cache, created if needed; None, with a warning, if it cannot be trusted."""
     base = _base()
     folder = os.path.join(base, "penstock")
     try:
@@ -38,8 +38,8 @@ def cache_folder(name: str) -> str | None:
             make_private(path)
     except OSError as error:
         warnings.warn(
-            f"no cache: {error.filename or folder}: {error.strerror or error}; files are indexed, and remote ones read, anew "
-            "each time; set XDG_CACHE_HOME to a folder of your own",
+            f"no cache: {error.filename or folder}: {error.strerror or error}; every run indexes files and downloads remote "
+            "ones again; set XDG_CACHE_HOME to a folder of your own",
             stacklevel=2,
         )
         return None
@@ -48,7 +48,7 @@ def cache_folder(name: str) -> str | None:
 
 
 def found_folder(name: str) -> str | None:
-    """The folder `name` of this user's cache where it is there already and can be trusted, else None."""
+    """The folder `name` of this user's cache if it exists and can be trusted, else None."""
     return cache_folder(name) if os.path.isdir(os.path.join(_base(), "penstock", name)) else None
 
 
@@ -58,7 +58,7 @@ def _base() -> str:
 
 
 def make_private(path: str) -> None:
-    """Makes a folder for this user alone; PermissionError if it is there and someone else could put files into it."""
+    """Create a folder for this user alone; PermissionError if it exists and others can write to it."""
     if not os.path.isdir(path):
         os.makedirs(path, mode=0o700, exist_ok=True)
     found = os.lstat(path)
@@ -71,7 +71,7 @@ def make_private(path: str) -> None:
 
 
 def room_bytes(folder: str) -> int:
-    """How many bytes one of the folders may hold: what the others leave of the limit, and at least its part of it."""
+    """How many bytes one of the folders may hold: what the others leave of the limit, but at least a third of it."""
     above, name = os.path.split(folder.rstrip("/"))
     limit = limit_bytes(folder)
     if name not in SHARING:
@@ -81,7 +81,7 @@ def room_bytes(folder: str) -> int:
 
 
 def _held_bytes(folder: str) -> int:
-    """Bytes of the disk that the files of a folder take, with those in the making."""
+    """Bytes on disk of a folder's files, including unfinished ones."""
     held = 0
     for place in (folder, os.path.join(folder, SCRATCH)):
         with contextlib.suppress(OSError), os.scandir(place) as entries:
@@ -92,33 +92,33 @@ def _held_bytes(folder: str) -> int:
 
 
 def limit_is_said() -> bool:
-    """Whether the user named a limit."""
+    """Whether the user set a limit."""
     return bool(os.environ.get(LIMIT_NAME))
 
 
 def limit_bytes(folder: str) -> int:
     """How many bytes this user's caches of data may hold together: $PENSTOCK_CACHE_BYTES, or a fifth of the disk."""
-    said = os.environ.get(LIMIT_NAME, "")
-    if not said:
+    text = os.environ.get(LIMIT_NAME, "")
+    if not text:
         return int(shutil.disk_usage(folder).total * _SHARE)
-    if not said.isdecimal():
-        raise PlanError(f"{LIMIT_NAME}={said!r}: write a number of bytes, for example 20000000000")
-    return int(said)
+    if not text.isdecimal():
+        raise PlanError(f"{LIMIT_NAME}={text!r}: not a number of bytes; write for example 20000000000")
+    return int(text)
 
 
-def size_of(said: Any, name: str = "") -> int:
+def size_of(size: Any, name: str = "") -> int:
     """A size in bytes: size_of("100GiB") == 107374182400, size_of("10 GB") == 10000000000, size_of(4e9) == 4000000000, size_of(None) == 0.
 
-    name: what the size is of, for the error.
+    name: the argument's name, for the error.
     """
-    if said is None:
+    if size is None:
         return 0
-    is_number = isinstance(said, (Integral, float)) and not isinstance(said, bool)
-    if is_number and 0 <= said < math.inf and said == int(said):
-        return int(said)
-    found = _SIZE.fullmatch(said.strip()) if isinstance(said, str) else None
+    is_number = isinstance(size, (Integral, float)) and not isinstance(size, bool)
+    if is_number and 0 <= size < math.inf and size == int(size):
+        return int(size)
+    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if found is None:
-        shown = f"{name}={said!r}" if name else repr(said)
-        raise PlanError(f"{shown} is no size; write for example '100GiB', '10 GB' or a number of bytes")
+        shown = f"{name}={size!r}" if name else repr(size)
+        raise PlanError(f"{shown} is not a size; write for example '100GiB', '10 GB' or a number of bytes")
     power = " KMGT".index(found[2].upper() or " ")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

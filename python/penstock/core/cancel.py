@@ -1,4 +1,4 @@
-"""Whether anybody still wants what a thread works for: a run's threads carry its flag, and whoever waits for long looks at it."""
+"""Cancelling: a run's threads carry its stop flag, and long waits check it."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-#: How often a flag is looked at while something else is waited for.
+#: Seconds between two checks of a flag during a wait.
 LOOK_S = 0.1
 
 _flag: ContextVar[threading.Event | None] = ContextVar("penstock_stop", default=None)
 
 
 class StoppedError(Exception):
-    """Nobody wants the answer any more."""
+    """The run was stopped; its result is no longer needed."""
 
 
 def work_for(flag: threading.Event) -> None:
-    """From now on this thread works for somebody who sets `flag` when nothing is wanted any more."""
+    """Make `flag` this thread's stop flag: set, it cancels the thread's work."""
     _flag.set(flag)
 
 
 def is_stopped() -> bool:
-    """Whether whoever this thread works for wants nothing any more."""
+    """Whether this thread's work was cancelled."""
     return stop_flag().is_set()
 
 
 def stop_flag() -> threading.Event:
-    """What is set once whoever this thread works for wants nothing any more, for others to look at; nobody's if it is nobody."""
+    """The stop flag of this thread; one that is never set if it has none."""
     return _flag.get() or threading.Event()
 
 
 def in_threads(function: Callable[[_T], _R], given: Sequence[_T], *, most: int, name: str) -> list[_R]:
-    """The function of everything given, in its order, from at most so many threads; after Ctrl-C they wait for no store."""
+    """The function's results for `given`, in order, from at most `most` threads. Ctrl-C cancels them."""
     flag = threading.Event()
 
     def call(one: _T) -> _R:
@@ -54,7 +54,7 @@ def in_threads(function: Callable[[_T], _R], given: Sequence[_T], *, most: int, 
 
 
 def carried(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The function for other threads, working for whom this thread works for."""
+    """The function, which in any thread uses this thread's stop flag and other context."""
     context = copy_context()
 
     def call(*arguments: _P.args, **named: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""What tells one function from another: the bytes of its code, of what it closes over and of its arguments."""
+"""Identifies functions, by the bytes of their code, of what they close over and of their arguments."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 
 from penstock.core.errors import PlanError
 
-#: Types whose `repr` tells a value from all others, in every process.
+#: Types whose `repr` identifies a value, in every process.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
 def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
-    """32 hex digits: the same in every process that runs the same code with the same arguments.
+    """32 hex digits, the same in every process that runs the same code with the same arguments.
 
-    Functions and plain values of the same module that the function uses count as well; modules, classes and other objects
-    do not. PlanError for arguments and enclosed values that cannot be told apart.
+    Functions and plain values of the same module that the function uses count too. Modules, classes and other objects do
+    not. Raises PlanError for arguments and enclosed values that cannot be identified.
     """
     state = hashlib.blake2b(digest_size=16)
     for part in _of_function(function, set()):
@@ -33,9 +33,9 @@ def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
 
 
 def code_bytes(code: CodeType) -> Iterator[bytes]:
-    """The bytes of compiled code, of its constants and of the functions in it; not its place in the file.
+    """The bytes of compiled code, its constants and the functions in it, without its position in the file.
 
-    They are the same in every process of one version of Python; another version compiles the same source to other code.
+    They are the same in every process of one Python version. Another version compiles the same source differently.
     """
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
@@ -47,7 +47,7 @@ def code_bytes(code: CodeType) -> Iterator[bytes]:
 
 
 def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The global names that a function and those in it may use, sorted, each with its value; built-in ones are left out."""
+    """The globals that a function, and functions in it, may use: (name, value), sorted, without built-ins."""
     for name in sorted(set(names_of(function.__code__))):
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -71,7 +71,7 @@ def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
         return
     if not isinstance(function, FunctionType):
         raise PlanError(
-            f"from_iterable: {type(function).__qualname__} has no code to tell it by; give the data a name with name=…"
+            f"from_iterable: {type(function).__qualname__} has no code to identify it by; give the data a name with name=…"
         )
     yield f"{function.__module__}.{function.__qualname__}".encode()
     yield from code_bytes(function.__code__)
@@ -86,7 +86,7 @@ def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
 
 
 def _of_value(value: Any, what: str, seen: set[int]) -> Iterator[bytes]:
-    """Bytes that tell a value; the types count, so that 1 is not "1"."""
+    """Bytes that identify a value; the type counts, so that 1 is not "1"."""
     kind = type(value).__name__.encode()
     if isinstance(value, PLAIN):
         yield kind + repr(value).encode("utf-8", "surrogatepass")
@@ -111,7 +111,7 @@ def _of_value(value: Any, what: str, seen: set[int]) -> Iterator[bytes]:
     else:
         raise PlanError(
             f"from_iterable: {what} is a {type(value).__qualname__}, which cannot be told from another; give the data a "
-            f"name with name=… and, when it changes, a version=…"
+            f"name with name=…, and a new version=… when it changes"
         )
 
 

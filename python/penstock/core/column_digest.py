@@ -1,4 +1,4 @@
-"""A digest of columns by their values, whatever memory they lie in."""
+"""Digests of columns by their values, in any memory layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.core.spec import Column
 
 
 def add_column(state: Any, column: Column) -> None:
-    """Adds a column's values to a running hash: numbers as they are, lengths and then values of text, bytes and lists."""
+    """Add a column's values to a hash: numbers as they are; for text, bytes and lists the lengths, then the values."""
     array: Any = column
     if isinstance(array, np.ndarray):
         state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

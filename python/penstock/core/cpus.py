@@ -1,4 +1,4 @@
-"""How many threads there may be: what the process may use, not what the machine has."""
+"""The CPUs that this process may use, rather than those that the machine has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may use: its affinity, cut to the quota of its control group, at least 1."""
+    """The number of CPUs that this process may use: its affinity, limited by its cgroup's quota, at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = _CGROUP_LIMIT.read_text().split()[:2]

@@ -1,4 +1,4 @@
-"""Each number of many once, without sorting where they lie closely together."""
+"""Distinct numbers, without sorting if they are close together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from penstock.core.spec import Ids
 
-#: A table of so many entries a number is filled faster than the numbers are sorted.
+#: Filling a table of up to this many entries a number is faster than sorting the numbers.
 _TABLE_ROWS = 16
 
 
 def distinct(numbers: Ids) -> tuple[Ids, Ids]:
-    """What `np.unique(numbers, return_inverse=True)` gives: the numbers in order, and for each where it stands among them (int64).
+    """What `np.unique(numbers, return_inverse=True)` returns: the sorted distinct numbers, and each number's index in them (int64).
 
     distinct(np.array([7, 5, 7])) == ([5, 7], [1, 0, 1])
     """

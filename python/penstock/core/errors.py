@@ -1,4 +1,4 @@
-"""The errors of Penstock: one tree, and every message says where, what was found and what to do.
+"""The errors of Penstock: one tree. Every message says where, what was found and what to do.
 
 PenstockError
 ├── PlanError        the chain of verbs, or a Loader's arguments, cannot work     (also a ValueError)
@@ -6,7 +6,7 @@ PenstockError
 ├── StorageError     a store cannot be reached, refuses, or does not answer in time (also an OSError)
 ├── DataError        a record or shard is damaged, hostile or of another shape    (also a ValueError)
 ├── StateError       a saved state belongs to other data or another plan          (also a ValueError)
-├── RowError         a kernel about one row of a batch; users see it as DataError
+├── RowError         a kernel's error in one row of a batch; users see it as DataError
 └── ProcessError     used where it cannot work: after fork, after close           (also a RuntimeError)
 """
 
@@ -45,7 +45,7 @@ class ProcessError(PenstockError, RuntimeError):
 
 
 class RowError(PenstockError):
-    """A kernel's complaint about one row of a batch; the engine turns it into a DataError that names file and record."""
+    """A kernel's error in one row of a batch; the engine turns it into a DataError that names file and record."""
 
     def __init__(self, row: int, found: str, do: str = "") -> None:
         super().__init__(f"row {row}: {found}" + (f"; {do}" if do else ""))

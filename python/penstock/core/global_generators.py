@@ -1,9 +1,9 @@
-"""The global random generators of `random`, NumPy and torch, lent to users' functions so that what they draw repeats.
+"""Lends the global random generators of `random`, NumPy and torch to users' functions, so that their numbers repeat.
 
-A function that draws from a global generator on a thread of the pipeline would give other rows from run to run, and change
-the random numbers of the training loop. So its calls run one at a time, while the loop waits for a batch: the generators
-are saved, seeded for the row or batch, and restored. Whether a function draws is read from its code (`mentions_generators`), and
-seen by watching its calls number 1, 2, 4, 8, …; a function that does not draw runs on all threads, unwatched but for these.
+A function that draws from a global generator on a pipeline thread would give other rows in every run, and change the random
+numbers of the training loop. So its calls run one at a time, while the loop waits for a batch. The generators are saved,
+seeded for the row or batch, and restored. Whether a function draws is read from its code (`mentions_generators`), and checked
+in its calls number 1, 2, 4, 8, …. A function that does not draw runs on all threads.
 
 Not covered: generators on GPUs, and those that a function makes without a seed (`numpy.random.default_rng()`).
 """
@@ -27,7 +27,7 @@ from penstock.core.random_use import mentions_generators
 
 _T = TypeVar("_T")
 
-#: Starts the global generators anew, before a call of a user's function: what it draws is a function of the number.
+#: Seeds the global generators with a number, before a call of a user's function.
 Seed = Callable[[int], None]
 
 _alone: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("penstock_alone", default=nullcontext)
@@ -36,12 +36,12 @@ _one_at_a_time = threading.RLock()
 
 
 def hold_consumer_with(alone: Callable[[], AbstractContextManager[None]]) -> None:
-    """On this thread, `alone()` is entered while generators are lent: it keeps the training loop waiting."""
+    """Enter `alone()` on this thread while generators are lent; it makes the training loop wait."""
     _alone.set(alone)
 
 
 def set_draw_key(key: int) -> None:
-    """What objects draw that are read on this thread is a function of this key; see `draw_key`."""
+    """Seed what objects that are read on this thread draw with this key; see `draw_key`."""
     _draw_key.set(key)
 
 
@@ -51,12 +51,12 @@ def draw_key() -> int:
 
 
 class SeededCalls:
-    """Runs a user's function, seeded where it draws from global generators.
+    """Runs a user's function, seeded if it draws from global generators.
 
     calls = SeededCalls("map augment", augment, "…")
-    calls.run(lambda: augment(batch), lambda seed: (seed(7), augment(batch))[1], rows=32)  # by 7 alone, on any thread
+    calls.run(lambda: augment(batch), lambda seed: (seed(7), augment(batch))[1], rows=32)  # depends on 7 alone
 
-    The first call that draws gives a warning which says what that costs, by `name`, and what is faster, by `instead`.
+    The first call that draws warns, with `name`, of the cost, and says with `instead` what is faster.
     """
 
     def __init__(self, name: str, function: Any, instead: str) -> None:
@@ -67,7 +67,7 @@ class SeededCalls:
         self._count = count(1)
 
     def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
-        """What `plain()` returns if that draws nothing, else what `seeded(seed)` does, which seeds before each call."""
+        """What `plain()` returns if it draws nothing, else what `seeded(seed)` returns, which seeds before each call."""
         number = next(self._count)
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
@@ -86,10 +86,10 @@ class SeededCalls:
 
     def _warn(self, took_s: float, rows: int) -> None:
         self._warned = True
-        late = " Earlier calls were not seen to draw; what they drew does not repeat." if self._quiet else ""
+        late = " What earlier, unchecked calls drew does not repeat." if self._quiet else ""
         warnings.warn(
             f"penstock: {self._name} draws from the global generators of random, NumPy or torch. Penstock seeds them, so that "
-            f"batches repeat and the training loop's random numbers stay its own; therefore it runs one call at a time, and "
+            f"batches repeat and the training loop's random numbers stay the same. Therefore it runs one call at a time, "
             f"only while the loop waits for a batch ({took_s * 1000:,.1f} ms for {rows:,} rows). {self._instead}{late}",
             stacklevel=2,
         )
@@ -101,7 +101,7 @@ def _watched(call: Callable[[], _T]) -> tuple[_T, bool]:
         before = [generator.look() for generator in generators]
         made = call()
         drew = before != [generator.look() for generator in generators]
-        return made, drew or len(generators) < len(_generators())  # torch may have been imported, and drawn from
+        return made, drew or len(generators) < len(_generators())  # the call may have imported torch and drawn from it
 
 
 def _seed(generators: list[_Generator], key: int) -> None:
@@ -113,16 +113,16 @@ class _Generator(Protocol):
     """A global generator."""
 
     def get(self) -> Any:
-        """Its state, to be set again."""
+        """The state, for `set`."""
 
     def set(self, state: Any) -> None:
-        """Gives it a state back."""
+        """Restore a state."""
 
     def seed(self, number: int) -> None:
-        """Starts it anew."""
+        """Seed the generator with a number."""
 
     def look(self) -> Any:
-        """Its state as plain values, to be compared."""
+        """The state as plain values, for comparison."""
 
 
 class _Python:
@@ -138,12 +138,12 @@ class _Python:
     look = get
 
 
-#: Its functions for the global generator are legacy to linters, and some unknown to its stubs.
+#: Any, since linters call the functions for the global generator legacy, and the stubs lack some.
 _numpy: Any = np.random
 
 
 class _NumPy:
-    """NumPy's; users may have put a bit generator in its place that cannot be seeded."""
+    """NumPy's global generator; users may have replaced its bit generator with one that cannot be seeded."""
 
     def get(self) -> Any:
         return _numpy.get_bit_generator(), _numpy.get_state(legacy=False)
@@ -187,7 +187,7 @@ class _Torch:
 
 
 def _generators() -> list[_Generator]:
-    """Those of modules that somebody has imported."""
+    """The global generators of the modules that are imported."""
     torch = sys.modules.get("torch")
     return [_Python(), _NumPy(), *([_Torch(torch)] if hasattr(torch, "default_generator") else [])]
 

@@ -1,4 +1,4 @@
-"""The only importer of the compiled module; the kernels' signatures stand in `_core.pyi`."""
+"""The only importer of the compiled module; `_core.pyi` has the kernels' signatures."""
 
 from __future__ import annotations
 

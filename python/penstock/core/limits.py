@@ -1,4 +1,4 @@
-"""One set of bounds for everything that foreign bytes could make large."""
+"""Limits on everything that foreign bytes could make large."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a record may ask for; checked before anything is allocated.
+    """The most that a record or shard may need, checked before anything is allocated.
 
     record_bytes: encoded size of one record.
-    pixels: width × height of one picture, before any crop.
+    pixels: width × height of one image, before any crop.
     unpacked_bytes: size of one shard after decompression.
-    ratio: unpacked size over packed size of one shard (only checked above 1 MiB).
+    ratio: decompressed size over compressed size of one shard (only checked above 1 MiB).
     values: values of one feature in one record.
     """
 

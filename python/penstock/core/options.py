@@ -1,4 +1,4 @@
-"""What the user asked of `penstock.read`: columns, checks, limits, and the options of a format."""
+"""The arguments of `penstock.read`: columns, checks, limits, and the options of a format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.core.spec import Field
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """How one feature of a record becomes a column; what is None is inferred from the first records.
+    """How one feature of a record becomes a column. What is None is inferred from the first records.
 
-    feature: the name in the file. dtype, shape: as in `Field`; shape (None,) makes it ragged. default: used for every
-    value of a record that lacks the feature; without it such a record is an error.
+    feature: the name in the file. dtype, shape: as in `Field`; shape (None,) makes it ragged. default: the value for a record
+    that lacks the feature; without a default such a record is an error.
     """
 
     feature: str
@@ -41,11 +41,11 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the user asked of `ps.read`, handed to the format as it is.
+    """The arguments of `ps.read`, passed unchanged to the format.
 
     columns: new name -> feature or `Column`; None takes every feature under its own name. own: the format's own options
-    (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples lie
-    elsewhere; such a source has `read_ranges` of its own.
+    (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples are in
+    other files; such a source has its own `read_ranges`.
     """
 
     columns: Mapping[str, str | Column] | Sequence[str] | None = None

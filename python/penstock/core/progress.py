@@ -1,4 +1,4 @@
-"""Long native calls: their progress is told, and Ctrl-C ends them."""
+"""Long native calls with progress reports, which Ctrl-C ends."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _T = TypeVar("_T")
 
 #: Seconds between two reports of progress.
 _TICK_S = 0.1
-#: Less than this is looked through within a millisecond or two.
+#: Scanning less than this takes a millisecond or two.
 BRIEF_BYTES = 1 << 20
 
 
 class Work(Protocol):
-    """How far a call has come, and the way to stop it."""
+    """The progress of a call, and a way to stop it."""
 
     @property
     def done(self) -> int:
-        """Bytes so far."""
+        """Bytes done so far."""
 
     def stop(self) -> None:
-        """Makes the call end early, with KeyboardInterrupt."""
+        """Make the call end early, with KeyboardInterrupt."""
 
 
 _W = TypeVar("_W", bound=Work)
 
 
 def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total: int, *, brief: bool = False) -> _T:
-    """The result of call(work), which runs in a thread, so that progress can be told and Ctrl-C ends it.
+    """The result of call(work), which runs in another thread so that it can report progress and Ctrl-C ends it.
 
-    brief: it takes a few milliseconds at most, and runs in the calling thread: starting another would take as long.
+    brief: a call of a few milliseconds runs in the calling thread, since starting another takes as long.
     """
     if brief:
         made = call(work)

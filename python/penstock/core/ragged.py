@@ -1,4 +1,4 @@
-"""Ragged columns: values whose first axis has another length in every row, as Arrow holds them.
+"""Ragged columns: values whose first axis varies in length from row to row, as Arrow arrays.
 
 | shape      | Arrow type                                    | one row as NumPy                                    |
 | ---------- | --------------------------------------------- | --------------------------------------------------- |
@@ -19,15 +19,15 @@ Casting = Literal["same_kind", "safe"]
 
 
 def check_ragged_shape(shape: tuple[int | None, ...]) -> None:
-    """ValueError for a shape with an axis that varies and is not the first: check_ragged_shape((None, 4)) is None."""
+    """Raise ValueError if an axis other than the first varies: check_ragged_shape((None, 4)) is None."""
     if None in shape[1:] or 0 in shape[1:]:
-        raise ValueError(f"the shape {shape}: only the first axis can vary, and the others need a length")
+        raise ValueError(f"the shape {shape}: only the first axis can vary; give the others a length")
 
 
 def ragged_column(
     arrays: Sequence[npt.NDArray[Any]], dtype: Any, inner: tuple[int, ...] = (), *, casting: Casting = "safe"
 ) -> pa.LargeListArray:
-    """One row an array, of shape (any length, *inner); an empty array may have no inner axes.
+    """A column with one array per row, of shape (any length, *inner); an empty array may lack the inner axes.
 
     Raises ValueError for arrays of another shape, TypeError for values that `dtype` cannot hold.
     """
@@ -38,7 +38,7 @@ def ragged_column(
             raise ValueError("a single value where rows of variable length are needed")
     edges = np.zeros(len(arrays) + 1, dtype=np.int64)
     np.cumsum([len(array) for array in arrays], out=edges[1:])
-    full = [array.reshape(-1) for array in arrays if array.size]  # an empty list has no dtype of its own
+    full = [array.reshape(-1) for array in arrays if array.size]  # an empty list has no useful dtype
     flat = np.concatenate([np.empty(0, np.bool_), *full], dtype=dtype, casting=casting)
     values = pa.array(flat)
     for axis in reversed(inner):

@@ -1,4 +1,4 @@
-"""Whether a function's code mentions the global random generators of `random`, NumPy or torch."""
+"""Finds the global random generators of `random`, NumPy or torch in a function's code."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-#: Functions of torch, and methods of its tensors, that draw from the generator of the CPU unless they are given another.
+#: Functions of torch, and methods of its tensors, that draw from the CPU's default generator unless another is passed.
 _TORCH_DRAWS = frozenset({
     "bernoulli", "bernoulli_", "cauchy_", "dropout", "exponential_", "geometric_", "log_normal_", "multinomial", "normal",
     "normal_", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random_", "randperm",
     "uniform_",
 })  # fmt: skip
 
-#: What makes generators of one's own out of `numpy.random`.
+#: What makes separate generators in `numpy.random`.
 _OWN = frozenset({"default_rng", "Generator", "RandomState", "SeedSequence"})
 
 
 def mentions_generators(function: Any) -> bool:
-    """Whether it can be read from a function's code that it draws; False for what has no code, such as compiled functions.
+    """Whether a function's code shows that it draws; False without code, as for compiled functions.
 
-    mentions_generators(lambda row: row["x"] + np.random.rand()) is True. Functions of the same module that it calls, what it
-    closes over, and partials are looked into.
+    mentions_generators(lambda row: row["x"] + np.random.rand()) is True. The functions of the same module that it calls, what
+    it closes over, and partials are checked too.
     """
     return _mentions(function, set())
 
@@ -50,7 +50,7 @@ def _mentions(function: Any, seen: set[int]) -> bool:
 
 
 def _draws(value: Any, names: set[str], module: str, seen: set[int]) -> bool:
-    """Whether a value that code uses, together with these names, is a generator or a function that mentions one."""
+    """Whether a value used by code, together with these names, is a generator or a function that mentions one."""
     if value is random:
         return True
     if value is np or value is np.random:
@@ -72,7 +72,7 @@ def _used(function: FunctionType) -> Iterator[Any]:
         try:
             yield cell.cell_contents
         except ValueError:
-            continue  # it is filled later
+            continue  # not filled yet
     yield from function.__defaults__ or ()
     for code in _codes(function.__code__):
         for step in dis.get_instructions(code):
@@ -82,7 +82,7 @@ def _used(function: FunctionType) -> Iterator[Any]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code and that of the functions inside of it."""
+    """The code of a function and of the functions in it."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

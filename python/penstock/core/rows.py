@@ -1,7 +1,7 @@
-"""Neighbouring rows of a table in memory, with all columns of fixed shape side by side.
+"""Rows of a table in memory, with all columns of fixed shape side by side.
 
-A shuffled batch of 100 columns takes every row from another place. Where the row's values lie together, that is one place
-in memory and not 100.
+A shuffled batch takes every row from another place. With a row's values side by side, 100 columns are one place in memory,
+not 100.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table.
+    """Neighbouring rows of a table.
 
-    fixed: uint8 of shape (rows, bytes), the columns of fixed shape in the order of their spec, without gaps. others: the
+    fixed: uint8 of shape (rows, bytes), the columns of fixed shape in the order of the spec, without gaps. others: the
     other columns as large_string, large_binary or large_list.
     """
 
@@ -34,7 +34,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take."""
+        """Size of the rows in bytes."""
         return self.fixed.nbytes + sum(int(column.nbytes) for column in self.others.values())
 
     def slice(self, first: int, rows: int) -> Rows:
@@ -44,12 +44,12 @@ class Rows:
 
 
 def widths_of(spec: Spec) -> list[int]:
-    """Bytes of a row in each column of fixed shape: widths_of({"x": Field("int8"), "y": Field("float32", (2,))}) == [1, 8]."""
+    """Bytes of one row of each fixed column: widths_of({"x": Field("int8"), "y": Field("float32", (2,))}) == [1, 8]."""
     return [field.row_bytes for field in spec.values() if field.is_fixed]
 
 
 def pack_rows(columns: Columns, spec: Spec, rows: int, *, threads: int = 1) -> Rows:
-    """The columns of a table as `Rows`; one fixed column alone is taken as it is, several are copied once."""
+    """The columns of a table as `Rows`. A single fixed column is used as it is, several are copied once."""
     fixed = [bytes_of(columns[name]) for name, field in spec.items() if field.is_fixed]
     others = {name: columns[name] for name, field in spec.items() if not field.is_fixed}
     widths = widths_of(spec)
@@ -61,12 +61,12 @@ def pack_rows(columns: Columns, spec: Spec, rows: int, *, threads: int = 1) -> R
 
 
 def as_rows(found: Columns | Rows, spec: Spec, rows: int) -> Rows:
-    """What a source loaded, as `Rows`."""
+    """What a source loaded, converted to `Rows`."""
     return found if isinstance(found, Rows) else pack_rows(found, spec, rows)
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """One table of several that follow each other."""
+    """Several tables joined, one after the other."""
     if len(parts) == 1:
         return parts[0]
     others = {name: pa.concat_arrays([part.others[name] for part in parts]) for name in parts[0].others}
@@ -76,25 +76,25 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 def unpack_rows(
     pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, outs: Sequence[npt.NDArray[Any]], *, threads: int
 ) -> None:
-    """Fills the arrays of the fixed columns: place i of each from row `row[i]` of `pieces[which[i]]`."""
+    """Fill the arrays of the fixed columns: row i of each comes from row `row[i]` of `pieces[which[i]]`."""
     parts = [piece.fixed.reshape(-1) for piece in pieces]
     kernels.unpack_rows(parts, widths_of(spec), which, row, [bytes_of(out) for out in outs], threads)
 
 
 def exact_array(value: Any) -> npt.NDArray[Any]:
-    """`np.asarray` without a loss: NumPy makes floats of [1, 2**63]; here it is uint64. OverflowError where no integer type holds them."""
+    """`np.asarray` without loss: [1, 2**63], which NumPy turns into floats, becomes uint64. OverflowError if no integer type fits."""
     array: npt.NDArray[Any] = np.asarray(value)
     if array.dtype != np.float64 or not array.size or not isinstance(value, (list, tuple)) or not _are_whole(value):
         return array
     if array.min() < 0:
         raise OverflowError(
-            "numbers below 0 and from 2**63 on together, which no integer type holds; make them floats or text"
+            "a mix of numbers below 0 and from 2**63 on, which no integer type holds; make them floats or text"
         )
     return np.asarray(value, dtype=np.uint64)
 
 
 def _are_whole(values: Any) -> bool:
-    """Whether lists in lists hold whole numbers alone; of others the first tells."""
+    """Whether nested lists hold only whole numbers."""
     return all(
         _are_whole(one) if isinstance(one, (list, tuple)) else isinstance(one, (int, np.integer)) for one in values
     )
@@ -117,7 +117,7 @@ def new_bytes(size: int) -> Bytes:
 
 
 def spans_to_arrow(spans: Spans, take: Callable[[int], Bytes] = new_bytes) -> pa.LargeBinaryArray:
-    """The bytes of all spans joined into one large_binary array (one copy), in memory that `take` gives."""
+    """The bytes of all spans joined into one large_binary array (one copy), in memory from `take`."""
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
     np.cumsum(spans.length, out=offsets[1:])
     joined = take(int(offsets[-1]))

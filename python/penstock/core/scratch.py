@@ -1,7 +1,7 @@
-"""Files in the making: whole or not at all, gone if their makers are killed, and an error that says so where the disk has no room.
+"""Unfinished files: they become whole files or vanish, also if their process is killed, and a full disk is a clear error.
 
-They lie in a folder of their own beside what they become, each locked by its maker as long as it is made. The system lets go of the lock
-however that ends, so that whoever opens the folder next tells what is left over from what is under way.
+They are in a folder beside their targets, and each is locked by its process until it is finished. The system releases the
+lock however the process ends, so the next one to open the folder can tell leftovers from work in progress.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Iterator
 
 from penstock.core.errors import StorageError
 
-#: The folder, in that of what is made.
+#: Name of the folder, beside the targets.
 FOLDER = "scratch"
-#: Left free on the disk, or half of what is free if that is less.
+#: How much stays free on the disk, or half of what is free if that is less.
 RESERVE_BYTES = 256 << 20
-#: The disk takes no more; nobody may write there.
+#: Errors of a full or read-only disk, and of missing permission.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _REFUSED = (errno.EACCES, errno.EPERM)
 #: Where files cannot be locked, one that was not written to for so long belongs to nobody.
@@ -29,7 +29,7 @@ _STALE_S = 24 * 3600.0
 
 
 def scratch_path(target: str) -> str:
-    """A path for a file that will be moved to `target`, by a maker who locks it."""
+    """A path for a file that its process locks, and later moves to `target`."""
     folder = os.path.join(os.path.dirname(target), FOLDER)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return os.path.join(folder, uuid.uuid4().hex)
@@ -37,7 +37,7 @@ def scratch_path(target: str) -> str:
 
 @contextlib.contextmanager
 def scratch_file(target: str) -> Iterator[str]:
-    """An empty file to be filled and moved to `target`; it goes when the context ends, unless it was moved."""
+    """An empty file to fill and move to `target`. If it was not moved, it is removed when the context ends."""
     path, handle = _locked_file(target)
     try:
         yield path
@@ -67,14 +67,14 @@ def _locked_file(target: str) -> tuple[str, int]:
 
 
 def unlock(handle: int) -> None:
-    """Lets go of a file's lock and closes it. To close it would not be enough: a child forked meanwhile has it open, too."""
+    """Release a file's lock and close it. Closing alone is not enough: a child forked meanwhile has it open too."""
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
 
 def sweep(folder: str) -> None:
-    """Removes files in the making below a folder whose makers are gone."""
+    """Remove a folder's unfinished files whose processes have ended."""
     with contextlib.suppress(OSError), os.scandir(os.path.join(folder, FOLDER)) as entries:
         for entry in entries:
             _remove_if_left(entry.path)
@@ -87,7 +87,7 @@ def _remove_if_left(path: str) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(path)
         except BlockingIOError:
-            pass  # somebody makes it
+            pass  # in progress
         except OSError:
             if time.time() - os.fstat(handle).st_mtime > _STALE_S:
                 os.unlink(path)
@@ -96,23 +96,23 @@ def _remove_if_left(path: str) -> None:
 
 
 def usable_bytes(folder: str) -> int:
-    """What may be taken of a folder's disk."""
+    """How many bytes may be written to a folder's disk."""
     free = shutil.disk_usage(folder).free
     return free - min(RESERVE_BYTES, free // 2)
 
 
 def check_room(where: str, folder: str, needed_bytes: int, what: str) -> None:
-    """StorageError if a disk has not so many bytes left for `what` is made of `where`."""
+    """Raise StorageError if a disk has no room for `what`, made from `where`."""
     if needed_bytes > usable_bytes(folder):
         raise no_room(where, folder, needed_bytes, what)
 
 
 def no_room(where: str, folder: str, needed_bytes: int, what: str, found: str = "") -> StorageError:
-    """The error that says where room is wanted, how much, and what to do; `errno` is ENOSPC."""
+    """The error that says where room is needed, how much, and what to do; `errno` is ENOSPC."""
     usable = usable_bytes(folder)
     error = StorageError(
         f"{where}: no room for {what} below {folder}: {found + ', ' if found else ''}at least {needed_bytes:,} bytes are needed, and "
-        f"{max(0, usable):,} may be used of that disk; free some, or point XDG_CACHE_HOME to a larger disk"
+        f"{max(0, usable):,} are usable on that disk; free some, or point XDG_CACHE_HOME to a larger disk"
     )
     error.errno = errno.ENOSPC
     return error
@@ -120,7 +120,7 @@ def no_room(where: str, folder: str, needed_bytes: int, what: str, found: str = 
 
 @contextlib.contextmanager
 def room_errors(where: str, folder: str, needed_bytes: int, what: str) -> Iterator[None]:
-    """What the system says of a disk that is full, or may not be written, as a StorageError of ours. where: "" for the file it names."""
+    """Turn the system's error for a full or read-only disk into our StorageError. where: "" for the file that the error names."""
     try:
         yield
     except StorageError:

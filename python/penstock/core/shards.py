@@ -19,12 +19,12 @@ from penstock.core.spec import Bytes, Ids
 class Shards:
     """The files of a dataset, as columns.
 
-    paths: large_string, how the storage names each file; sizes: int64, bytes; versions: int64, modification time in ns
-    (or a hash of the ETag or date), used to see that a cached index is stale; root: what all paths begin with, "" if nothing.
-    root_lengths: int64, how many characters of each path name the place where it was listed, below which `root` is only what
-    all of these have in common; None where it was one place. etags: large_string, what a store says identifies the content of
-    each file, to be asked for with every request (see `storage.stores.version`), "" if nothing does; None for files.
-    copied: which of them are files of this machine, made of what a storage elsewhere has; None for none.
+    paths: large_string, the storage's name of each file. sizes: int64, bytes. versions: int64, modification time in ns (or
+    a hash of the ETag or date), which shows that a cached index is stale. root: the common prefix of all paths, or "".
+    root_lengths: int64, the length of each path's own listed root, if several were listed; else None.
+    etags: large_string, the store's identifier of each file's content, sent with every request (see
+    `storage.stores.version`), or ""; None for files.
+    copied: which of them are local files made from remote ones; None if none are.
     """
 
     paths: pa.LargeStringArray
@@ -44,22 +44,22 @@ class Shards:
 
     @property
     def several_roots(self) -> bool:
-        """Whether they were listed in several places."""
+        """Whether several roots were listed."""
         return self.root_lengths is not None
 
     def has_version(self, shard: int) -> bool:
-        """Whether a store says what tells this version of a shard from another of the same name and size."""
+        """Whether the store distinguishes this version of a shard from others of the same name and size."""
         return int(self.versions[shard]) not in _NO_VERSIONS
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether all files are paths of this machine, which can be opened and mapped."""
+        """Whether all files are local paths, which can be opened and mapped."""
         elsewhere = pc.or_(pc.invert(pc.starts_with(self.paths, os.sep)), pc.match_substring(self.paths, "://"))
         return not pc.any(elsewhere).as_py()
 
     @cached_property
     def path_buffers(self) -> tuple[Ids, Bytes]:
-        """All names for native code: where each begins (int64, one more than there are names), and their bytes."""
+        """All names for native code: their offsets (int64, one more than there are names), and their bytes."""
         _, offsets, names = self.paths.buffers()
         first = self.paths.offset
         begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
@@ -83,9 +83,9 @@ class Shards:
 
 
 def version_number(version: str) -> int:
-    """64 bits that stand for what a store calls a version."""
+    """A store's version text as a 64-bit number."""
     return int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-#: What stands for no version: no text, and the date that obstore has for objects without one.
+#: The numbers for no version: of no text, and of the date that obstore reports for objects without one.
 _NO_VERSIONS = frozenset((version_number(""), version_number("1970-01-01 00:00:00+00:00")))

@@ -3,7 +3,7 @@
 | form          | for                                             | rows                                     |
 | ------------- | ----------------------------------------------- | ---------------------------------------- |
 | NumPy array   | fixed shapes: (rows, *shape)                    | first axis                               |
-| `Spans`       | bytes of each row, lying in buffers read before | places, no copy                          |
+| `Spans`       | bytes of each row, in buffers read before       | offsets, no copy                         |
 | Arrow array   | strings, bytes, values of variable length       | large_string, large_binary, large_list   |
 """
 
@@ -67,7 +67,7 @@ Spec: TypeAlias = Mapping[str, Field]
 
 
 def field_of_type(kind: pa.DataType) -> Field:
-    """The field of an Arrow type: field_of_type(pa.list_(pa.int32())) == Field("int32", (None,)); PlanError if none."""
+    """The field of an Arrow type: field_of_type(pa.list_(pa.int32())) == Field("int32", (None,)). PlanError if none fits."""
     kind = unwrapped_type(kind)
     if is_text(kind):
         return Field("string")
@@ -85,7 +85,7 @@ def field_of_type(kind: pa.DataType) -> Field:
         return Field(np.dtype(kind.to_pandas_dtype()).name)
     if pa.types.is_null(kind):
         raise PlanError(
-            "holds nothing but nulls; leave it out with columns=[…], or say what it is and what stands for null: "
+            "holds only nulls; leave it out with columns=[…], or give its type and a default: "
             "penstock.Column(feature=…, dtype='float32', default=0)"
         )
     raise PlanError(
@@ -94,7 +94,7 @@ def field_of_type(kind: pa.DataType) -> Field:
 
 
 def unwrapped_type(kind: pa.DataType) -> pa.DataType:
-    """What dictionaries, runs and extension types hold; UUIDs are text, tensors lists of fixed lengths, maps lists of entries."""
+    """The type inside dictionaries, runs and extension types; UUIDs are text, tensors fixed-size lists, maps lists of entries."""
     if pa.types.is_map(kind):
         return pa.list_(pa.struct([kind.key_field, kind.item_field]))
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -132,7 +132,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The bytes of each row as places in buffers that were read before; nothing is copied.
+    """The bytes of each row as offsets into buffers that were read before; nothing is copied.
 
     buffers: uint8 arrays; which, offset, length: int64 arrays of one entry a row, so that row i is
     `buffers[which[i]][offset[i] : offset[i] + length[i]]`.
@@ -159,8 +159,8 @@ class Spans:
 class EntryPoints:
     """Places inside JPEGs at which decoding can start, by sample id.
 
-    offset, length: int64, a sample's bytes in `data` (length 0: none); checksum: uint32, CRC-32C of the record that they were
-    made from, so that they are never used for another; data: uint8.
+    offset, length: int64, a sample's bytes in `data` (length 0: none). checksum: uint32, CRC-32C of the record that they were
+    made from, so that they are never used for another. data: uint8.
     """
 
     offset: Ids
@@ -170,7 +170,7 @@ class EntryPoints:
 
     @property
     def arrays(self) -> tuple[Ids, Ids, npt.NDArray[np.uint32], Bytes]:
-        """As the kernels take them."""
+        """The arguments of the kernels."""
         return self.offset, self.length, self.checksum, self.data
 
 

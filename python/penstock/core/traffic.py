@@ -1,4 +1,4 @@
-"""What was asked of a store and what came back, as figures: storages count them, reports show them."""
+"""Figures of the requests to a store: storages count them, reports show them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
-#: Classes of durations an octave, and how many there are: from 1 ms to over an hour.
+#: Buckets of durations per octave, and in all: from 1 ms to over an hour.
 _PER_OCTAVE, _CLASSES = 4, 96
 
 
 @dataclass
 class Traffic:
-    """Counted since a storage was opened.
+    """Counters since a storage was opened.
 
-    requests: attempts, hedges and those that failed included. retries: those that failed and were made again. hedges: those made
-    a second time because the first took long. bytes: of answers. seconds: of all answers, added up. latency: answers by
-    duration, entry i those of up to 2^(i/4) ms. most_in_flight: requests that may be under way at once, as it was last.
-    cache_hits, cache_misses: ranges that a cache had, and that it lacked; cache_bytes: of the hits;
-    cache_damaged: pieces of it whose bytes had changed on the disk, and that were fetched again.
+    requests: all attempts, including hedges and failed ones. retries: repeats of failed requests. hedges: duplicates of
+    slow requests. bytes: of responses. seconds: total duration of responses. latency: responses by duration, entry i those
+    of up to 2^(i/4) ms. most_in_flight: the current limit of requests in flight. cache_hits, cache_misses: ranges found in
+    the cache, and not found. cache_bytes: bytes of the hits. cache_damaged: cached pieces whose bytes had changed on the
+    disk, and that were downloaded again.
     """
 
     requests: int = 0
@@ -34,7 +34,7 @@ class Traffic:
     cache_damaged: int = 0
 
     def add(self, duration_s: float, size: int) -> None:
-        """Counts an answer."""
+        """Count a response."""
         self.requests += 1
         self.bytes += size
         self.seconds += duration_s
@@ -46,7 +46,7 @@ class Traffic:
         return replace(self, latency=list(self.latency))
 
     def since(self, before: Traffic) -> Traffic:
-        """What came after an earlier copy."""
+        """The figures since an earlier copy."""
         return Traffic(
             requests=self.requests - before.requests,
             retries=self.retries - before.retries,
@@ -62,7 +62,7 @@ class Traffic:
         )
 
     def latency_s(self, share: float) -> float:
-        """The duration that this share of the answers stayed within, at most a fifth too high; 0 without answers.
+        """The duration within which this share of the responses arrived, at most a fifth too high; 0 without responses.
 
         latency_s(0.5) is the median.
         """

@@ -1,4 +1,4 @@
-"""Where batches go: one file a framework, each the only importer of it."""
+"""Delivery of batches: one file for each framework, the only one that imports it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from penstock.core.spec import Field
 
 
 class Deliver(Protocol):
-    """Turns the columns of an item into what the user's framework works with."""
+    """Turns the columns of an item into arrays or tensors of the user's framework."""
 
     @property
     def new_memory(self) -> Any:
-        """How the slots get memory (see `engine.slots`); None for the usual."""
+        """Allocates memory for the slots (see `engine.slots`); None for ordinary memory."""
 
     @property
     def copies(self) -> bool:
-        """Whether `finish` copies into a device's own memory."""
+        """Whether `finish` copies to a device's memory."""
 
     def convert(self, column: Any, field: Field) -> Any:
-        """One column, in a worker thread."""
+        """One converted column, in a worker thread."""
 
     def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All converted columns, in a worker thread."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """All columns, in the consumer's thread, before its first batch is handed out."""
+        """All columns, in the consumer's thread, before its first batch."""
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
-        """What gives a received column's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
+        """A function that returns the next `rows` rows of a received column at each call. The parts alone keep its memory alive."""
 
 
 def open_deliver(to: str, device: Any) -> Deliver:

@@ -1,4 +1,4 @@
-"""The dict in which a batch's columns come."""
+"""The dict that holds a batch's columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WIDTH = 100
 
 
 class BatchDict(dict[str, Any]):
-    """Columns by name: a dict whose `repr` shows dtypes and shapes, and which `image, label = batch` cannot unpack.
+    """Columns by name: a dict whose `repr` shows dtypes and shapes.
 
-    Unpacking a dict gives its keys, here the names of the columns, so that it is a PlanError. All else is as with any dict.
+    `image, label = batch` raises PlanError, since unpacking a dict gives its keys. Otherwise it behaves like any dict.
 
-    Pickled it is an OrderedDict, which `torch.load` takes from files that it does not trust.
+    It pickles as an OrderedDict, which `torch.load` accepts from untrusted files.
     """
 
     __slots__ = ()
@@ -30,8 +30,8 @@ class BatchDict(dict[str, Any]):
             names = ", ".join(map(repr, self.keys()))
             first = next(iter(self.keys()), "image")
             raise PlanError(
-                f"a batch is a dict of the columns {names}, so that unpacking it gives their names; write batch[{first!r}], or make "
-                f"the loader with Loader(…, structure='tuple')"
+                f"a batch is a dict of the columns {names}, and unpacking it gives their names; write batch[{first!r}], or use "
+                f"Loader(…, structure='tuple')"
             )
         return super().__iter__()
 
@@ -51,7 +51,7 @@ class BatchDict(dict[str, Any]):
 
 
 def column_text(column: Any) -> str:
-    """A column in short: "float32 (8, 3, 224, 224)", "int64 (8,) on cuda:0", "large_string (8 rows)"; of all else the type."""
+    """A column in short: "float32 (8, 3, 224, 224)", "int64 (8,) on cuda:0", "large_string (8 rows)"; for others the type."""
     dtype, shape, device = (getattr(column, name, None) for name in ("dtype", "shape", "device"))
     if dtype is not None and shape is not None:
         place = "" if device is None or str(device) == "cpu" else f" on {device}"
@@ -62,11 +62,11 @@ def column_text(column: Any) -> str:
 
 
 def _is_unpacked() -> bool:
-    """Whether what asked the caller for an iterator is `a, b = …`; False where Python is another one than CPython."""
+    """Whether `a, b = …` requested the caller's iterator; always False outside CPython."""
     if sys.implementation.name != "cpython":
         return False
     try:
         frame = sys._getframe(2)  # noqa: SLF001  # nothing public says which instruction is running
-    except ValueError:  # called by no Python code
+    except ValueError:  # not called by Python code
         return False
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _UNPACKING

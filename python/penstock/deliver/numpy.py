@@ -1,4 +1,4 @@
-"""Finished batches as NumPy arrays, without a copy; text and ragged columns as Arrow arrays."""
+"""Batches as NumPy arrays, without a copy; text and ragged columns as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.core.spec import Field
 
 
 class ToNumpy:
-    """Hands out columns as they are. bfloat16 needs the package ml_dtypes."""
+    """Delivers columns as they are. bfloat16 needs the package ml_dtypes."""
 
     new_memory = None
     copies = False
@@ -25,7 +25,7 @@ class ToNumpy:
         return column.view(_bfloat16())
 
     def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """All columns of an item, once converted; in a worker thread."""
+        """All converted columns of an item, in a worker thread."""
         return columns
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
@@ -33,12 +33,12 @@ class ToNumpy:
         return columns
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
-        """What gives a column's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
+        """A function that returns the column's next `rows` rows at each call; see `parts_of`."""
         return parts_of(column, rows)
 
 
 def parts_of(column: Any, rows: int) -> Callable[[], Any]:
-    """What gives an array's parts of so many rows, one a call; they share its memory, and nothing else keeps it."""
+    """A function that returns the array's next `rows` rows at each call. The parts alone keep its memory alive."""
     if isinstance(column, np.ndarray):
         parts = list(column.reshape(len(column) // rows, rows, *column.shape[1:]))
     else:
@@ -52,6 +52,6 @@ def _bfloat16() -> Any:
         import ml_dtypes
     except ImportError:
         raise PlanError(
-            "NumPy has no bfloat16 of its own; install ml_dtypes (pip install 'penstock[bfloat16]') or use to='torch'"
+            "to='numpy': NumPy has no bfloat16; install ml_dtypes (pip install 'penstock[bfloat16]') or use to='torch'"
         ) from None
     return ml_dtypes.bfloat16

@@ -1,4 +1,4 @@
-"""Which rank a loader is of how many: as given, else of torch.distributed, else of torchrun's environment."""
+"""A loader's rank and world size: as passed, else from torch.distributed, else from torchrun's environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.core.errors import PlanError
 
-#: So long ranks wait for the others to say whether their share was given rightly, and a wrong one for the others to have read it.
+#: How long ranks wait for the others to report wrong arguments, and how long a wrong one waits until the others have read that.
 _AGREE_S, _READ_S = 20.0, 5.0
 _POLL_S = 0.02
 
@@ -20,23 +20,23 @@ _numbers = itertools.count()
 
 
 class Store(Protocol):
-    """What the processes of a group have in common: `torch.distributed.Store`."""
+    """The key-value store of a process group: `torch.distributed.Store`."""
 
     def set(self, key: str, value: str) -> None:
-        """Sets a value."""
+        """Store a value under the key."""
 
     def get(self, key: str) -> bytes:
-        """A value that was set."""
+        """The value of the key."""
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all these were set."""
+        """Whether all these keys have values."""
 
     def add(self, key: str, amount: int) -> int:
-        """Counts; the sum so far."""
+        """Add to a counter; returns its sum so far."""
 
 
 class Group(NamedTuple):
-    """A process group as this process sees it."""
+    """A process group: the rank of this process in it, its size and its store."""
 
     rank: int
     world_size: int
@@ -45,44 +45,46 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """How a loader finds its rank and the world size, whenever it needs them: a process group may come after the loader.
+    """Finds a loader's rank and world size when they are needed, since the process group may be made after the loader.
 
-    As given, else of torch.distributed if it is initialised, else of torchrun's environment, else 0 of 1. What was given must
-    be what torch.distributed says. process_group: the ranks that share the data where these are not all.
+    As passed, else from torch.distributed if it is initialised, else from torchrun's environment, else 0 of 1. Arguments must
+    agree with torch.distributed. process_group: the ranks that share the data, if not all of them do.
     """
 
     rank: int | None = None
     world_size: int | None = None
     process_group: Any = None
-    _number: int = field(init=False, default=-1)  # of the loaders that were given theirs: the same on all ranks
+    _number: int = field(init=False, default=-1)  # counts the loaders with explicit ranks: the same on all ranks
 
     def __post_init__(self) -> None:
         if (self.rank is None) != (self.world_size is None):
-            raise PlanError("pass both rank and world_size, or neither")
+            raise PlanError(
+                "Loader: rank without world_size, or the reverse; pass both rank and world_size, or neither"
+            )
         if self.rank is not None and self.process_group is not None:
-            raise PlanError("pass rank and world_size, or process_group, which says both")
+            raise PlanError("Loader: rank, world_size and process_group; pass rank and world_size, or process_group")
         if self.rank is not None:
             object.__setattr__(self, "_number", next(_numbers))
 
     def find(self) -> tuple[int, int]:
-        """Rank and world size as they are now; PlanError where those given are not the process group's."""
+        """The current rank and world size; PlanError if the arguments contradict the process group."""
         group = self._group()
         if self.rank is None or self.world_size is None:
             return group[:2] if group is not None else _ranks_of_environment()
         if group is not None and (self.rank, self.world_size) != group[:2]:
             wrong = f"rank {group.rank} of the {group.world_size} in the process group was given {self._given}"
-            _tell(group, self._key, wrong)
+            _report(group, self._key, wrong)
             raise _contradiction(self._given, wrong)
         return self.rank, self.world_size
 
     def agree(self) -> bool:
-        """Whether all ranks are known to be given what the process group says; PlanError where one is not. Ask once."""
+        """Whether all ranks are known to agree with the process group; PlanError if one does not. Call it once."""
         if self.rank is None:
             return True
         group = self._group()
         if group is None or group.store is None:
             return False
-        if wrong := _hear(group, self._key):
+        if wrong := _receive(group, self._key):
             raise _contradiction(self._given, wrong)
         return True
 
@@ -114,14 +116,14 @@ def _ranks_of_environment() -> tuple[int, int]:
     rank_text, size_text = os.environ["RANK"], os.environ["WORLD_SIZE"]
     if not (rank_text.isdecimal() and size_text.isdecimal()):
         raise PlanError(
-            f"RANK={rank_text!r} and WORLD_SIZE={size_text!r} in the environment are no numbers; unset them, or pass rank and "
+            f"RANK={rank_text!r} and WORLD_SIZE={size_text!r} in the environment are not numbers; unset them, or pass rank and "
             f"world_size"
         )
     return int(rank_text), int(size_text)
 
 
 def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
-    """The ranks [first, last) on this machine, by torchrun's environment; all of them where that does not say it."""
+    """The ranks [first, last) on this machine, from torchrun's environment; all ranks without it."""
     local_rank, local_size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if (
         local_rank.isdecimal()
@@ -132,20 +134,20 @@ def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
     return 0, world_size
 
 
-# What one rank has to tell the others. No collective: a rank that makes no such loader is not waited for without end, no
-# device is touched, and the rank that holds the store stays until the others have read.
+# How ranks report wrong arguments to each other. Not by a collective: nobody waits forever for a rank that makes no such
+# loader, no device is used, and the rank that holds the store stays until the others have read.
 
 
-def _tell(group: Group, key: str, wrong: str) -> None:
-    """Lets the other ranks know what is wrong here, and waits a little until they do."""
+def _report(group: Group, key: str, wrong: str) -> None:
+    """Report to the other ranks what is wrong on this one, and wait a little until they have read it."""
     if group.store is None:
         return
     group.store.set(f"{key}/wrong", wrong)
     _leave(group, key)
 
 
-def _hear(group: Group, key: str) -> str:
-    """What is wrong on any rank, as soon as one says so; "" when all are here, or have not come for a while."""
+def _receive(group: Group, key: str) -> str:
+    """What the first rank reports as wrong; "" once all ranks have arrived, or after a timeout."""
     store, until = group.store, time.monotonic() + _AGREE_S
     assert store is not None
     here = store.add(f"{key}/right", 1)

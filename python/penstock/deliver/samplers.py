@@ -1,4 +1,4 @@
-"""What trainers find where a DataLoader has samplers: the epoch can be set, sizes be asked, and nothing be drawn."""
+"""What trainers find in place of a DataLoader's samplers: they set the epoch and have sizes, but draw nothing."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from penstock.core.errors import ProcessError
 
 
 class SetEpoch(Protocol):
-    """Sets a loader's epoch."""
+    """A function that sets a loader's epoch."""
 
     def __call__(self, epoch: int, *, keep_later: bool) -> None:
-        """The next pass is this epoch; a loaded position in it, or where asked for in a later one, stays."""
+        """Make this the next epoch. A loaded position in it stays; with `keep_later` also one in a later epoch."""
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """`loader.sampler`, of which Lightning calls `set_epoch` before every pass."""
+    """`loader.sampler`; Lightning calls its `set_epoch` before every pass."""
 
     _set_epoch: SetEpoch
 
     def set_epoch(self, epoch: int) -> None:
-        """As the loader's, but a loaded position in a later epoch stays too: a trainer counts its own epochs.
+        """Set the loader's epoch, except that a loaded position in a later epoch stays: a trainer counts its own epochs.
 
-        Lightning goes several times through the shorter ones of several loaders in one epoch of its own.
+        In one epoch of its own, Lightning may pass several times over the shorter ones of several loaders.
         """
         self._set_epoch(epoch, keep_later=True)
 
@@ -35,7 +35,7 @@ class Sampler:
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """`loader.batch_sampler`; `batch_size` is of this rank."""
+    """`loader.batch_sampler`; `batch_size` is this rank's."""
 
     sampler: Sampler
     batch_size: int

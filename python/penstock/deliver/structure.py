@@ -1,4 +1,4 @@
-"""What a batch comes as: a dict of columns, a tuple, a named tuple, or an object of a class of the user's."""
+"""The structure of a batch: a dict of columns, a tuple, a named tuple, or an object of the user's class."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAMES = ("dict", "tuple", "namedtuple")
 
 
 class Structure:
-    """Makes of a batch's columns what the user asked for; PlanError as soon as the columns are known not to fit it.
+    """Turns a batch's columns into the requested structure. Raises PlanError as soon as the columns are known not to fit.
 
-    structure: "dict", "tuple" (in the order of the columns), "namedtuple", or a dataclass or NamedTuple class that has the
-    columns' names as its fields. columns: their names, None where only the first batch will tell.
+    structure: "dict", "tuple" (in the order of the columns), "namedtuple", or a dataclass or NamedTuple class whose fields
+    are the columns. columns: their names; None if only the first batch shows them.
     """
 
     def __init__(self, structure: Any, columns: Sequence[str] | None) -> None:
@@ -33,7 +33,7 @@ class Structure:
             _maker(self._structure, tuple(columns))
 
     def taking(self, parts: Sequence[tuple[str, Callable[[], Any]]]) -> Callable[[], Any]:
-        """What gives batch after batch, each of the next part of every column; called for every step, so that it does little."""
+        """A function that returns the next batch, made of the next part of every column. It runs every step, so it does little."""
         register_batches()
         if self._structure != "dict":
             return lambda: self.of({name: take() for name, take in parts})
@@ -55,8 +55,8 @@ class Structure:
             self._make, self._names = _maker(self._structure, names), names
         if names != self._names and self._structure != "dict":
             raise PlanError(
-                f"structure={_shown(self._structure)}: this batch has the columns {_listed(names)}, those before it had "
-                f"{_listed(self._names)}; return the same columns, in one order, from every call of the plan's functions"
+                f"structure={_shown(self._structure)}: this batch has the columns {_listed(names)}, earlier ones had "
+                f"{_listed(self._names)}; return the same columns, in the same order, from every call of the plan's functions"
             )
         return self._make(columns)
 
@@ -88,8 +88,8 @@ def _check_identifiers(names: Iterable[str]) -> None:
     if bad:
         renamed = ", ".join(f"{_identifier(name)!r}: {name!r}" for name in bad)
         raise PlanError(
-            f"structure='namedtuple': {_listed(bad)} cannot be the name of a field; rename with read(…, columns={{{renamed}}}), or in "
-            f"a map, or take structure='tuple'"
+            f"structure='namedtuple': {_listed(bad)} cannot be the name of a field; rename with read(…, columns={{{renamed}}}) or in "
+            f"a map, or use structure='tuple'"
         )
 
 
@@ -107,13 +107,13 @@ def _check_fields(kind: Any, names: Sequence[str]) -> None:
     close = ((name, difflib.get_close_matches(name, spare, n=1)) for name in lacking)
     hint = ", ".join(f"{found[0]!r} for {name!r}" for name, found in close if found)
     raise PlanError(
-        f"structure={kind.__name__}: its fields are {_listed(wanted)}, and the columns are {_listed(names)}; they must be the same"
+        f"structure={kind.__name__}: its fields are {_listed(wanted)}, but the columns are {_listed(names)}; make them equal"
         f"{f': did you mean {hint}?' if hint else ''}"
     )
 
 
 def _fields_of(kind: Any) -> tuple[str, ...] | None:
-    """The fields that a dataclass or a NamedTuple class is made from; None for all else."""
+    """The fields of a dataclass or a NamedTuple class; None for anything else."""
     if not isinstance(kind, type):
         return None
     if is_dataclass(kind):
@@ -123,7 +123,7 @@ def _fields_of(kind: Any) -> tuple[str, ...] | None:
 
 @cache
 def named_batch(names: tuple[str, ...]) -> Any:
-    """The class of named tuples with these fields: one in a process, and its objects can be pickled."""
+    """The class of named tuples with these fields: one per process; its objects can be pickled."""
     kind: Any = namedtuple("Batch", [*names])  # type: ignore[misc]  # noqa: PYI024  # the names are known only now
     setattr(kind, "__reduce__", lambda batch: (_named, (names, tuple(batch))))  # noqa: B010  # mypy takes it for a method's
     return kind

@@ -1,4 +1,4 @@
-"""Finished batches as torch tensors: on the CPU without a copy, on CUDA by asynchronous copies from pinned slots."""
+"""Batches as torch tensors: on the CPU without a copy, on CUDA by asynchronous copies from pinned slots."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ from penstock.deliver.numpy import parts_of
 try:
     import torch
 except ImportError as missing:
-    raise PlanError(
-        f"to='torch' needs PyTorch, which is not to be imported here ({missing}); pip install 'penstock[torch]'"
-    ) from missing
+    raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); pip install 'penstock[torch]'") from missing
 
-#: What a failure on a device is raised as; nothing of its own in older versions.
+#: The class of errors on a device; older versions have none.
 _DeviceError: Any = getattr(torch, "AcceleratorError", ())
 
 
 class ToTorch:
     """Tensors on a device; text and ragged columns stay Arrow arrays on the host.
 
-    CUDA: the slots are pinned. A worker thread starts the copies of an item on a stream of the loader's, and waits for them to
-    end before the slots may be used again; each stream on which the consumer takes a batch is told to the batch's memory, so
-    that it is not used again before the work that the consumer queued there is done. "cuda" is the device that is current
-    when this is made.
+    CUDA: the slots are pinned. A worker thread starts the copies of an item on the loader's own stream, and waits for them
+    before the slots are used again. Each stream on which the consumer takes a batch is recorded for the batch's memory
+    (`record_stream`), which is not reused before the work queued there is done. "cuda" is the device that is current at
+    construction.
 
-    Not pinned, and slower to copy: columns that a map made, and columns of less than 4 KiB an item. To other devices than
-    CUDA the copies block.
+    Not pinned, and slower to copy: columns made by a map, and columns of less than 4 KiB an item. Copies to other devices
+    block.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -44,7 +42,7 @@ class ToTorch:
 
     @property
     def new_memory(self) -> Any:
-        """Pinned memory for CUDA; None for the usual."""
+        """Allocates pinned memory for CUDA; None for ordinary memory."""
         return _pinned if self.on_cuda else None
 
     def convert(self, column: Any, field: Field) -> Any:
@@ -52,15 +50,17 @@ class ToTorch:
         if isinstance(column, pa.Array) or not isinstance(column, np.ndarray):
             return column
         if not column.flags.writeable or any(stride < 0 for stride in column.strides):
-            column = column.copy()  # torch has neither
+            column = column.copy()  # torch supports neither
         if field.dtype == "bfloat16":
             return torch.from_numpy(column.view(np.int16)).view(torch.bfloat16)
         if column.dtype in (np.uint16, np.uint32, np.uint64) and not hasattr(torch, column.dtype.name):
-            raise PlanError(f"this PyTorch has no {column.dtype}; cast the column to a signed dtype first")
+            raise PlanError(f"to='torch': this PyTorch has no {column.dtype}; cast the column to a signed dtype first")
         try:
             return torch.from_numpy(column)
         except TypeError:
-            raise PlanError(f"PyTorch has no dtype like NumPy's {column.dtype}; convert the column in a map") from None
+            raise PlanError(
+                f"to='torch': PyTorch has no dtype like NumPy's {column.dtype}; convert the column in a map"
+            ) from None
 
     def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item on the device."""
@@ -70,18 +70,18 @@ class ToTorch:
             return self._move_on_stream(columns) if self.on_cuda else self._move(columns)
         except _DeviceError as error:
             error.add_note(
-                "penstock: this may be the error of earlier work on the device; CUDA_LAUNCH_BLOCKING=1 in the environment "
-                "shows of which"
+                "penstock: earlier work on the device may have caused this error; CUDA_LAUNCH_BLOCKING=1 in the environment "
+                "shows which"
             )
             raise
 
     def _move_on_stream(self, columns: dict[str, Any]) -> dict[str, Any]:
-        # The device too: else leaving the stream would set this thread's own one, the first, and make a context there.
+        # Set the device too: else leaving the stream would select device 0 for this thread, and make a context there.
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
-            copied = torch.cuda.Event(blocking=True)  # waits without keeping a core busy
+            copied = torch.cuda.Event(blocking=True)  # waits without using a core
             try:
                 return self._move(columns)
-            finally:  # after an error too: copies that were begun still read from the slots
+            finally:  # after an error too: copies in flight still read from the slots
                 copied.record(self._stream)
                 copied.synchronize()
 
@@ -92,7 +92,7 @@ class ToTorch:
         }
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """All columns of an item, in the consumer's thread; hands CUDA memory over to the consumer's stream."""
+        """All columns of an item, in the consumer's thread; records the consumer's stream for CUDA memory."""
         if self.on_cuda:
             stream = torch.cuda.current_stream(self.device)
             for column in columns.values():
@@ -101,30 +101,30 @@ class ToTorch:
         return columns
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
-        """A column's parts of so many rows, all cut by one call: each call would hand the interpreter over."""
+        """A function that returns the column's next `rows` rows at each call. One call cuts all: each would release the GIL."""
         if not isinstance(column, torch.Tensor):
             return parts_of(column, rows)
-        # "unsafe": what is done in place to one part is not counted, by autograd, as done to the others.
+        # "unsafe": autograd does not count an in-place change of one part as a change of the others.
         parts = [*reversed(column.unsafe_split(rows))]
         return self._taken_over(parts) if self.on_cuda else parts.pop
 
     def _taken_over(self, parts: list[Any]) -> Callable[[], Any]:
-        """Gives the parts; `receive` has told their memory the consumer's stream, and is told again when that is another."""
-        told = torch.cuda.current_stream(self.device)
+        """Returns the parts. `receive` recorded the consumer's stream for their memory; a later stream is recorded here."""
+        recorded = torch.cuda.current_stream(self.device)
 
         def take() -> Any:
-            nonlocal told
+            nonlocal recorded
             part, stream = parts.pop(), torch.cuda.current_stream(self.device)
-            if stream != told:
+            if stream != recorded:
                 part.record_stream(stream)
-                told = stream
+                recorded = stream
             return part
 
         return take
 
 
 def _device(wanted: Any) -> torch.device:
-    """The device that is meant; PlanError if there is none."""
+    """The requested device; PlanError if there is none."""
     try:
         device = None if isinstance(wanted, bool | float) else torch.device(wanted)
     except (RuntimeError, TypeError):
@@ -132,23 +132,23 @@ def _device(wanted: Any) -> torch.device:
     if device is None:
         close = _meant(wanted)
         hint = f"; did you mean {close!r}?" if close else ""
-        raise PlanError(f"device={wanted!r} is no device of PyTorch's; write 'cpu', 'cuda' or 'cuda:1'{hint}")
+        raise PlanError(f"device={wanted!r}: not a PyTorch device; write 'cpu', 'cuda' or 'cuda:1'{hint}")
     if device.type == "meta":
-        raise PlanError(f"device={wanted!r} holds no data; use device='cpu'")
+        raise PlanError(f"device={wanted!r}: holds no data; use device='cpu'")
     if device.type == "cpu":
         return device
     if device.type != "cuda":
-        return _there(device, wanted)
+        return _usable(device, wanted)
     if not torch.cuda.is_available():
         raise PlanError(f"device={wanted!r}: this PyTorch sees no CUDA device; use device='cpu'")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= (count := torch.cuda.device_count()):
-        raise PlanError(f"device={wanted!r}: there are {count} CUDA devices, counted from 0")
+        raise PlanError(f"device={wanted!r}: there are {count} CUDA devices, counted from 0; name one of these")
     return torch.device("cuda", index)
 
 
 def _meant(wanted: Any) -> str:
-    """The device of which a name is a misspelling; "" if none is like it."""
+    """The device whose name was probably misspelt; "" if none is similar."""
     kind, colon, index = str(wanted).lower().partition(":")
     if kind == "gpu":
         return f"cuda{colon}{index}"
@@ -156,8 +156,8 @@ def _meant(wanted: Any) -> str:
     return f"{close[0]}{colon}{index}" if close else ""
 
 
-def _there(device: torch.device, wanted: Any) -> torch.device:
-    """A device that is neither CPU nor CUDA; PlanError if no tensor can be made on it."""
+def _usable(device: torch.device, wanted: Any) -> torch.device:
+    """The device, which is neither CPU nor CUDA; PlanError if no tensor can be made on it."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, ImportError, AssertionError):
@@ -168,7 +168,7 @@ def _there(device: torch.device, wanted: Any) -> torch.device:
 
 
 def _pinned(size: int) -> Any:
-    """Pinned memory, on the host whatever the default device is; for want of it, PyTorch's cache of it is let go first."""
+    """Pinned host memory, whatever the default device. If there is none left, PyTorch's cache of it is emptied first."""
     try:
         return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
     except RuntimeError:
@@ -179,16 +179,18 @@ def _pinned(size: int) -> Any:
 
 
 def distributed_group(process_group: Any = None) -> tuple[int, int, Any] | None:
-    """Rank, world size and store of a process group, by default of all ranks; None if torch.distributed is not initialised."""
+    """Rank, world size and store of a process group, by default the one of all ranks; None without torch.distributed."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         if process_group is not None:
             raise PlanError("process_group: torch.distributed is not initialised; call init_process_group first")
         return None
     if process_group is distributed.GroupMember.NON_GROUP_MEMBER:
-        raise PlanError("process_group: this process is not in it; make the loader on its ranks only")
+        raise PlanError("process_group: this process is not in it; create the loader on its ranks only")
     group = distributed.group.WORLD if process_group is None else process_group
     if not isinstance(group, distributed.ProcessGroup):
-        raise PlanError(f"process_group={group!r}; pass what torch.distributed.new_group or DeviceMesh.get_group gave")
+        raise PlanError(
+            f"process_group={group!r}; pass what torch.distributed.new_group or DeviceMesh.get_group returns"
+        )
     find_store = getattr(group, "get_group_store", None)  # not in older versions
     return distributed.get_rank(group), distributed.get_world_size(group), find_store() if find_store else None

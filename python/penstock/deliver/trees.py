@@ -1,4 +1,4 @@
-"""Batches as inner nodes of trees of arrays: PyTorch and JAX take a class of dicts that they do not know for a leaf."""
+"""Registers batches as pytree nodes: PyTorch and JAX treat an unknown dict class as a leaf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _modules_seen = 0
 
 
 def register_batches() -> None:
-    """Registers `BatchDict` with each of these libraries that was imported since the last call; imports none."""
+    """Register `BatchDict` with each of these libraries that was imported since the last call; imports none."""
     global _modules_seen
     if len(sys.modules) == _modules_seen:
         return

@@ -1,1 +1,1 @@
-"""Files derived from the data and kept in the user's cache: downloads, decompressed shards, decoded parts, indexes."""
+"""Files derived from the data in the user's cache: downloads, decompressed shards, decoded parts, indexes."""

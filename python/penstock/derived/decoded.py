@@ -1,9 +1,8 @@
-"""Decoded parts of tables (row groups, record batches), each kept where it is cheap to come back to.
+"""Decoded parts of tables (row groups, record batches), in memory or in the cache.
 
-A shuffle takes a few rows of a part at a time, and a part can only be decoded whole. Data that is small in memory stays there.
-Of larger data each part is written once, decoded, to the user's cache and mapped into memory: the operating system keeps there
-what fits, and later epochs decode nothing. The cache's bounds are those of `cache_room`. Without room for that, parts are decoded
-again as often as they are needed.
+A shuffle takes a few rows of a part at a time, but a part can only be decoded whole. Small data stays in memory. Each part of
+larger data is decoded once, written to the user's cache and mapped into memory: the operating system keeps what fits, and later
+epochs decode nothing. `lease` has the cache's limits. Without room there, parts are decoded again whenever they are needed.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 from penstock.derived.lock import one_maker
 
-#: Data up to this size stays in memory as a whole; of larger data this much.
+#: Data up to this size stays whole in memory; of larger data this much.
 MEMORY_BYTES = 256 << 20
-#: Parts that are decoded at once: two, since each is decoded by several threads already, and more of small ones, which must come from afar.
+#: How many parts are decoded at once: two, since several threads decode each, and more of small ones, which wait for a store.
 _TOGETHER, _SMALL_TOGETHER = 2, 8
 #: Parts up to this size are small.
 _SMALL_BYTES = 32 << 20
-#: Parts that are mapped at once; the operating system allows some 65,000 maps.
+#: How many parts are mapped at once; the operating system allows some 65,000 maps.
 _MAPS = 8_192
 #: The column of a stored part that holds the fixed columns.
 _FIXED = "fixed"
 
 
 class DecodedParts:
-    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. For any number of threads.
+    """Parts 0 … count - 1: `decode(part)` makes one, `key(part)` names it in the cache. Thread-safe.
 
-    part_bytes: the size of the largest in memory, if that is known.
+    part_bytes: the size of the largest in memory, if known.
     """
 
     def __init__(
@@ -67,11 +66,11 @@ class DecodedParts:
         self._turn = threading.Semaphore(_SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies in other processes begin empty."""
+        """Make copies in other processes start empty."""
         return DecodedParts, (self._decode, self._key, self._count, self._total_bytes, self._part_bytes)
 
     def slice(self, number: int, first: int, rows: int) -> Rows:
-        """Rows [first, first + rows) of a part; they keep no more in memory than themselves and what is kept anyway."""
+        """Rows [first, first + rows) of a part; they keep nothing else in memory alive."""
         part = self._part(number).slice(first, rows)
         if self._is_kept(number):
             return part
@@ -79,9 +78,9 @@ class DecodedParts:
         return Rows(part.fixed.copy(), others)
 
     def pick(self, first_row: Ids, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
-        """Rows in any order: the parts that hold them, for each row which of these parts, and its place there.
+        """Rows in any order: the parts that hold them, the part of each row, and the row's place in it.
 
-        Part p holds rows first_row[p] … first_row[p + 1] - 1. Of parts that are not kept as a whole come the rows alone.
+        Part p holds rows first_row[p] … first_row[p + 1] - 1. Parts that are not cached whole hold only these rows.
         """
         number = np.searchsorted(first_row, samples, side="right") - 1
         row = samples - first_row[number]
@@ -103,7 +102,7 @@ class DecodedParts:
         return self._total_bytes <= MEMORY_BYTES or number in self._mapped
 
     def _part(self, number: int) -> Rows:
-        """A whole part; whoever asks for it while it is being decoded waits for it."""
+        """A whole part; a thread that requests it while it is being decoded waits for it."""
         with self._lock:
             for cached in (self._mapped, self._memory):
                 if (found := cached.get(number)) is not None:
@@ -178,7 +177,7 @@ class DecodedParts:
         if self._stores:
             self._stores = False
             warnings.warn(
-                f"decoded columns are not kept ({found}); they are decoded again whenever they are needed, which is slow; "
+                f"decoded columns are not cached ({found}); they are decoded again whenever they are needed, which is slow; "
                 "free some room or point XDG_CACHE_HOME to a larger disk",
                 stacklevel=2,
             )
@@ -200,7 +199,7 @@ def _write(path: str, rows: Rows) -> None:
 
 
 def _load(path: str) -> Rows | None:
-    """A stored part, mapped; None if there is none that is whole."""
+    """A stored part, mapped; None if it is missing or damaged."""
     try:
         os.utime(path)
         with pa.memory_map(path) as file:

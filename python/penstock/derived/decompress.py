@@ -1,7 +1,7 @@
-"""Files that are packed as a whole (gzip, zlib, Zstandard, bzip2, xz, LZ4): unpacked once to the cache, and read from there.
+"""Files that are compressed as a whole (gzip, zlib, Zstandard, bzip2, xz, LZ4): decompressed once to the cache, and read from there.
 
-Frames and members that follow each other are one file, as the formats' own tools have it. gzip and zlib are unpacked by native
-code, bzip2 and xz by the standard library, the others by Arrow's codecs; all without the interpreter's lock.
+Several frames or members are one file, as for the formats' own tools. Native code decompresses gzip and zlib, the standard library
+bzip2 and xz, Arrow's codecs the others; all without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from penstock.core.spec import Ids
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 
-#: What tools add to a file's name.
+#: Suffixes that tools add to a file's name.
 SUFFIXES = ("", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 
-#: Guessed unpacked size of a packed byte, where room is made beforehand.
+#: Estimated decompressed bytes for a compressed one, to make room beforehand.
 _LIKELY_RATIO = 4
-#: Up to here by native code (gzip, zlib); see `kernels.recognise_packing` for the numbers.
+#: Native code decompresses these (gzip, zlib); see `kernels.recognise_packing` for the numbers.
 _LAST_NATIVE = 2
 _CODECS = {3: "zstd", 6: "lz4"}
 _STEP_BYTES = 1 << 20
-#: An xz file may ask for a dictionary of 4 GiB; what `xz -9` writes takes 65 MiB.
+#: An xz file may need a dictionary of 4 GiB; what `xz -9` writes needs 65 MiB.
 _XZ_MEMORY = 256 << 20
 
 
@@ -50,7 +50,7 @@ def with_packed(*suffixes: str) -> tuple[str, ...]:
 def unpack_files(shards: Shards, packing: Ids, files: DerivedFiles, keys: list[str], options: Options) -> list[int]:
     """Unpacks shards into the cache, under the names `keys`: the size of each.
 
-    Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; StorageError where they would
+    Raises DataError for damaged files and those that exceed `Limits.unpacked_bytes` or `Limits.ratio`; StorageError if they would
     fill the disk.
     """
     folder = files.folder
@@ -94,7 +94,7 @@ def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: 
 
 
 class _Room:
-    """Bytes that all files together may still take, and the packed bytes that are done."""
+    """The bytes that all files together may still take, and the compressed bytes that are done."""
 
     def __init__(self, free: int) -> None:
         self._lock = threading.Lock()
@@ -103,23 +103,23 @@ class _Room:
         self._stopped = False
 
     def stop(self) -> None:
-        """Ends the work early."""
+        """End the work early."""
         self._stopped = True
 
     def take(self, read: int, written: int, path: str) -> None:
-        """Counts what was read and is about to be written; OSError (ENOSPC) if there is no room for it."""
+        """Count bytes read and about to be written; OSError (ENOSPC) if there is no room for them."""
         with self._lock:
             self.done += read
             self._free -= written
             if self._free < 0:
-                raise OSError(errno.ENOSPC, "unpacking needs more than what is free", path)
+                raise OSError(errno.ENOSPC, "decompressing needs more than what is free", path)
         if self._stopped:
             raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One file to unpack."""
+    """One file to decompress."""
 
     path: str
     size: int
@@ -141,7 +141,7 @@ def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options:
 
 
 def _unpack(job: _Job, options: Options, room: _Room) -> int:
-    """Unpacks one file by way of a scratch file; its size."""
+    """Decompress one file by way of a scratch file; returns its size."""
     most = min(max(options.limits.ratio * job.size, 1 << 20), options.limits.unpacked_bytes)
     read = total = 0
     with whole_file(job.target) as scratch, open(job.path, "rb") as source, open(scratch, "wb") as out:
@@ -160,14 +160,14 @@ def _unpack(job: _Job, options: Options, room: _Room) -> int:
 
 
 def _next(pieces: Iterator[bytes], job: _Job, total: int) -> bytes | None:
-    """The next piece, None at the end; DataError for what cannot be unpacked."""
+    """The next piece, None at the end; DataError for damaged data."""
     try:
         return next(pieces, None)
     except (OSError, EOFError, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(
-            f"{job.path}, after {total} unpacked bytes: packed data that cannot be unpacked ({error}); "
+            f"{job.path}, after {total} decompressed bytes: compressed data that cannot be decompressed ({error}); "
             "copy or write the file again"
         ) from None
 
@@ -188,12 +188,12 @@ def _xz_decoder() -> lzma.LZMADecompressor:
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
 
-#: Of the standard library; Arrow's bzip2 does not take empty members.
+#: From the standard library; Arrow's bzip2 does not accept empty members.
 _DECODERS: dict[int, Callable[[], Any]] = {4: bz2.BZ2Decompressor, 5: _xz_decoder}
 
 
 def _decoded_pieces(source: BinaryIO, make: Callable[[], Any]) -> Iterator[bytes]:
-    """What a decoder of one stream makes of several; streams may be padded with zeros."""
+    """Decodes several streams with a decoder of one; streams may be padded with zeros."""
     decoder = None
     while chunk := source.read(_STEP_BYTES):
         while chunk:

@@ -1,4 +1,4 @@
-"""Shards that are packed as a whole: unpacked once to the user's cache, checked against what their index says, and read from there."""
+"""Shards that are compressed as a whole: decompressed once to the user's cache, checked against their index, and read from there."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from penstock.core.spec import Bytes
 from penstock.derived.entries import shard_key
 from penstock.derived.files import DerivedFiles
 
-#: Shards that are unpacked at once, each read as a whole.
+#: How many shards are decompressed at once, each read as a whole.
 _TOGETHER = 4
 _STEP_BYTES = 1 << 20
-#: Below this, a shard may be unpacked whatever its ratio.
+#: Below this size, a shard may have any ratio.
 _SMALL_BYTES = 1 << 20
 _WHAT = "an unpacked shard"
 
-#: Gives the unpacked bytes, piece by piece, of a packed shard.
+#: Yields the decompressed bytes of a compressed shard, piece by piece.
 Unpack = Callable[[Bytes, Limits], Iterator[bytes]]
 
 _STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}
@@ -38,10 +38,10 @@ _STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """How one shard is packed.
+    """How one shard is compressed.
 
-    unpack: its pieces. name: of the method, part of the unpacked file's identity. unpacked_bytes: its size once unpacked, None if its index
-    does not say. packed_hashes, unpacked_hashes: hex digests by name of the algorithm; those that hashlib does not know are not looked at.
+    unpack: yields its pieces. name: the method, part of the decompressed file's identity. unpacked_bytes: its decompressed size; None if
+    its index does not say. packed_hashes, unpacked_hashes: hex digests by algorithm; those unknown to hashlib are ignored.
     """
 
     unpack: Unpack
@@ -52,7 +52,7 @@ class Packing:
 
 
 def codec(name: str) -> Unpack | None:
-    """How to unpack "zstd", "gz", "bz2", "br" or "snappy"; None for any other name."""
+    """The function that decompresses "zstd", "gz", "bz2", "br" or "snappy"; None for other names."""
     if name == "snappy":
         return _unpack_snappy
     if name not in _STREAMS:
@@ -81,7 +81,7 @@ def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
 def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ByteRanges, options: Options) -> Shards | None:
     """The files to read, those of packed shards in the cache; None if no shard is packed.
 
-    Raises DataError naming the shard that is damaged or exceeds the limits, StorageError where there is no room.
+    Raises DataError with the shard that is damaged or exceeds the limits, StorageError without room.
     """
     if not packing:
         return None
@@ -156,18 +156,18 @@ def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read:
     if stated is not None and size != stated:
         more = "more than " if size > stated else ""
         raise DataError(
-            f"{where}: it unpacks to {more}{min(size, stated):,} bytes, its index says {stated:,}; copy or write it again"
+            f"{where}: it decompresses to {more}{min(size, stated):,} bytes, its index says {stated:,}; copy or write it again"
         )
     _check_hashes(where, hashes, packing.unpacked_hashes)
 
 
 def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iterator[bytes]:
-    """What the packed bytes unpack to; DataError for those that cannot be unpacked."""
+    """The decompressed bytes; DataError for damaged data."""
     try:
         yield from packing.unpack(packed, limits)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DataError(
-            f"{where}: packed data that cannot be unpacked ({error}); copy or write the shard again"
+            f"{where}: compressed data that cannot be decompressed ({error}); copy or write the shard again"
         ) from None
 
 
@@ -177,12 +177,12 @@ def read_whole(shards: Shards, shard: int, read: ByteRanges) -> Bytes:
 
 
 def beyond(size: int, packed_bytes: int, limits: Limits) -> str:
-    """Why so many bytes may not be unpacked, "" if they may."""
+    """Why so many bytes may not be decompressed, "" if they may."""
     most = min(limits.unpacked_bytes, max(_SMALL_BYTES, limits.ratio * packed_bytes))
     if size <= most:
         return ""
     return (
-        f"{packed_bytes:,} packed bytes become more than {most:,}; "
+        f"{packed_bytes:,} compressed bytes expand to more than {most:,}; "
         "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
     )
 

@@ -1,6 +1,6 @@
-"""Files of a storage brought here whole: for a while, to be indexed, or to the cache, for libraries that want a file.
+"""Downloads whole files of a storage: temporarily, to be indexed, or to the cache, for libraries that need a file.
 
-Files are read in long pieces, several at once. What is kept in the cache stays as long as what was opened is in use.
+Files are read in long pieces, several at once. Files in the cache stay as long as the dataset is in use.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.derived.files import DerivedFiles
 
 _T = TypeVar("_T")
 
-#: Bytes of one read; a storage splits them further as it likes.
+#: Bytes of one read, which a storage may split.
 _PIECE_BYTES = 16 << 20
-#: Pieces that are read, and files that are worked on, at once.
+#: How many pieces, and how many files, are read at once.
 _PIECES, _FILES = 8, 4
-#: Up to this size a file that is wanted for a while comes to memory where no disk has room for it.
+#: A temporary file up to this size goes to memory if no disk has room for it.
 _IN_MEMORY_BYTES = 32 << 20
 _COPY = "a copy"
 
@@ -46,7 +46,7 @@ class _NeedlessError(Exception):
 
 
 class Bringing:
-    """Bytes that have come so far, and the way to stop."""
+    """The bytes downloaded so far, and a way to stop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,22 +54,22 @@ class Bringing:
         self.done = 0
 
     def stop(self) -> None:
-        """Ends the work early."""
+        """End the work early."""
         self._stopped = True
 
     def fail(self) -> None:
-        """Ends what is still under way, since its result is wanted no more."""
+        """Cancel what is in progress, since its result is no longer needed."""
         self._failed = True
 
     def check(self) -> None:
-        """Raises where the work shall end: KeyboardInterrupt if it was stopped."""
+        """Raise if the work was cancelled: KeyboardInterrupt if it was stopped."""
         if self._stopped:
             raise KeyboardInterrupt
         if self._failed:
             raise _NeedlessError
 
     def add(self, size: int) -> None:
-        """Counts what has come."""
+        """Count downloaded bytes."""
         self.check()
         with self._lock:
             self.done += size
@@ -77,7 +77,7 @@ class Bringing:
 
 @dataclass(frozen=True)
 class _Desk:
-    """What all files that are brought at once share."""
+    """What all downloads of one call share."""
 
     shards: Shards
     read: ByteRanges
@@ -85,14 +85,14 @@ class _Desk:
     work: Bringing
 
     def bring(self, shard: int, handle: int, folder: str) -> None:
-        """Writes a shard to an open file below `folder`; StorageError where there is no room."""
+        """Write a shard to an open file below `folder`; StorageError without room."""
         size, where = int(self.shards.sizes[shard]), self.shards.path(shard)
         with room_errors(where, folder, size, _COPY):
             check_room(where, folder, size, _COPY)
             self.fill(shard, handle)
 
     def fill(self, shard: int, handle: int) -> None:
-        """Writes a shard to an open file."""
+        """Write a shard to an open file."""
         size = int(self.shards.sizes[shard])
         for _ in self.pieces.map(lambda at: self._piece(shard, at, handle), range(0, size, _PIECE_BYTES)):
             pass
@@ -110,9 +110,9 @@ class _Desk:
 def for_each_shard(
     shards: Shards, read: ByteRanges, use: Callable[[int, str, Bringing], _T], progress: Progress | None
 ) -> list[_T]:
-    """use(shard, path, work) of every shard, whose bytes lie at `path` as long as that call runs; `work.check` may stop it.
+    """Call use(shard, path, work) for every shard, whose bytes are at `path` during that call; `work.check` may stop it.
 
-    A DataError that names the path is raised again naming the shard.
+    A DataError with the path is raised again with the shard's name.
     """
 
     def brought(desk: _Desk, shard: int) -> _T:
@@ -125,7 +125,7 @@ def for_each_shard(
 
 
 def _brought_file(desk: _Desk, shard: int) -> BinaryIO:
-    """A shard's bytes in a file without a name: in the cache's folder, another one for a while, or memory, whichever has room first."""
+    """A shard's bytes in a file without a name: in the cache's folder, the temporary folder or memory, the first that has room."""
     folders = filter(None, dict.fromkeys((cache_folder("unpacked"), tempfile.gettempdir())))
     error = None
     for folder in folders:
@@ -155,7 +155,7 @@ def _brought_file(desk: _Desk, shard: int) -> BinaryIO:
 def copies_of(shards: Shards, read: ByteRanges, options: Options) -> Shards:
     """Copies of all shards in the cache, each made once and kept while the answer is in use; local shards are their own.
 
-    Raises SourceError where there is no cache, StorageError where there is no room.
+    Raises SourceError without a cache, StorageError without room.
     """
     if shards.is_local:
         return shards

@@ -1,8 +1,8 @@
-"""What was learnt about files once, kept for this user: where records lie, and packed files unpacked.
+"""Indexes of files in the user's cache: where records lie, and how files are compressed.
 
 The cache is a folder of this user's (see `penstock.core.cache_dirs`). An entry's name is a digest of the
-format, its version, and the file's path or URL, size and modification time or ETag, so a changed file simply has another entry. Entries
-appear whole or not at all; a damaged one is as good as none. Several processes may write the same entry at once.
+format, its version, and the file's path or URL, size and modification time or ETag, so a changed file has another entry. Entries
+appear whole or not at all, and a damaged one is ignored. Several processes may write the same entry at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.core.scratch import whole_file
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 
-#: Begins every entry; another layout gets another number.
+#: The start of every entry; another layout gets another number.
 _MAGIC = b"PSTKIX02"
 #: Start, packing, unpacked size (-1: not packed), bytes of one length, records.
 _HEADER = struct.Struct("<qqqqq")
 #: Behind what names the content, and its digest.
 _CHECKED_FROM = 24
-#: Of keys that no other process may know.
+#: Part of keys that no other process may know.
 _OURS = uuid.uuid4().hex
 
 
@@ -33,8 +33,8 @@ _OURS = uuid.uuid4().hex
 class Entry:
     """One file's index.
 
-    length: int64, bytes of each record with its frame; records lie without gaps from byte `start` on. packing: 0 for a plain file, else how it is
-    packed; unpacked_bytes: its size once unpacked, -1 for a plain file.
+    length: int64, bytes of each record with its frame; records lie without gaps from byte `start` on. packing: 0 for a plain file, else the
+    compression; unpacked_bytes: its decompressed size, -1 for a plain file.
     """
 
     length: Ids
@@ -44,14 +44,14 @@ class Entry:
 
 
 def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -> str:
-    """32 hex digits that name the entry of a file as it is now."""
+    """32 hex digits that name the entry of this version of a file."""
     place = path if "://" in path else os.path.abspath(path)
     text = f"{kind}\0{version}\0{place}\0{size}\0{modified_ns}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
 def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None:
-    """The same for a shard; None for one whose name does not say in which storage it lies, or which may be replaced unnoticed."""
+    """The same for a shard; None if its name does not identify its storage, or if it may be replaced unnoticed."""
     path = shards.path(shard)
     is_elsewhere = "://" in path
     if not (is_elsewhere or os.path.isabs(path)) or (is_elsewhere and not shards.has_version(shard)):
@@ -60,13 +60,13 @@ def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None
 
 
 def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
-    """The same for what is made of a part of a shard, for this process alone where `shard_key` has none."""
+    """The same for a part of a shard; a key for this process alone if `shard_key` has none."""
     found = shard_key(kind, version, shards, shard)
     return found or entry_key(f"{kind} {_OURS}", version, shards.path(shard), int(shards.sizes[shard]), 0)
 
 
 def load_entry(folder: str | None, key: str) -> Entry | None:
-    """The entry, or None if there is none that is whole."""
+    """The entry; None if it is missing or damaged."""
     if folder is None:
         return None
     try:
@@ -85,7 +85,7 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
 
 
 def store_entry(folder: str | None, key: str, entry: Entry) -> None:
-    """Keeps an entry; without room or permission it is not kept, and the file is indexed again next time."""
+    """Store an entry. Without room or permission it is not stored, and the file is indexed again next time."""
     if folder is None:
         return
     width = 4 if entry.length.size == 0 or int(entry.length.max()) < 1 << 32 else 8

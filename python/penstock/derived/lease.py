@@ -1,8 +1,8 @@
-"""Room in the cache: a folder of files that can be made again is kept below a size, and what is in use stays.
+"""Room in the cache: keeps a folder of derived files below its limit, without removing files in use.
 
-Who uses files holds a lease: a file (in a folder beside) that lists their names and is locked as long as its process keeps it.
-Files that no lease names are removed, those used least recently first. Everything happens under one lock, so that several
-processes agree; where locks do not work (some network file systems), nothing is removed.
+A process that uses files holds a lease: a file (in a folder beside) that lists their names, and is locked as long as the process
+holds it. Files in no lease are evicted, least recently used first. Everything happens under one lock, so that several processes
+agree. Where locks do not work (some network file systems), nothing is evicted.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from penstock.core.cache_dirs import room_bytes
 from penstock.core.scratch import FOLDER as SCRATCH
 from penstock.core.scratch import unlock, usable_bytes
 
-#: Earlier versions wrote here what they made. A file that is written is touched all the time; one that was not for so long is left over.
+#: Where earlier versions wrote unfinished files. One that was not written to for so long is a leftover.
 _STALE_S = 24 * 3600.0
 _LOCK = "lock"
 
 
 def hold(folder: str, names: Iterable[str]) -> Callable[[], None]:
-    """Keeps files, there already or yet to come, from being removed until the returned function is called."""
+    """Protect files, existing or not, from eviction until the returned function is called."""
     listed = list(names)
     with _locked(folder):
         try:
             path = os.path.join(_desk(folder), uuid.uuid4().hex)
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            if error.errno == errno.EROFS:  # nobody removes anything there
+            if error.errno == errno.EROFS:  # nothing is evicted there
                 return lambda: None
             raise
         with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def hold(folder: str, names: Iterable[str]) -> Callable[[], None]:
 
 
 def _desk(folder: str) -> str:
-    """Where the leases of a folder lie."""
+    """The folder of a folder's leases."""
     desk = folder.rstrip("/") + ".leases"
     os.makedirs(desk, mode=0o700, exist_ok=True)
     return desk
@@ -64,7 +64,7 @@ def _release(path: str, handle: int) -> None:
 
 
 def make_room(folder: str, wanted_bytes: int = 0) -> None:
-    """Removes files that nobody holds, the least recently used first, until `wanted_bytes` more fit into the folder's room and on its disk."""
+    """Evict files in no lease, least recently used first, until `wanted_bytes` more fit into the folder's limit and on its disk."""
     limit = room_bytes(folder)
     with _locked(folder) as locked:
         if not locked:
@@ -83,7 +83,7 @@ def make_room(folder: str, wanted_bytes: int = 0) -> None:
 
 
 def _files(folder: str) -> Iterator[tuple[float, int, str]]:
-    """When it was last used, bytes, and name of every file of data."""
+    """The time of last use, the size and the name of every file of data."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ def _files(folder: str) -> Iterator[tuple[float, int, str]]:
 
 
 def _held(folder: str) -> set[str]:
-    """The names that leases of living processes list; leases of dead ones are removed."""
+    """The names in leases of living processes; leases of dead ones are removed."""
     held: set[str] = set()
     with os.scandir(_desk(folder)) as entries:
         leases = [entry.path for entry in entries if entry.name != _LOCK]
@@ -109,7 +109,7 @@ def _held(folder: str) -> set[str]:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[bool]:
-    """The folder's lock, and whether it could be had at all."""
+    """Take the folder's lock; yields whether it was acquired."""
     try:
         handle = os.open(os.path.join(_desk(folder), _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:

@@ -1,4 +1,4 @@
-"""Observing: figures, the verdict, reports. Reads figures and never touches the pipeline.
+"""Figures, the verdict and reports. Reads figures, never touches the pipeline.
 
-`metrics` (a stage's counters), `store` (which limit of a store was met), `verdict` (the bottleneck), `stats` and `report` (for programs, for people).
+`metrics` (a stage's counters), `store` (which limit of a store was reached), `verdict` (the bottleneck), `stats` (for programs), `report` (for people).
 """

@@ -1,4 +1,4 @@
-"""What a stage did, measured from outside."""
+"""The counters of a stage, measured from outside."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Meter:
-    """Sums of one stage; all times in seconds, added up over its threads.
+    """Totals of one stage. Times are in seconds, summed over its threads.
 
-    busy: inside the stage's function; waiting_for_input, waiting_for_output: blocked on the channels around it.
+    busy: inside the stage's function. waiting_for_input, waiting_for_output: blocked on the channels around it.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Meter:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, *, rows: int, size_bytes: int, waited_s: float, busy_s: float, blocked_s: float, queue: int) -> None:
-        """Adds one item."""
+        """Count one item."""
         with self._lock:
             self.items += 1
             self.rows += rows

@@ -1,4 +1,4 @@
-"""A report for people: the verdict, then a line a stage."""
+"""A report for people: the verdict, then one line for each stage."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ def _row(stage: Mapping[str, Any]) -> str:
 
 
 def _memory(stats: Mapping[str, Any]) -> list[str]:
-    told = stats.get("memory")
-    if not told or not told["budget_bytes"]:
+    memory = stats.get("memory")
+    if not memory or not memory["budget_bytes"]:
         return []
-    held, most, budget = (told[f"{name}_bytes"] / 1e6 for name in ("held", "most", "budget"))
+    held, most, budget = (memory[f"{name}_bytes"] / 1e6 for name in ("held", "most", "budget"))
     return ["", f"memory: {held:,.1f} MB held, at most {most:,.1f} MB, of {budget:,.1f} MB"]
 
 
 def _store(stats: Mapping[str, Any]) -> list[str]:
-    told = stats.get("storage")
-    if not told:
+    store = stats.get("storage")
+    if not store:
         return []
-    again = f"{told['retries']:,} made again after an error, {told['hedges']:,} made twice because they were late"
-    times = ", ".join(f"{1000 * told[f'latency_p{share}_s']:,.0f} ms (p{share})" for share in (50, 95, 99))
-    asked = f"{told['requests']:,} requests, {told['bytes'] / 1e6:,.1f} MB at {told['bytes_per_s'] / 1e6:,.1f} MB/s"
-    flight = f"{told['in_flight']:.1f} in flight of {told['in_flight_limit']}"
-    lines = ["", f"storage: {asked}, {flight}", f"  {again}; answers took up to {times}"]
-    if told["cache_hits"] + told["cache_misses"]:
+    again = f"{store['retries']:,} retries after errors, {store['hedges']:,} hedges of slow requests"
+    times = ", ".join(f"{1000 * store[f'latency_p{share}_s']:,.0f} ms (p{share})" for share in (50, 95, 99))
+    rate = f"{store['requests']:,} requests, {store['bytes'] / 1e6:,.1f} MB at {store['bytes_per_s'] / 1e6:,.1f} MB/s"
+    flight = f"{store['in_flight']:.1f} in flight of {store['in_flight_limit']}"
+    lines = ["", f"storage: {rate}, {flight}", f"  {again}; latency {times}"]
+    if store["cache_hits"] + store["cache_misses"]:
         lines.append(
-            f"  cache: {told['cache_hits']:,} hits, {told['cache_misses']:,} misses ({told['cache_hit_rate']:.1%}), "
-            f"{told['cache_bytes'] / 1e6:,.1f} MB not fetched"
+            f"  cache: {store['cache_hits']:,} hits, {store['cache_misses']:,} misses ({store['cache_hit_rate']:.1%}), "
+            f"{store['cache_bytes'] / 1e6:,.1f} MB not downloaded"
         )
-    if told["cache_damaged"]:
-        lines.append(f"  cache: {told['cache_damaged']:,} pieces had changed on the disk and were fetched again")
+    if store["cache_damaged"]:
+        lines.append(f"  cache: {store['cache_damaged']:,} damaged pieces on the disk, downloaded again")
     return lines
 
 
 _DECODED = {
-    "jpeg": "by our JPEG decoder",
-    "jpeg_entry_points": "by it from entry points",
-    "jpeg_other": "JPEGs of another kind",
-    "other": "of other formats",
+    "jpeg": "baseline JPEGs",
+    "jpeg_entry_points": "baseline JPEGs from entry points",
+    "jpeg_other": "other JPEGs",
+    "other": "other formats",
 }
 
 
 def _decoders(stats: Mapping[str, Any]) -> list[str]:
     shown = [f"{count:,} {_DECODED[name]}" for name, count in stats.get("decoders", {}).items() if count]
-    return ["", "pictures decoded: " + ", ".join(shown)] if shown else []
+    return ["", "images decoded: " + ", ".join(shown)] if shown else []

@@ -1,4 +1,4 @@
-"""The figures of a run as `Loader.stats()` gives them."""
+"""The figures of a run that `Loader.stats()` returns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def run_stats(
     storage: dict[str, Any] | None,
     memory: dict[str, int],
 ) -> dict[str, Any]:
-    """The whole, the verdict, and each stage.
+    """Totals, the verdict, and the figures of each stage.
 
-    waited_s: how long the consumer waited. decoders: pictures that each decoder decoded. storage: see `store_figures`; None for local files. memory: see
-    `Budget.figures`.
+    waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
+    memory: see `Budget.figures`.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -43,7 +43,7 @@ def run_stats(
 
 
 def no_stats() -> dict[str, Any]:
-    """The same before anything ran."""
+    """The same figures before anything ran."""
     rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
     return {
         "samples": 0,

@@ -1,4 +1,4 @@
-"""What a store did, as figures, and which of its limits was met."""
+"""The figures of a store, and which of its limits was reached."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock.core.traffic import Traffic
 
-#: Below so many bytes a request is mostly waiting.
+#: A smaller request is mostly waiting.
 _SMALL_BYTES = 256 << 10
-#: Fewer requests under way than this share of those that could be: more were not asked for.
+#: With less than this share of the possible requests in flight, the loader requested too little.
 _FEW = 0.5
 
 
@@ -39,7 +39,7 @@ def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict
 
 
 def judge_store(figures: dict[str, Any]) -> str:
-    """Which limit reading from a store met, and what to do about it; "" if the store was asked for nothing."""
+    """Which limit of the store was reached, and what to do about it; "" without requests."""
     if not figures["requests"]:
         return ""
     rate = f"{figures['bytes_per_s'] / 1e6:,.0f} MB/s"
@@ -47,20 +47,20 @@ def judge_store(figures: dict[str, Any]) -> str:
     flight = f"{figures['in_flight']:.0f} of {figures['in_flight_limit']} possible requests in flight"
     if figures["in_flight"] < _FEW * figures["in_flight_limit"]:
         return (
-            f"too few requests are in flight: {flight}, {rate}; let the loader run further ahead with a larger batch, "
-            f"prefetch= or memory=, or shuffle by blocks rather than mode='global'"
+            f"too few requests are in flight: {flight}, {rate}; prefetch more with a larger batch, prefetch= or memory=, "
+            f"or shuffle by blocks instead of mode='global'"
         )
     if size < _SMALL_BYTES and figures["file_bytes"] < _SMALL_BYTES:
         return (
-            f"there are too many small files: a request brings {size / 1e3:,.0f} KB and takes "
-            f"{1000 * figures['latency_p50_s']:,.0f} ms, {rate}; pack them into larger ones (tar, TFRecord, MDS, Parquet)"
+            f"there are too many small files: a request reads {size / 1e3:,.0f} KB and takes "
+            f"{1000 * figures['latency_p50_s']:,.0f} ms, {rate}; combine them into larger ones (tar, TFRecord, MDS, Parquet)"
         )
     if size < _SMALL_BYTES:
         return (
-            f"requests are small: one brings {size / 1e3:,.0f} KB and takes {1000 * figures['latency_p50_s']:,.0f} ms, {rate}; "
-            f"read neighbours together with shuffle(mode='block') or larger block_rows"
+            f"requests are small: one reads {size / 1e3:,.0f} KB and takes {1000 * figures['latency_p50_s']:,.0f} ms, {rate}; "
+            f"read neighbouring rows together with shuffle(mode='block') or larger block_rows"
         )
     return (
-        f"the line to the store is saturated: {rate} with {flight}; keep the data in a cache on the local disk, move closer to "
-        f"the store, or store it smaller"
+        f"the line to the store is saturated: {rate} with {flight}; cache the data on the local disk, move closer to "
+        f"the store, or compress the data"
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from penstock.observe.metrics import Meter
 
-#: Below this share of time spent waiting for data, data is not what limits the training.
+#: Below this share of time spent waiting for data, data does not limit the training.
 _ENOUGH = 0.05
 
 _REMEDY = {
-    "io": "reading is the limit: put the data on a faster disk, or pack small files into larger ones",
-    "cpu": "the CPU is the limit: give the process more cores (cpus=…), or make the ops cheaper (smaller pictures, fewer ops)",
+    "io": "reading is the limit: put the data on a faster disk, or combine small files into larger ones",
+    "cpu": "the CPU is the limit: give the process more cores (cpus=…), or make the ops cheaper (smaller images, fewer ops)",
     "python": "your own Python function is the limit: work on whole batches with map instead of map_rows, and in NumPy",
     "copy": "the copy to the device is the limit: deliver a smaller dtype (uint8 or bfloat16)",
 }
@@ -20,7 +20,7 @@ _REMEDY = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """bottleneck: a stage's name, or "consumer"; waited: share of the time that the consumer waited for data, 0 … 1."""
+    """What limits a run. bottleneck: a stage's name, or "consumer". waited: share of the time that the consumer waited, 0 … 1."""
 
     bottleneck: str
     waited: float
@@ -28,9 +28,9 @@ class Verdict:
 
 
 def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float, store: str = "") -> Verdict:
-    """The stage that works the largest share of its time, if the consumer waited; else the consumer.
+    """The busiest stage if the consumer waited, else the consumer.
 
-    store: what limits reading from a store (see `observe.store`), said where reading is the bottleneck.
+    store: what limits reading from a store (see `observe.store`), for a bottleneck in reading.
     """
     waited = min(1.0, waited_s / max(elapsed_s, 1e-9))
     if not any(meter.items for meter in meters):

@@ -1,4 +1,4 @@
-"""Storages: where bytes lie. One file each; a URL's scheme chooses."""
+"""Storages: local files and remote stores, one file each, chosen by a URL's scheme."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.storage.local import LocalStorage
 from penstock.storage.redact import check_url, hide
 from penstock.storage.trust import NOBODY, Trust
 
-#: Kinds of users' storages that lie on this machine; they are cached only if that is asked for.
+#: Kinds of users' storages on this machine; they are cached only on request.
 _NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "DirFileSystem")
 
 
@@ -64,7 +64,7 @@ def _local(url: str, _: Trust) -> tuple[Storage, str]:
     return LocalStorage(), url.removeprefix("file://")
 
 
-#: By a URL's scheme: opens the storage; gives it and the path within it.
+#: By a URL's scheme: a function that opens the storage, and returns it with the path within it.
 STORAGES: dict[str, Callable[[str, Trust], tuple[Storage, str]]] = {
     "": _local,
     "file": _local,
@@ -85,13 +85,13 @@ def open_storage(url: str, trust: Trust = NOBODY) -> tuple[Storage, str]:
     if scheme not in STORAGES:
         known = ", ".join(f"{name}://" if name else "a local path" for name in STORAGES)
         raise SourceError(
-            f"{url}: no storage serves {scheme}://; what can be read: {known}, and by storage= any fsspec file system"
+            f"{url}: no storage serves {scheme}://; use {known}, or pass an fsspec file system as storage="
         )
     return STORAGES[scheme](url, trust)
 
 
 def open_storages(urls: Sequence[str], trust: Trust = NOBODY) -> list[tuple[Storage, str]]:
-    """The storage of each URL and the path within it; those of one bucket or server share a storage."""
+    """The storage of each URL and the path within it; URLs of one bucket or server share a storage."""
     known: dict[str, tuple[Storage, str]] = {}
     opened = []
     for url in urls:
@@ -113,7 +113,7 @@ def traffic_of(read: ByteRanges) -> Traffic | None:
 def adopt_storage(given: Any) -> Storage:
     """The storage for what a user passes as `storage=`: one of ours, an obstore store, a pyarrow or an fsspec file system.
 
-    PlanError for anything else.
+    Raises PlanError for anything else.
     """
     module = type(given).__module__.partition(".")[0]
     for said in ("storage_options", "config", "client_options"):

@@ -1,4 +1,4 @@
-"""Braces in paths as shells and WebDataset know them: names that are counted instead of listed."""
+"""Braces in paths, as in shells and WebDataset: names that are counted instead of listed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import pairwise
 
 from penstock.core.errors import SourceError
 
-#: Paths that one pattern may stand for.
+#: The most paths that one pattern may expand to.
 MOST_PATHS = 1_000_000
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Every path that a pattern stands for, in order; without braces the pattern itself.
+    """Every path that a pattern expands to, in order; without braces the pattern itself.
 
     expand_braces("{08..10}.tar") == ["08.tar", "09.tar", "10.tar"]; expand_braces("{a,b{1..2}}") == ["a", "b1", "b2"].
     Raises SourceError for more than a million paths.
@@ -33,7 +33,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _first_group(pattern: str) -> tuple[int, list[int], int] | None:
-    """Where the first braces open, their commas, and where they close; None if there are none."""
+    """The positions of the first opening brace, its commas and its closing brace; None if there are none."""
     start, depth, commas = -1, 0, list[int]()
     for place, letter in enumerate(pattern):
         if letter == "{":
@@ -50,7 +50,7 @@ def _first_group(pattern: str) -> tuple[int, list[int], int] | None:
 
 
 def _counted(text: str) -> list[str]:
-    """The numbers of "first..last" or "first..last..step"; other text stays in its braces."""
+    """The numbers of "first..last" or "first..last..step"; other text keeps its braces."""
     found = _RANGE.fullmatch(text)
     if found is None:
         return ["{" + inner + "}" for inner in expand_braces(text)]
@@ -65,4 +65,4 @@ def _counted(text: str) -> list[str]:
 
 
 def _too_many(pattern: str) -> SourceError:
-    return SourceError(f"{pattern}: braces that stand for more than {MOST_PATHS:,} paths; use a glob (*) instead")
+    return SourceError(f"{pattern}: the braces expand to more than {MOST_PATHS:,} paths; use a glob (*) instead")

@@ -1,6 +1,6 @@
 """Globs: `*` and `?` stay within a name, `[…]` is one character of a set, `**` is anything.
 
-A set of one character is that character, whatever it means elsewhere: `[*]`, `[?]`, `[[]`, as `glob.escape` writes them.
+A set of one character matches that character literally: `[*]`, `[?]`, `[[]`, as `glob.escape` writes them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def _regex_of_part(part: str, known: dict[str, str]) -> str:
 
 
 class Wanted:
-    """Which files a path, folder or glob asks for.
+    """The files that a path, folder or glob selects.
 
-    folder: below it they lie, without a slash at its end. is_glob: whether the path has wildcards.
+    folder: the folder above all of them, without a slash at its end. is_glob: whether the path has wildcards.
     """
 
     def __init__(self, where: str) -> None:
@@ -40,7 +40,7 @@ class Wanted:
         self._pattern = re.compile(regex_of_glob(where)) if wildcard else None
 
     def has(self, path: str, size: int) -> bool:
-        """Whether a file below the folder is asked for: neither empty nor hidden, and of the glob."""
+        """Whether a file below the folder is selected: neither empty nor hidden, and matched by the glob."""
         if size == 0 or any(part.startswith(".") for part in path[len(self.folder) :].split("/")):
             return False
         return self._pattern is None or self._pattern.match(path) is not None

@@ -1,4 +1,4 @@
-"""Local and mounted files, listed and read by native threads."""
+"""Local and mounted files; native threads list and read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.storage.glob import WILDCARD, regex_of_glob
 
-#: Threads that wait for files; reading from the page cache needs few, a disk's queue wants some.
+#: Threads that wait for files: the page cache needs few, a disk's queue several.
 IO_THREADS = 8
 
 #: Paths as the buffers of an Arrow array (offsets, names), sizes, modification times.
@@ -23,7 +23,7 @@ _Found = tuple[Ids, Bytes, Ids, Ids]
 
 
 class LocalStorage:
-    """Files that the operating system reaches by a path."""
+    """Files that the operating system finds by a path."""
 
     root = ""
     traffic = None
@@ -32,7 +32,7 @@ class LocalStorage:
         """There is no cache."""
 
     def list(self, where: str) -> Shards:
-        """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file; hidden files are left out."""
+        """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file, without hidden files."""
         path = os.path.abspath(os.path.expanduser(where))
         if WILDCARD.search(where) and not os.path.exists(path):
             return _list_glob(where, path)
@@ -57,7 +57,7 @@ class LocalStorage:
 
 def _advice(path: str) -> str:
     if os.path.islink(path) and not os.path.exists(path):
-        return f"it is a link that leads nowhere, to {os.readlink(path)}; fetch that, or remove the link"
+        return f"it is a broken link, to {os.readlink(path)}; restore its target, or remove the link"
     if os.path.exists(path) and not os.access(path, os.R_OK):
         return "make it readable for this user, or remove it"
     return "if the data was changed on purpose, open the dataset again"

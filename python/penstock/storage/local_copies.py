@@ -1,4 +1,4 @@
-"""Reading where some of a storage's files have been copied or unpacked to this machine."""
+"""Reads a storage of which some files were copied or decompressed to this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the user trusts beyond what was named: places that a list from a server may name, hosts that may get credentials.
+"""What the user trusts besides the paths that were named: places that a remote list may name, hosts that may receive credentials.
 
-Data that came from elsewhere decides neither which files of this machine are read nor who gets a signature.
+Remote data decides neither which local files are read nor who receives a signature.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from penstock.core.errors import PlanError, SourceError
 from penstock.storage.redact import without_secrets
 
 _PORTS = {"http": 80, "https": 443}
-#: Names of one kind of store.
+#: Names for the same kind of store.
 _SAME = {"s3a": "s3", "abfss": "abfs"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """places: URLs and folders. hosts: "name", "name:port", with `*` for any characters."""
+    """Trusted places and hosts. places: URLs and folders. hosts: "name", "name:port", with `*` for any characters."""
 
     places: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, places: Any, hosts: Any) -> Trust:
-        """What `ps.read` was given; PlanError for what is neither a text nor a list of texts."""
+        """The trust that `ps.read` was given; PlanError for anything but a text or a list of texts."""
         return cls(
             places=_texts("trust", places, "s3://other-bucket/"), hosts=_texts("trusted_hosts", hosts, "target-*:51081")
         )
 
     def check_named(self, names: Iterable[str], home: str) -> None:
-        """Raises SourceError for the first of the names, which a list at `home` gives, that lies elsewhere and is not trusted.
+        """Raise SourceError for the first name in a list at `home` that is in another store and not trusted.
 
-        "https://host/list" may name "https://host/a", and neither "/etc/passwd" nor "https://other/a". A list on this machine may
-        name anything.
+        "https://host/list" may name "https://host/a", but neither "/etc/passwd" nor "https://other/a". A local list may name
+        anything.
         """
         own = _origin(home)
         if own == ("", ""):
@@ -48,12 +48,12 @@ class Trust:
             if _origin(name) != own and not any(_is_below(name, place) for place in self.places):
                 shown = without_secrets(name)
                 raise SourceError(
-                    f"{home}: the list names {shown!r}, and one from {own[0]}://{own[1]}/ may only name files there; if that is meant, "
+                    f"{home}: the list names {shown!r}, but a list from {own[0]}://{own[1]}/ may only name files there; to allow it, "
                     f"pass trust=[{_folder(shown)!r}]"
                 )
 
     def may_follow(self, url: str, to: str) -> bool:
-        """Whether a request for `url` may go on to `to` with its credentials: to the same host, or a trusted one as safe."""
+        """Whether a request for `url` may follow a redirect to `to` with its credentials: to the same host, or an equally safe trusted one."""
         first, second = urlsplit(url), urlsplit(to)
         if second.scheme not in _PORTS or (first.scheme == "https" and second.scheme != "https"):
             return False
@@ -68,7 +68,7 @@ class Trust:
         return any(_pattern(one).fullmatch(text) for one in self.hosts for text in called)
 
 
-#: Nothing beyond what was named.
+#: Trusts nothing else.
 NOBODY = Trust()
 
 
@@ -86,7 +86,7 @@ def _pattern(host: str) -> re.Pattern[str]:
 
 
 def _origin(url: str) -> tuple[str, str]:
-    """The store that a URL lies in: its kind and its bucket or host; ("", "") for this machine."""
+    """The store of a URL: its kind and its bucket or host; ("", "") for this machine."""
     scheme, mark, rest = url.partition("://")
     scheme = _SAME.get(scheme.lower(), scheme.lower())
     place = rest.partition("/")[0]
@@ -96,7 +96,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _path(url: str) -> str:
-    """The path in its store, without what leads out of it."""
+    """The path in its store, normalised so that it cannot leave it."""
     if _origin(url) == ("", ""):
         return os.path.abspath(url[7:] if url[:7].lower() == "file://" else url)
     return posixpath.normpath("/" + url.partition("://")[2].partition("/")[2])

@@ -1,4 +1,4 @@
-"""Transforms: columns to columns, described before anything runs.
+"""Transforms turn columns into columns, and are described before anything runs.
 
 `image` (chains of ops, fused into one kernel), `image_ops` (the ops), `function` (users' functions).
 """

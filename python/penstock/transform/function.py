@@ -16,12 +16,12 @@ from penstock.core.spec import Ids
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The function's name for messages."""
+    """The function's name, for messages."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def wants_generator(function: Callable[..., Any]) -> bool:
-    """Whether the function has a parameter `rng`, for which it gets a generator of its own."""
+    """Whether the function has a parameter `rng`, for which it receives its own generator."""
     try:
         return "rng" in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -31,8 +31,8 @@ def wants_generator(function: Callable[..., Any]) -> bool:
 class BatchFunction:
     """Calls a function with a whole batch: dict of arrays in, dict of arrays out.
 
-    A function with a parameter `rng` gets a NumPy generator keyed by (key, first sample id), the same whatever the threads
-    and ranks that deliver these samples together. Global generators are seeded by the same key where the function draws from them.
+    A parameter `rng` receives a NumPy generator keyed by (key, first sample id), so the numbers do not depend on threads or
+    ranks. If the function draws from global generators, they are seeded with the same key.
     """
 
     def __init__(self, function: Callable[..., Mapping[str, Any]], verb: str = "map") -> None:
@@ -61,20 +61,20 @@ class BatchFunction:
 
 
 class RowFunction(BatchFunction):
-    """Calls a function row by row: dict of values in, dict of values out; what it draws is keyed by the row's sample id."""
+    """Calls a function row by row: dict of values in, dict of values out. Random numbers are keyed by the row's sample id."""
 
     def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> list[Any]:
         return [self._row(columns, row, sample, key, seed) for row, sample in enumerate(samples.tolist())]
 
     def _row(self, columns: Mapping[str, Any], row: int, sample: int, key: int, seed: Seed | None) -> Any:
-        """What the function returned; lists that it handed on untouched are Arrow arrays, so that a ragged column stays one."""
+        """What the function returned. Lists that it returns unchanged become Arrow arrays, so that a ragged column stays ragged."""
         values = {name: _value(column, row) for name, column in columns.items()}
         lists = {name: value for name, value in values.items() if isinstance(value, list)}
         made = self._call(values, sample, key, seed)
         if not lists or not isinstance(made, Mapping):
             return made
-        kept = [name for name, value in lists.items() if made.get(name) is value]
-        return {**made, **{name: pa.array(lists[name], columns[name].type.value_type) for name in kept}}
+        unchanged = [name for name, value in lists.items() if made.get(name) is value]
+        return {**made, **{name: pa.array(lists[name], columns[name].type.value_type) for name in unchanged}}
 
 
 def _value(column: Any, row: int) -> Any:

@@ -1,4 +1,4 @@
-"""Pictures: a chain of operations fused into one native call per batch, which writes straight into the batch.
+"""Images: a chain of ops, fused into one native call per batch that writes straight into the batch.
 
 fuse([Decode(), RandomResizedCrop(224), Normalize(IMAGENET)], Field("bytes"), ...).field == Field("float32", (3, 224, 224))
 """
@@ -54,15 +54,15 @@ __all__ = [
 ]
 
 
-#: Who decodes: our baseline JPEG decoder, the same from entry points, the decoder of other JPEGs, those of other formats.
+#: The decoders: ours for baseline JPEGs, ours from entry points, the one for other JPEGs, those for other formats.
 DECODERS = ("jpeg", "jpeg_entry_points", "jpeg_other", "other")
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What a byte has become: byte × scale + bias by channel, as dtype.
+    """How a byte is converted so far: byte × scale + bias by channel, as dtype.
 
-    one: the number that 255 has become; None once the channels differ.
+    one: the value of 255; None once the channels differ.
     """
 
     dtype: str = "uint8"
@@ -75,7 +75,7 @@ class _Numbers:
             return self
         if op.dtype == "uint8":
             if self.one != (1.0 if op.scale else 255.0):
-                raise PlanError(f"{op} after numbers that are no longer bytes or bytes / 255: leave it out")
+                raise PlanError(f"{op}: the numbers before it are not bytes or bytes / 255; leave it out")
             return _Numbers()
         if self.dtype == "uint8" and op.scale:
             return _Numbers(op.dtype, scale=(1 / 255,) * 3, one=1.0)
@@ -83,7 +83,7 @@ class _Numbers:
 
     def normalized(self, op: Normalize, channels: int) -> _Numbers:
         if len(op.stds) not in (1, channels):
-            raise PlanError(f"{op} on pictures of {channels} channels: give {channels} means and stds, or 1")
+            raise PlanError(f"{op}: the images have {channels} channels; give {channels} means and stds, or 1")
         before = self.to_dtype(ToDtype("float32", scale=True)) if self.dtype == "uint8" else self
         mean, std = op.means * (3 // len(op.means)), op.stds * (3 // len(op.stds))
         scale = tuple(a / s for a, s in zip(before.scale, std, strict=True))
@@ -93,7 +93,7 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class _Chain:
-    """A checked chain: its geometry with the operations' numbers, and what becomes of the numbers."""
+    """A checked chain: its geometry ops with their positions, and the conversion of the numbers."""
 
     geometry: tuple[tuple[int, dict[str, Any]], ...]
     decode: Decode
@@ -111,7 +111,7 @@ class _Chain:
 class ImageKernel:
     """A fused chain: called with a column of a batch, it fills the batch's array.
 
-    field: dtype and full shape of one row of the result. pictures: how many each decoder did.
+    field: dtype and shape of one row of the result. pictures: images by decoder.
     """
 
     def __init__(self, chain: _Chain, height: int, width: int, limits: Limits) -> None:
@@ -132,18 +132,18 @@ class ImageKernel:
         threads: int,
         entry_points: EntryPoints | None = None,
     ) -> None:
-        """Fills `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
+        """Fill `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
 
-        key: of the epoch's random choices; together with a row's sample id it decides them, whatever the threads.
-        Raises RowError about the lowest row that is damaged, too large, or of another size than the batch.
+        key: the epoch's key. Key and sample id decide a row's random choices, on any number of threads.
+        Raises RowError about the first row that is damaged, too large, or of another size than the batch.
         """
         rows = len(samples)
         fits = out.shape == (rows, *self.field.shape) and out.itemsize == self.field.numpy_dtype.itemsize
         if not fits or len(column) != rows:
             found = f"{len(column)} rows and {rows} samples into {out.dtype}{out.shape}"
-            raise ValueError(f"{found}: give an array of {self.field} a row")
+            raise ValueError(f"{found}; pass an array of {self.field} a row")
         if not out.flags.c_contiguous:
-            raise ValueError("an array that is not contiguous")
+            raise ValueError("the array is not contiguous; pass a contiguous one")
         if rows == 0:
             return
         out = out.reshape(-1).view(np.uint8)
@@ -174,10 +174,10 @@ def fuse(
     *,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ImageKernel:
-    """One kernel for a chain of operations on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
+    """One kernel for a chain of ops on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
 
-    size_of_first: gives the (height, width) of the first picture, as `picture_size` does; called only where no
-    operation fixes the size. Raises PlanError if the chain cannot work.
+    size_of_first: returns the (height, width) of the first image, as `picture_size` does. It is called only if no op fixes
+    the size. Raises PlanError if the chain cannot work.
     """
     chain = _checked(ops, source)
     probe = chain.program(1, 1, limits)
@@ -189,13 +189,13 @@ def fuse(
 
 
 def picture_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
-    """The (height, width) with which an encoded picture enters the chain, from its header. Raises ValueError."""
+    """The (height, width) of an encoded image at the chain's start, from its header. Raises ValueError."""
     apply_exif = any(op.apply_exif for op in ops if isinstance(op, Decode))
     width, height, _ = image_info(data, apply_exif)
     return height, width
 
 
-#: Any size will do where the chain fixes it.
+#: Stands for any size where the chain fixes it.
 _LARGE = 1 << 10
 
 
@@ -209,7 +209,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
             case Decode():
                 decode = op
                 if number > 0 or source.dtype != "bytes":
-                    raise PlanError(f"Decode() as operation {number} on {source}: it comes first, and only for bytes")
+                    raise PlanError(f"Decode() as op {number} on {source}; put it first, and only for bytes")
             case Normalize():
                 numbers = numbers.normalized(op, channels)
             case ToDtype():
@@ -218,13 +218,13 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
                 layout = op.layout
             case _ if isinstance(op, GEOMETRY):
                 if numbers.dtype != "uint8":
-                    raise PlanError(f"{op} after Normalize or ToDtype: put it before them")
+                    raise PlanError(f"{op}: follows Normalize or ToDtype; put it before them")
                 geometry.append((number, {"op": type(op).__name__, **asdict(op)}))
                 fixes_size |= isinstance(op, RandomResizedCrop | CenterCrop) or (
                     isinstance(op, Resize) and not isinstance(op.size, int)
                 )
             case _:
-                raise PlanError(f"{op!r} in a chain of image operations: use those of penstock.image, or map()")
+                raise PlanError(f"{op!r}: not an image op; use those of penstock.image, or map()")
     return _Chain(tuple(geometry), decode, numbers, layout, channels, fixes_size)
 
 
@@ -232,15 +232,15 @@ def _channels(ops: Sequence[ImageOp], source: Field) -> int:
     if source.dtype == "bytes":
         if not ops or not isinstance(ops[0], Decode):
             first = type(ops[0]).__name__ if ops else "nothing"
-            raise PlanError(f"{first} on encoded bytes: begin the chain with Decode()")
+            raise PlanError(f"{first} on encoded bytes; begin the chain with Decode()")
         return 3
     pixel_axes = 3
     if source.dtype != "uint8" or len(source.shape) != pixel_axes or None in source.shape or 0 in source.shape:
-        raise PlanError(f"image operations on {source}: give bytes, or uint8 pixels of shape (height, width, 3 or 1)")
+        raise PlanError(f"image ops on {source}; give bytes, or uint8 pixels of shape (height, width, 3 or 1)")
     channels = source.shape[2]
     if channels not in (1, 3):
         hint = " (move the channels to the end)" if source.shape[0] in (1, 3) else ""
-        raise PlanError(f"pixels of {channels} channels, shape {source.shape}: give (height, width, 3 or 1){hint}")
+        raise PlanError(f"image ops on {channels} channels, shape {source.shape}; give (height, width, 3 or 1){hint}")
     return channels
 
 
@@ -250,7 +250,7 @@ def _spans(column: pa.Array) -> Spans:
         column = column.cast(pa.large_binary())
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise RowError(row, "a null instead of a picture", "fill it, or filter such rows out")
+        raise RowError(row, "a null instead of an image", "fill it, or filter such rows out")
     _, ends, values = column.buffers()
     dtype = np.int64 if pa.types.is_large_binary(column.type) else np.int32
     bounds = np.frombuffer(ends, dtype=dtype)[column.offset : column.offset + len(column) + 1].astype(np.int64)

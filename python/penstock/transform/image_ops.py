@@ -1,4 +1,4 @@
-"""The operations on pictures, described: frozen, checked when made, plain values only (they can be written as JSON).
+"""Descriptions of the image ops: frozen, checked when made, plain values only (they can be written as JSON).
 
 Names, defaults and the order of arguments are torchvision v2's. Sizes are (height, width).
 """
@@ -23,7 +23,7 @@ _LARGEST_SIDE = 1 << 16
 
 
 class Statistics(NamedTuple):
-    """Mean and standard deviation by channel, of numbers in [0, 1]."""
+    """Mean and standard deviation of each channel, of numbers in [0, 1]."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -34,20 +34,21 @@ IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class Decode:
-    """Bytes of a JPEG, PNG, WebP, BMP or GIF (first frame) file to RGB pixels, as Pillow's `convert("RGB")`.
+    """Decodes a JPEG, PNG, WebP, BMP or GIF (first frame) file to RGB pixels, like Pillow's `convert("RGB")`.
 
-    apply_exif: turn the picture as its EXIF orientation says, as `PIL.ImageOps.exif_transpose`. entry_points: "auto" uses the JPEG
-    index of the data if there is one (`penstock index --jpeg` makes it), "build" makes it while the first epoch decodes, "off"
-    uses none; the pixels are the same.
+    apply_exif: rotate the image by its EXIF orientation, like `PIL.ImageOps.exif_transpose`.
+
+    entry_points: "auto" uses the JPEG index of the data if there is one (`penstock index --jpeg` makes it). "build" makes it
+    while the first epoch decodes. "off" uses none. The pixels are the same.
 
     fast: resize the planes of baseline JPEGs in YCbCr, chroma straight from its own resolution, and convert colours at the
-    target's size; a part that shrinks by 2, 4 or 8 in both directions is decoded at that part of its size. It holds where the
-    first resize is by "bilinear" or "bicubic"; all else is exact, as without. The result is the same on every machine, but
-    not the exact one: on natural photographs (4:4:4 to 4:2:0, quality 75 to 97) the mean difference is at most 0.5 levels of
-    255 and 99.9 % of the numbers differ by at most 8 where pictures shrink by less than 2; 1.5 and 20 where by more.
+    target's size. A part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs a
+    first resize by "bilinear" or "bicubic"; everything else stays exact. The result is the same on every machine, but not the
+    exact one. On natural photographs (4:4:4 to 4:2:0, quality 75 to 97) that shrink by less than 2, the mean difference is
+    at most 0.5 levels of 255, and 99.9 % of the numbers differ by at most 8. If they shrink more, these are 1.5 and 20.
 
-    allow_truncated: what is missing of a baseline JPEG that ends too early becomes grey, as with Pillow's LOAD_TRUNCATED_IMAGES,
-    instead of an error.
+    allow_truncated: fill the missing part of a baseline JPEG that ends too early with grey, like Pillow's
+    LOAD_TRUNCATED_IMAGES, instead of raising an error.
     """
 
     apply_exif: bool = False
@@ -60,13 +61,13 @@ class Decode:
 
     @property
     def switches(self) -> tuple[bool, bool, bool]:
-        """As the native program takes them."""
+        """The arguments of the native program."""
         return self.apply_exif, self.fast, self.allow_truncated
 
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """A random part of the picture, resized to `size`: up to ten draws, then the middle.
+    """A random part of the image, resized to `size`: up to ten draws, then the centre.
 
     scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
     """
@@ -86,11 +87,11 @@ class RandomResizedCrop:
 
 @dataclass(frozen=True)
 class Resize:
-    """The whole picture, resized: its shorter side to `size` pixels, or both sides to `size` = (height, width).
+    """The whole image, resized: its shorter side to `size` pixels, or both sides to `size` = (height, width).
 
-    With antialias, within 1 level of 255 of Pillow's two passes, the columns' first (of one value in many thousands within 2, bilinear).
-    Pillow itself begins with the rows since version 13 where they become far fewer: of hard edges in tall pictures, its bicubic may then be several levels off.
-    max_size: most pixels of the longer side; only for one number as size.
+    With antialias, the result is within 1 level of 255 of Pillow's two passes, columns first (bilinear: one value in many
+    thousands within 2). Since version 13, Pillow starts with the rows if they become far fewer; its bicubic may then differ
+    by several levels at hard edges in tall images. max_size: most pixels of the longer side, if size is one number.
     """
 
     size: int | Pair
@@ -113,7 +114,7 @@ class Resize:
 
 @dataclass(frozen=True)
 class CenterCrop:
-    """The middle `size` of the picture; zeros around it where the picture is smaller."""
+    """The central `size` of the image; a smaller image is padded with zeros."""
 
     size: int | Pair
 
@@ -123,7 +124,7 @@ class CenterCrop:
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip:
-    """Left and right exchanged, with probability `p`."""
+    """The image mirrored left to right, with probability `p`."""
 
     p: float = 0.5
 
@@ -133,7 +134,7 @@ class RandomHorizontalFlip:
 
 @dataclass(frozen=True)
 class RandomVerticalFlip:
-    """Top and bottom exchanged, with probability `p`."""
+    """The image mirrored top to bottom, with probability `p`."""
 
     p: float = 0.5
 
@@ -143,7 +144,7 @@ class RandomVerticalFlip:
 
 @dataclass(frozen=True)
 class Normalize:
-    """(x - mean) / std by channel; on uint8 it first scales to [0, 1], and the result is float32.
+    """(x - mean) / std by channel; uint8 is first scaled to [0, 1], and becomes float32.
 
     `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
     """
@@ -172,9 +173,9 @@ class Normalize:
 
 @dataclass(frozen=True)
 class ToDtype:
-    """Numbers of another dtype: "uint8", "float16", "bfloat16" or "float32".
+    """The numbers as another dtype: "uint8", "float16", "bfloat16" or "float32".
 
-    scale: also from 0 … 255 to 0 … 1 (and back), as torchvision's.
+    scale: also convert from 0 … 255 to 0 … 1 (and back), like torchvision's.
     """
 
     dtype: str
@@ -187,7 +188,7 @@ class ToDtype:
 
 @dataclass(frozen=True)
 class ToLayout:
-    """The order of the axes of a batch: "NCHW", as torch wants it and every chain has it by default, or "NHWC"."""
+    """The order of a batch's axes: "NCHW", the default and torch's, or "NHWC"."""
 
     layout: Literal["NCHW", "NHWC"] = "NCHW"
 
@@ -216,7 +217,7 @@ def _set(op: object, **values: object) -> None:
 
 def _check(op: object, holds: bool, wanted: str) -> None:
     if not holds:
-        raise PlanError(f"{op}: give {wanted}")
+        raise PlanError(f"{op}; give {wanted}")
 
 
 def _check_interpolation(op: object, interpolation: str) -> None:

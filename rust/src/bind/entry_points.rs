@@ -38,7 +38,7 @@ impl<'a> Index<'a> {
 
 type Built<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>);
 
-/// Builds the entry points of pictures, one every `every_pixels` pixels of an MCU row: their bytes joined, the length of each (0: no
+/// Builds the entry points of images, one every `every_pixels` pixels of an MCU row: their bytes joined, the length of each (0: no
 /// baseline JPEG, or a damaged one), and the CRC-32C of each record.
 #[pyfunction]
 fn jpeg_entry_points<'py>(

@@ -13,7 +13,7 @@ use crate::files::{self, Entry, FileError, Range};
 type Listing<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
-/// A file that is gone, or cannot be read.
+/// A file that is missing, or cannot be read.
 pub fn to_python(error: FileError) -> PyErr {
     let arguments = (error.path, error.found);
     if error.missing { PyFileNotFoundError::new_err(arguments) } else { PyOSError::new_err(arguments) }
@@ -27,7 +27,7 @@ fn walk_files<'py>(py: Python<'py>, root: &str, threads: usize) -> PyResult<List
     Ok(listing(py, &entries))
 }
 
-/// The files of a list, in its order; names that are no regular file are left out.
+/// The files of a list, in its order, without names that are not regular files.
 #[pyfunction]
 fn stat_files<'py>(py: Python<'py>, paths: Vec<String>) -> PyResult<Listing<'py>> {
     let entries = py

@@ -10,19 +10,19 @@ use pyo3::prelude::*;
 use super::{Ids, misuse};
 use crate::http::{Job, Landing, Lane, Outcome, Part, Place};
 
-/// Memory that the answers of several requests are written to; see `http::Landing`.
+/// Memory that the responses to several requests are written to; see `http::Landing`.
 #[pyclass(frozen)]
 struct HttpLanding {
     landing: Arc<Landing>,
-    /// The process whose threads write: in the child of a fork a lock may be held by one that is not there.
+    /// The process whose threads write: in a forked child, a lock may be held by a thread that does not exist.
     process: u32,
-    /// Keeps the memory, until nothing is written to it any more.
+    /// Keeps the memory alive until nothing is written to it any more.
     _memory: Py<PyArray1<u8>>,
 }
 
 #[pymethods]
 impl HttpLanding {
-    /// Request r has places first[r] … first[r + 1] - 1; bytes [source, source + size) of its answer go to out[at:].
+    /// Request r has places first[r] … first[r + 1] - 1; bytes [source, source + size) of its response are written to out[at:].
     #[new]
     #[allow(unsafe_code, clippy::needless_pass_by_value)]
     fn new(
@@ -45,14 +45,14 @@ impl HttpLanding {
             Ok(Place { source: number(source)? as u64, at: number(at)?, size: number(size)? })
         });
         let places = places.collect::<PyResult<Vec<_>>>()?;
-        // SAFETY: this object keeps the array, and closes all requests before it lets go of it. That nobody looks at the places of
-        // a request before it has ended, and that they do not overlap, is what the caller plans.
+        // SAFETY: this object keeps the array alive, and closes all requests before it releases it. The caller guarantees that
+        // nothing reads the places of a request before it has ended, and that places do not overlap.
         let landing = unsafe { Landing::new(out.data(), out.len(), places, first) };
         let landing = landing.ok_or_else(|| misuse("a place does not lie in out"))?;
         Ok(Self { landing: Arc::new(landing), process: process::id(), _memory: out.unbind() })
     }
 
-    /// Nothing is written for this request any more; whether it was open.
+    /// Closes a request, for which nothing is written from now on; returns whether it was open.
     fn close(&self, request: usize) -> PyResult<bool> {
         if request >= self.landing.requests() {
             return Err(misuse("no such request"));
@@ -60,7 +60,7 @@ impl HttpLanding {
         Ok(self.landing.close(request))
     }
 
-    /// Seconds since a request was made first; None if it waits still.
+    /// Seconds since a request was first made; None if it still waits.
     fn since(&self, request: usize) -> PyResult<Option<f64>> {
         if request >= self.landing.requests() {
             return Err(misuse("no such request"));
@@ -68,7 +68,7 @@ impl HttpLanding {
         Ok(self.landing.since(request).map(|since| since.as_secs_f64()))
     }
 
-    /// Nothing is written any more.
+    /// Closes all requests.
     fn close_all(&self) {
         if self.process == process::id() {
             self.landing.close_all();
@@ -82,14 +82,14 @@ impl Drop for HttpLanding {
     }
 }
 
-/// (landing, request, from, length): bytes [from, from + length) of the job's answer are that request's.
+/// (landing, request, from, length): bytes [from, from + length) of the job's response belong to that request.
 type PyPart<'py> = (PyRef<'py, HttpLanding>, usize, u64, u64);
 /// (ticket, url, version, size of the object, start, parts).
 type PyJob<'py> = (u64, String, String, u64, u64, Vec<PyPart<'py>>);
-/// (ticket, how it ended, status, what was found, seconds, busy).
+/// (ticket, outcome, status, what was found, seconds, busy).
 type PyDone = (u64, &'static str, u16, String, f64, bool);
 
-/// Makes requests, many at once in a few threads; see `http::Lane`.
+/// Makes many requests at once in a few threads; see `http::Lane`.
 #[pyclass(frozen)]
 struct HttpLane(Lane);
 
@@ -101,14 +101,14 @@ impl HttpLane {
         Ok(Self(Lane::new(duration(timeout_s)?, is_plain)))
     }
 
-    /// Has jobs done, `limit` at once.
+    /// Starts jobs, `limit` at once.
     fn submit(&self, py: Python<'_>, jobs: Vec<PyJob<'_>>, limit: usize) -> PyResult<()> {
         let jobs = jobs.into_iter().map(job).collect::<PyResult<Vec<_>>>()?;
         py.detach(|| self.0.submit(jobs, limit))?;
         Ok(())
     }
 
-    /// The jobs that ended since the last call; waits for one, for `wake`, or for so long.
+    /// The jobs that ended since the last call; waits for one, for `wake`, or for the timeout.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<Vec<PyDone>> {
         let timeout = duration(timeout_s)?;
         let ended = py.detach(|| self.0.wait(timeout));
@@ -130,12 +130,12 @@ impl HttpLane {
             .collect())
     }
 
-    /// Has whoever is in `wait`, or comes next, return at once.
+    /// Makes the current or next `wait` return at once.
     fn wake(&self) {
         self.0.wake();
     }
 
-    /// Drops what waits and breaks off what is under way.
+    /// Drops waiting jobs and aborts those in flight.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }

@@ -1,4 +1,4 @@
-//! Pictures: `ImageProgram`, `image_info` and `decode_image`.
+//! Images: `ImageProgram`, `image_info` and `decode_image`.
 
 use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
@@ -18,7 +18,7 @@ use crate::image::pixels::Stored;
 use crate::image::program::{Picture, Program};
 use crate::image::single;
 
-/// What is done to every picture of a column; made once, used from any thread.
+/// A compiled chain of ops for the images of a column; made once, used from any thread.
 #[pyclass(frozen)]
 pub struct ImageProgram(Program);
 
@@ -125,7 +125,7 @@ impl ImageProgram {
         Ok(Self(Program { ops, apply_exif, fast, allow_truncated, format: format(output)?, pixels_limit }))
     }
 
-    /// The (height, width) of the result for an encoded picture.
+    /// The (height, width) of the result for an encoded image.
     fn size_of(&self, py: Python<'_>, data: &[u8]) -> PyResult<(u32, u32)> {
         let size = py.detach(|| single::size_after(&self.0, data)).map_err(value_error)?;
         Ok((size.1, size.0))
@@ -190,7 +190,7 @@ impl ImageProgram {
         let side = |size: usize| u32::try_from(size).map_err(|_| PyValueError::new_err("a side above 2^32"));
         let size = (side(shape[2])?, side(shape[1])?);
         if shape[0] != samples.len() || size.0 == 0 || size.1 == 0 {
-            return Err(PyValueError::new_err("pixels and samples differ in length, or the pictures are empty"));
+            return Err(PyValueError::new_err("pixels and samples differ in length, or the images are empty"));
         }
         self.check_out(samples.len(), out.len())?;
         let row_bytes = shape[1] * shape[2] * shape[3];
@@ -207,18 +207,18 @@ impl ImageProgram {
         if bytes == needed {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("out holds {bytes} bytes, {rows} pictures take {needed}")))
+        Err(PyValueError::new_err(format!("out holds {bytes} bytes, {rows} images take {needed}")))
     }
 }
 
-/// The (width, height, format) that a picture's header states.
+/// The (width, height, format) in an image's header.
 #[pyfunction]
 #[pyo3(signature = (data, apply_exif=false))]
 pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static str)> {
     single::info(data, apply_exif).map_err(value_error)
 }
 
-/// The picture as an array of (height, width, 3) uint8.
+/// The image as an array of (height, width, 3) uint8.
 #[pyfunction]
 #[pyo3(signature = (data, apply_exif=false, pixels_limit=1 << 28))]
 pub fn decode_image<'py>(

@@ -27,7 +27,7 @@ fn find_whole<'py>(
     if [offset.len(), length.len()] != [count; 2] || rows.len() % ROW_BYTES != 0 {
         return Err(misuse("shard, offset and length must be equally long, and rows whole"));
     }
-    // A few bisections are sooner done than the interpreter is let go of and had again.
+    // A few bisections take less time than releasing and taking the interpreter.
     let (rows, base) = (rows.as_slice()?, base.as_slice()?);
     let parts = parts.iter().map(|(end, number)| Ok(Part { end: end.as_slice()?, number: number.as_slice()? }));
     let parts = parts.collect::<PyResult<Vec<_>>>()?;

@@ -35,7 +35,7 @@ pub type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 /// A one-dimensional, contiguous array of bytes that a kernel writes.
 pub type Out<'py> = PyReadwriteArray1<'py, u8>;
 
-/// What a kernel says of arguments that do not fit together: a mistake of the caller, not of the data.
+/// The error of arguments that do not fit together: a bug of the caller, not of the data.
 pub fn misuse(found: impl Into<String>) -> PyErr {
     PyValueError::new_err(found.into())
 }
@@ -63,7 +63,7 @@ pub fn check_spans(which: &[i64], offset: &[i64], length: &[i64]) -> PyResult<()
     Err(misuse("which, offset and length must be equally long"))
 }
 
-/// So many rows take less time than threads that wait for the interpreter do.
+/// So many rows take less time than releasing the interpreter and waiting for it.
 const FEW_ROWS: usize = 1024;
 
 /// Runs arithmetic on `rows` rows, detached from the interpreter unless they are few. What may wait for a file must detach always.

@@ -47,7 +47,7 @@ fn numbers(chunk: &Chunk) -> [i64; NUMBERS] {
     ]
 }
 
-/// A Parquet file's footer, as far as it was asked for.
+/// The requested part of a Parquet file's footer.
 #[pyclass(frozen, module = "penstock._core")]
 struct ParquetFooter {
     data: Vec<u8>,

@@ -22,27 +22,27 @@ use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_magic, u
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
-/// Whether a file that begins with `head` is a TFRecord file, or packed with gzip as they often are.
+/// Whether a file that begins with `head` is a TFRecord file, or compressed with gzip as they often are.
 #[pyfunction]
 fn is_tfrecord(head: &[u8]) -> bool {
     let plain = head.first_chunk().is_some_and(|header| tfrecord::data_length(header).is_ok());
     plain || recognise(head) == Packing::Gzip
 }
 
-/// How each TFRecord file is packed: 0 not at all, 1 gzip, 2 zlib, 3 Zstandard, 4 bzip2, 5 xz, 6 LZ4.
+/// The compression of each TFRecord file: 0 none, 1 gzip, 2 zlib, 3 Zstandard, 4 bzip2, 5 xz, 6 LZ4.
 #[pyfunction]
 fn recognise_tfrecord_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
     packing_of(py, &paths, recognise, threads)
 }
 
-/// The same for files of any other format, which tells all but zlib.
+/// The same for files of any other format, except that zlib is not recognised.
 #[pyfunction]
 fn recognise_packing<'py>(py: Python<'py>, paths: Vec<String>, threads: usize) -> PyResult<Array<'py, i64>> {
     packing_of(py, &paths, recognise_magic, threads)
 }
 
-/// Unpacks files (packing as above, 1 and 2 only) to targets by way of scratch files; the unpacked sizes. `room_bytes` bounds all of
-/// them together.
+/// Decompresses files (packing as above, 1 and 2 only) to targets by way of scratch files; returns the sizes. `room_bytes` limits all
+/// of them together.
 #[pyfunction]
 #[pyo3(signature = (paths, packing, targets, scratch, *, unpacked_bytes, ratio, room_bytes, threads, progress))]
 #[allow(clippy::too_many_arguments)]

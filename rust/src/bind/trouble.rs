@@ -1,4 +1,4 @@
-//! What kernels complain of, as the errors of `penstock.errors`.
+//! Converts errors of kernels to those of `penstock.errors`.
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;

@@ -60,7 +60,7 @@ fn copy_windows(
         .map_err(|place| outside(place, which, start))
 }
 
-/// Local files in the address space, mapped when they are first needed.
+/// Local files that are mapped into memory when they are first needed.
 #[pyclass(frozen, name = "MappedFiles", module = "penstock._core")]
 struct MappedFiles(Files);
 
@@ -76,7 +76,7 @@ impl MappedFiles {
         Ok(Self(Files::new(paths.into_iter().zip(sizes).collect())))
     }
 
-    /// As `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is gone or of another size.
+    /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or of another size.
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
     fn copy_windows(
         &self,

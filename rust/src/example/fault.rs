@@ -1,4 +1,4 @@
-//! What can be wrong with one record, and how it is told.
+//! What can be wrong with one record, and its messages.
 
 use super::feature::Kind;
 

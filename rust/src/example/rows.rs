@@ -9,9 +9,9 @@ use crate::crc32c;
 use crate::framing::tfrecord::{FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES};
 use crate::prefetch::prefetch;
 
-/// Rows ahead whose bytes are asked for: their buffers are visited in random order.
+/// How many rows ahead bytes are prefetched: buffers are visited in random order.
 const ROWS_AHEAD: usize = 4;
-/// Bytes of them that are asked for.
+/// Bytes to prefetch of each.
 const BYTES_AHEAD: usize = 512;
 
 /// A record that could be walked.

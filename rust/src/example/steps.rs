@@ -33,7 +33,7 @@ pub fn store(bytes: &[u8], list: Part, target: &Target, limit: usize, gathered: 
     Ok(())
 }
 
-/// Stores the values of one step and tells how many there are; `room` is how many there may be.
+/// Stores the values of one step and returns how many there are; `room` is how many there may be.
 #[inline]
 fn step(bytes: &[u8], found: &Found, target: &Target, room: usize, gathered: &mut Gathered) -> Result<usize, Fault> {
     let (expected, dtype, text) = match *target {

@@ -58,7 +58,7 @@ pub enum Trouble {
         remedy: String,
     },
     /// Unpacking would fill the disk.
-    #[error("unpacking needs more than the {room} bytes that are free")]
+    #[error("decompressing needs more than the {room} bytes that are free")]
     DiskFull {
         /// Bytes that may be written.
         room: u64,

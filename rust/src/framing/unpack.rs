@@ -35,7 +35,7 @@ pub enum Packing {
     Lz4 = 6,
 }
 
-/// First bytes that tell how a file is packed. ZLIB has too few to tell it from text.
+/// First bytes that identify a file's compression. ZLIB has too few to distinguish it from text.
 const MAGIC: [(&[u8], Packing); 6] = [
     (b"\x1F\x8B\x08", Packing::Gzip),
     (b"\x28\xB5\x2F\xFD", Packing::Zstandard),
@@ -135,7 +135,7 @@ pub fn unpack_files(
     })
 }
 
-/// A new file, locked, so that nobody takes it for what a killed process has left (`scratch.py`).
+/// A new, locked file, so that no process takes it for a leftover of a killed one (`scratch.py`).
 fn locked_file(path: &Path) -> std::io::Result<File> {
     loop {
         let file = File::create_new(path)?;
@@ -154,7 +154,7 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
     let mut reader: Box<dyn Read + '_> = match job.packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(counted)),
         Packing::Zlib => Box::new(ZlibDecoder::new(counted)),
-        _ => return Err(Trouble::data("", "a packing that is not unpacked here", "this is a mistake of the reader")),
+        _ => return Err(Trouble::data("", "an unknown compression", "report this as a bug of Penstock")),
     };
     let mut target = locked_file(&job.scratch)?;
     let mut buffer = vec![0; STEP_BYTES];
@@ -169,7 +169,7 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
         };
         total += got as u64;
         if total > most {
-            let found = format!("{packed_bytes} packed bytes become more than {most}");
+            let found = format!("{packed_bytes} compressed bytes expand to more than {most}");
             return Err(Trouble::data(
                 "",
                 found,
@@ -182,7 +182,7 @@ fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> R
         target.write_all(&buffer[..got])?;
     }
     target.flush()?;
-    std::fs::rename(&job.scratch, &job.target)?; // before the lock goes
+    std::fs::rename(&job.scratch, &job.target)?; // before the lock is released
     Ok(total as i64)
 }
 
@@ -190,8 +190,12 @@ fn damaged(total: u64, error: &std::io::Error) -> Trouble {
     if error.raw_os_error().is_some() {
         return Trouble::System(std::io::Error::new(error.kind(), error.to_string()));
     }
-    let place = format!("after {total} unpacked bytes");
-    Trouble::data(place, format!("packed data that cannot be unpacked ({error})"), "copy or write the file again")
+    let place = format!("after {total} decompressed bytes");
+    Trouble::data(
+        place,
+        format!("compressed data that cannot be decompressed ({error})"),
+        "copy or write the file again",
+    )
 }
 
 /// Counts what is read.

@@ -1,4 +1,4 @@
-//! The body of an answer, received to where it belongs, or out of the way.
+//! Receives the body of a response into its destination, or discards it.
 
 use std::io;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::connection::{Connection, with_scratch};
 use super::head::Head;
 use super::{Job, Outcome};
 
-/// The body of another answer is read up to this, so that its connection can be used again.
+/// The body of an unusable response is read up to this size, so that its connection can be reused.
 const SHORT_BYTES: u64 = 16 << 10;
-/// A short body is not waited for any longer.
+/// The longest wait for such a body.
 const SHORT_TIME: Duration = Duration::from_millis(200);
-/// Where more comes without a pause, others have their turn.
+/// After so many bytes without a pause, other tasks run.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Reads the rest of a short body, of which `received` bytes came; whether that is all of it.
+/// Reads the rest of a short body, of which `received` bytes have arrived; returns whether it is complete.
 pub async fn drain(connection: &mut Connection, head: &Head, mut received: u64) -> bool {
     let length = match head.status {
         100..=199 => return false, // the answer is still to come
@@ -40,7 +40,7 @@ pub async fn drain(connection: &mut Connection, head: &Head, mut received: u64) 
     timeout(SHORT_TIME, rest).await.unwrap_or(false)
 }
 
-/// Receives the body, of which `body` came with the head.
+/// Receives the body, whose start `body` arrived with the head.
 pub async fn receive(connection: &mut Connection, job: &Job, body: &[u8]) -> Outcome {
     if !job.put(0, body) {
         return Outcome::Dropped;
@@ -50,7 +50,7 @@ pub async fn receive(connection: &mut Connection, job: &Job, body: &[u8]) -> Out
         let left = usize::try_from(job.length - offset).unwrap_or(usize::MAX);
         match receive_some(connection, job, offset, left) {
             Ok(None) => return Outcome::Dropped,
-            Ok(Some(0)) => return broken("the answer ended early"),
+            Ok(Some(0)) => return broken("the response ended early"),
             Ok(Some(count)) => {
                 offset += count as u64;
                 at_once += count;
@@ -70,7 +70,7 @@ pub async fn receive(connection: &mut Connection, job: &Job, body: &[u8]) -> Out
     job.finish()
 }
 
-/// Puts what is there of the body from `offset` on where it belongs, and says how much; None if nobody wants it.
+/// Writes the received part of the body, from `offset` on, to its destination; returns how much, None if the job was cancelled.
 fn receive_some(connection: &mut Connection, job: &Job, offset: u64, left: usize) -> io::Result<Option<usize>> {
     if let Some(read) = job.lend(offset, |out| connection.read(out)) {
         return read.map(Some);
@@ -82,14 +82,14 @@ fn receive_some(connection: &mut Connection, job: &Job, offset: u64, left: usize
     })
 }
 
-/// Receives a body in chunks, of which `body` came with the head. All of it, so that the connection can be used again.
+/// Receives a whole chunked body, whose start `body` arrived with the head, so that the connection can be reused.
 pub async fn receive_chunks(connection: &mut Connection, job: &Job, body: &[u8]) -> Outcome {
     let (mut chunks, mut offset) = (Chunks::default(), 0);
     let mut ended = take_chunks(&mut chunks, body, job, &mut offset);
     while ended == Ok(false) {
         let left = usize::try_from(job.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let take = |bytes: &[u8]| match bytes {
-            [] => Err(broken("the answer ended early")),
+            [] => Err(broken("the response ended early")),
             _ => take_chunks(&mut chunks, bytes, job, &mut offset),
         };
         ended = connection.take_some(left, take).await.unwrap_or_else(|error| Err(broken(&error.to_string())));
@@ -97,12 +97,12 @@ pub async fn receive_chunks(connection: &mut Connection, job: &Job, body: &[u8])
     ended.map_or_else(|outcome| outcome, |_| job.finish())
 }
 
-/// Puts what came of a body from `offset` on where it belongs; whether that was the end.
+/// Writes a part of the body, from `offset` on, to its destination; returns whether it was the last.
 fn take_chunks(chunks: &mut Chunks, mut bytes: &[u8], job: &Job, offset: &mut u64) -> Result<bool, Outcome> {
-    let malformed = |_| broken("no chunks where the answer's head says so");
+    let malformed = |_| broken("the chunked response is malformed");
     while let Some(piece) = chunks.piece(&mut bytes).map_err(malformed)? {
         if piece.len() as u64 > job.length - *offset {
-            return Err(broken("more bytes came than were asked for"));
+            return Err(broken("the response has more bytes than requested"));
         }
         if !job.put(*offset, piece) {
             return Err(Outcome::Dropped);
@@ -112,7 +112,7 @@ fn take_chunks(chunks: &mut Chunks, mut bytes: &[u8], job: &Job, offset: &mut u6
     match (chunks.is_done(), *offset == job.length, bytes.is_empty()) {
         (false, ..) => Ok(false),
         (true, true, true) => Ok(true),
-        (true, true, false) => Err(broken("more came than the last chunk")),
+        (true, true, false) => Err(broken("the response continues after its last chunk")),
         (true, false, _) => Err(broken(&format!("{offset} bytes instead of {}", job.length))),
     }
 }

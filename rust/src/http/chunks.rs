@@ -1,4 +1,4 @@
-//! The body of an answer that comes in chunks (RFC 9112, 7.1), taken apart as it comes.
+//! Decodes a chunked response body (RFC 9112, 7.1) as it arrives.
 
 /// Bytes of lines between two pieces of the body; no server needs more for a size, its extensions or a trailer.
 const MOST_BETWEEN: usize = 4 << 10;
@@ -10,22 +10,22 @@ enum Next {
     Extension,
     Data,
     EndOfData,
-    /// A line behind the last chunk, of which so many bytes came.
+    /// A line after the last chunk, of which so many bytes have arrived.
     Trailer(usize),
     Nothing,
 }
 
-/// A body in chunks, of which some has come.
+/// A chunked body, received in part.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     next: Next,
-    /// Bytes of the chunk that are to come; or its size, as far as its digits came.
+    /// Bytes of the chunk still to come; or its size, as far as its digits have arrived.
     left: u64,
     digits: usize,
     between: usize,
 }
 
-/// What is no body in chunks.
+/// A malformed chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -36,16 +36,16 @@ impl Default for Chunks {
 }
 
 impl Chunks {
-    /// Whether the last byte has come.
+    /// Whether the last byte has arrived.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.next == Next::Nothing
     }
 
-    /// The next piece of the body in `bytes`, which is taken from them; None if more must come, or if nothing more comes.
+    /// Takes the next piece of the body from `bytes`; None if more must arrive, or at the end.
     ///
     /// # Errors
-    /// If these are no chunks.
+    /// If the chunks are malformed.
     pub fn piece<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
         while self.next != Next::Nothing {
             if self.next == Next::Data {
@@ -66,7 +66,7 @@ impl Chunks {
         Ok(None)
     }
 
-    /// A byte that is none of the body's.
+    /// A byte that is not part of the body.
     fn take(&mut self, byte: u8) -> Result<(), Malformed> {
         self.between += 1;
         if self.between > MOST_BETWEEN {

@@ -1,4 +1,4 @@
-//! A client for one thing: exactly these bytes of this object, received to where they belong.
+//! A client for one purpose: receives exactly the requested bytes of an object into their destination.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,11 +16,11 @@ use super::connection::{Connection, tls_config};
 use super::head::{Coding, Head, request};
 use super::{Job, Outcome};
 
-/// An answer's head is no longer.
+/// The longest head of a response.
 const HEAD_BYTES: usize = 16 << 10;
 const PARTIAL_CONTENT: u16 = 206;
 
-/// A client with its connections; for many requests at once, all in one runtime.
+/// A client with its connections, for many requests at once, all in one runtime.
 ///
 /// It trusts the certificates that the system trusts, uses no proxy, follows no redirect and sends no cookies.
 pub struct Client {
@@ -33,17 +33,17 @@ pub struct Client {
     closed: AtomicBool,
 }
 
-/// What a request's text is made of.
+/// The parts of a request's text.
 struct Target {
     origin: Origin,
     text: String,
 }
 
-/// Why there is no answer to look at.
+/// Why there is no usable response.
 enum Failure {
-    /// No byte of one came.
+    /// No byte arrived.
     Unanswered(io::Error),
-    /// As said.
+    /// With this outcome.
     Ended(Outcome),
 }
 
@@ -53,8 +53,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Client {
     /// A client whose requests take no longer than `timeout`, from the first look-up to the last byte. It closes connections that
-    /// were not used for `kept_for`. `is_plain`: of servers of files, whose answers that are packed or web pages are others than were
-    /// asked for; what a store says of an object is what was put there with it.
+    /// were idle for `kept_for`. `is_plain`: for file servers, whose compressed responses or web pages are errors; a store's headers
+    /// are those that were stored with the object.
     pub fn new(timeout: Duration, kept_for: Duration, is_plain: bool) -> Self {
         Self {
             timeout,
@@ -67,14 +67,14 @@ impl Client {
         }
     }
 
-    /// Gets a job's bytes to where they belong.
+    /// Receives a job's bytes into their destination.
     pub async fn get(&self, job: &Job) -> Outcome {
         let Some(target) = target(job) else { return Outcome::Unreachable("no URL for HTTP".into()) };
         timeout(self.timeout, self.attempt(&target, job)).await.unwrap_or(Outcome::Slow)
     }
 
     async fn attempt(&self, target: &Target, job: &Job) -> Outcome {
-        // A server may close a connection that it kept at the moment when it is used again.
+        // A server may close an idle connection at the moment when it is reused.
         while let Some(connection) = self.kept(&target.origin) {
             match self.ask(connection, target, job).await {
                 Ok(outcome) | Err(Failure::Ended(outcome)) => return outcome,
@@ -91,18 +91,18 @@ impl Client {
         }
     }
 
-    /// Opens no more connections, and keeps none.
+    /// Opens no more connections, and closes idle ones.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.close_idle();
     }
 
-    /// Closes connections that nobody uses now.
+    /// Closes idle connections.
     pub fn close_idle(&self) {
         lock(&self.idle).clear();
     }
 
-    /// A connection that was used before.
+    /// An idle connection, to be reused.
     fn kept(&self, origin: &Origin) -> Option<Connection> {
         loop {
             let (since, mut connection) = lock(&self.idle).get_mut(origin)?.pop()?;
@@ -154,7 +154,7 @@ impl Client {
             return Ok(broken(&format!("{length} bytes instead of {}", job.length)));
         }
         if head.coding == Coding::Plain && (body.len() as u64) > job.length {
-            return Ok(broken("more bytes came than were asked for"));
+            return Ok(broken("the response has more bytes than requested"));
         }
         let ended = match head.coding {
             Coding::Chunks => receive_chunks(&mut connection, job, body).await,
@@ -181,17 +181,17 @@ fn target(job: &Job) -> Option<Target> {
     Some(Target { origin: Origin { is_tls, host, port }, text })
 }
 
-/// The head of the answer, and how many bytes came with it.
+/// The head of the response, and how many bytes arrived with it.
 async fn read_head(connection: &mut Connection, begin: &mut [u8]) -> Result<(Head, usize), Failure> {
     let unreachable = |found: &str| Failure::Ended(Outcome::Unreachable(found.into()));
     let mut received = 0;
     loop {
         if received == begin.len() {
-            return Err(unreachable("the answer's head is too long"));
+            return Err(unreachable("the response's head is too long"));
         }
         match connection.read_some(&mut begin[received..]).await {
             Ok(0) if received == 0 => return Err(Failure::Unanswered(io::ErrorKind::UnexpectedEof.into())),
-            Ok(0) => return Err(unreachable("the answer ended in its head")),
+            Ok(0) => return Err(unreachable("the response ended in its head")),
             Ok(count) => received += count,
             Err(error) if received == 0 => return Err(Failure::Unanswered(error)),
             Err(error) => return Err(Failure::Ended(unanswered(&error))),
@@ -199,12 +199,12 @@ async fn read_head(connection: &mut Connection, begin: &mut [u8]) -> Result<(Hea
         match Head::parse(&begin[..received]) {
             Ok(Some(head)) => return Ok((head, received)),
             Ok(None) => {}
-            Err(error) => return Err(unreachable(&format!("no HTTP: {error}"))),
+            Err(error) => return Err(unreachable(&format!("not HTTP: {error}"))),
         }
     }
 }
 
-/// Whether the answer says that it brings exactly the range of the object that is meant.
+/// Whether the response's head states exactly the requested range of the right object.
 fn is_exact(head: &Head, job: &Job) -> bool {
     head.status == PARTIAL_CONTENT && head.range == Some((job.range(), job.size)) && head.is_of(&job.version)
 }

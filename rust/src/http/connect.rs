@@ -1,4 +1,4 @@
-//! Which server is meant, where it is, and a stream to it.
+//! Servers: their identity, their addresses, and streams to them.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// A host's addresses are used for so long; that it has none is believed as long.
+/// How long a host's addresses are reused, also the answer that it has none.
 const REMEMBERED: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which server is meant.
+/// The identity of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub is_tls: bool,
@@ -25,7 +25,7 @@ pub struct Origin {
 
 type Known = HashMap<Origin, (Instant, Vec<SocketAddr>)>;
 
-/// Addresses of servers, and when they were asked for.
+/// Addresses of servers, and when they were looked up.
 #[derive(Default)]
 pub struct Addresses {
     known: Arc<Mutex<Known>>,
@@ -52,8 +52,8 @@ impl Addresses {
         Err(failed)
     }
 
-    /// Of a host that there is not, none. The system takes as long as it takes, in a thread of its own (see `lane::start`): there is one,
-    /// so that whoever waits for it finds what others have asked.
+    /// Empty for an unknown host. The system's look-up may take long, so it has its own thread (see `lane::start`). There is only one,
+    /// so that those who wait for it find what others have looked up.
     async fn of(&self, origin: &Origin) -> Vec<SocketAddr> {
         if let Some(found) = known(&self.known, origin) {
             return found;
@@ -71,7 +71,7 @@ fn known(all: &Mutex<Known>, origin: &Origin) -> Option<Vec<SocketAddr>> {
     lock(all).get(origin).filter(|(since, _)| since.elapsed() < REMEMBERED).map(|(_, found)| found.clone())
 }
 
-/// Asks the system, unless that was done meanwhile.
+/// Looks the host up, unless another task has done so meanwhile.
 fn look_up(all: &Mutex<Known>, origin: Origin) -> Vec<SocketAddr> {
     if let Some(found) = known(all, &origin) {
         return found;
@@ -82,7 +82,7 @@ fn look_up(all: &Mutex<Known>, origin: Origin) -> Vec<SocketAddr> {
     found
 }
 
-/// The addresses of the family that the system names first begin, each time with another one.
+/// The addresses, those of the family that the system names first at the front; each turn starts with another one.
 pub(super) fn in_turn(addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
     let is_ipv6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut first, others): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|one| one.is_ipv6() == is_ipv6);

@@ -1,4 +1,4 @@
-//! One connection to a server, with or without TLS: nothing waits but `wait`.
+//! One connection to a server, with or without TLS. Only `wait` waits.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,38 +14,38 @@ use tokio::time::timeout;
 
 use super::socket;
 
-/// The system wakes a reader when so many bytes are there, and not for every packet: each wake costs as much as copying some of them.
+/// The system wakes a reader when so many bytes have arrived, not for every packet: a wake costs as much as copying several packets.
 /// For this it lets a connection's receive buffer grow to twice as much: 1 MiB of memory for each connection.
 const LOW_WATER: usize = 512 << 10;
-/// Less than this is not worth a call of the system that asks for it.
+/// Fewer bytes than this are not worth the system call that requests them.
 const LEAST_LOW_WATER: usize = 32 << 10;
 /// What a TLS session may hold back of what the system has received: a record and its own buffer.
 const HELD_BYTES: usize = 128 << 10;
-/// So long many bytes are waited for; what is there by then is taken.
+/// How long to wait for many bytes; then whatever has arrived is taken.
 const LOW_WATER_WAIT: Duration = Duration::from_secs(1);
 
-/// What is received at once where it cannot go to its place directly; it should stay in the nearer caches.
+/// Size of a read that cannot go directly to its destination; it should fit the nearer caches.
 const RECEIVED_BYTES: usize = 128 << 10;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; RECEIVED_BYTES]);
 }
 
-/// Lends memory for what is received and put to its place before anything is waited for.
+/// Lends memory for what is received and copied to its destination before the next wait.
 pub fn with_scratch<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     SCRATCH.with_borrow_mut(|scratch| work(scratch))
 }
 
-/// A connection.
+/// A connection to a server.
 pub struct Connection {
     stream: Arc<TcpStream>,
     tls: Option<Box<Session>>,
     low_water: usize,
-    /// Whether many bytes came together whenever that was waited for, since the last request.
+    /// Whether every wait for many bytes since the last request was successful.
     comes_in_bulk: bool,
 }
 
-/// TLS on a stream; what the system has is read in pieces that are larger than the session asks for.
+/// TLS on a stream; reads from the system in larger pieces than the session requests.
 struct Session {
     session: ClientConnection,
     incoming: BufReader<Incoming>,
@@ -53,7 +53,7 @@ struct Session {
 
 struct Incoming(Arc<TcpStream>);
 
-/// Writes of several pieces, which a TLS session would make, may end the process by a signal when the server is gone.
+/// Vectored writes, which a TLS session would make, may end the process by a signal when the server has closed the connection.
 struct Outgoing<'a>(&'a TcpStream);
 
 impl Read for Incoming {
@@ -72,7 +72,7 @@ impl Write for Outgoing<'_> {
     }
 }
 
-/// Trusts what the system trusts.
+/// Trusts the system's certificates.
 pub fn tls_config() -> Result<ClientConfig, rustls::Error> {
     Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
@@ -111,7 +111,7 @@ impl Connection {
         Ok(made)
     }
 
-    /// Whether nothing has come since the last answer, not even an end.
+    /// Whether nothing has arrived since the last response, not even the end.
     pub fn is_quiet(&mut self) -> bool {
         let is_held = self.tls.as_mut().is_some_and(|tls| {
             let is_decrypted = !tls.session.reader().fill_buf().is_err_and(|error| is_nothing_yet(&error));
@@ -120,7 +120,7 @@ impl Connection {
         !is_held && socket::is_quiet(&self.stream)
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     pub async fn send(&mut self, text: &[u8]) -> io::Result<()> {
         self.comes_in_bulk = true;
         if let Some(tls) = &mut self.tls {
@@ -152,7 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes that are there, 0 at the end; `WouldBlock` if none are.
+    /// Reads the bytes that have arrived, 0 at the end; `WouldBlock` if there are none.
     pub fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.stream.try_read(out) };
         loop {
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Bytes as soon as some are there, 0 at the end.
+    /// Reads bytes as soon as some arrive, 0 at the end.
     pub async fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.read(out) {
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// What `take` makes of bytes as soon as some are there, of none at the end; see `wait`.
+    /// What `take` returns for bytes as soon as some arrive, for none at the end; see `wait`.
     pub async fn take_some<T>(&mut self, expected: usize, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
         loop {
             match with_scratch(|scratch| self.read(scratch).map(|count| take(&scratch[..count]))) {
@@ -185,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// Waits until bytes are there, many if as many as `expected` are still to come. All that was there before has been read: a change is
-    /// told, and not what stays as it is.
+    /// Waits until bytes arrive, many if as many as `expected` are still to come. Everything that arrived before must have been read,
+    /// since the system reports changes only.
     pub async fn wait(&mut self, expected: usize) -> io::Result<()> {
         let held = if self.tls.is_some() { HELD_BYTES } else { 0 };
         let many = expected.saturating_sub(held).min(LOW_WATER);
@@ -210,7 +210,7 @@ impl Connection {
 }
 
 impl Session {
-    /// Takes what the system has; 0 at the end, `WouldBlock` if there is nothing.
+    /// Reads what the system has; 0 at the end, `WouldBlock` if there is nothing.
     fn receive(&mut self) -> io::Result<usize> {
         let count = self.session.read_tls(&mut self.incoming)?;
         self.session.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;

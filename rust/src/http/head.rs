@@ -1,30 +1,30 @@
-//! The text of a request, and the head of its answer.
+//! The text of a request, and the head of its response.
 
 use std::ops::Range;
 
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
-/// Fields of an answer that are looked at; one with more is left to others.
+/// Most fields of a response's head; one with more cannot be used.
 const MOST_FIELDS: usize = 64;
 
-/// What the head of an answer says.
+/// The head of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the head itself.
     pub size: usize,
     /// The status.
     pub status: u16,
-    /// Bytes of the body; none if it is not said, or the body is coded for the transfer.
+    /// Bytes of the body; None if not stated, or if the body has a transfer encoding.
     pub length: Option<u64>,
-    /// How the body is coded for the transfer.
+    /// The body's transfer encoding.
     pub coding: Coding,
-    /// Which bytes the body has, and the size of the whole object.
+    /// The range of bytes in the body, and the size of the whole object.
     pub range: Option<(Range<u64>, u64)>,
     /// The object's version.
     pub etag: String,
-    /// Where else to ask.
+    /// Where a redirect leads.
     pub location: String,
-    /// Whether the server says that it packed the object, or sends a web page.
+    /// Whether the server says that it compressed the object, or sends a web page.
     pub is_odd: bool,
     /// When the object was last changed, as the server writes it.
     pub modified: String,
@@ -32,23 +32,23 @@ pub struct Head {
     pub keeps: bool,
 }
 
-/// How a body is coded for the transfer.
+/// The transfer encoding of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coding {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
     /// In chunks.
     Chunks,
-    /// In a way that is not read here, or that contradicts the length.
+    /// An unsupported one, or one that contradicts the length.
     Other,
 }
 
 impl Head {
-    /// The head at the beginning of `bytes`; None if more of it is to come.
+    /// The head at the beginning of `bytes`; None if it is incomplete.
     ///
     /// # Errors
-    /// If it is no head of an answer.
+    /// If the bytes are not the head of a response.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, httparse::Error> {
         let mut fields = [EMPTY_HEADER; MOST_FIELDS];
         let mut answer = Response::new(&mut fields);
@@ -94,7 +94,7 @@ fn text(value: &[u8]) -> Result<&str, httparse::Error> {
     std::str::from_utf8(value).map_err(|_| httparse::Error::HeaderValue)
 }
 
-/// Notes a field, which may come again only if it says the same.
+/// Stores a field, which may be repeated only with the same value.
 fn once<'a>(known: &mut Option<&'a str>, value: &'a [u8]) -> Result<(), httparse::Error> {
     let value = text(value)?;
     match known.replace(value) {
@@ -119,8 +119,8 @@ pub fn bare(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"')
 }
 
-/// What a listing says of an object's version (`storage/stores/version.py`): its `ETag`, and behind a line's end its date where there is no
-/// strong `ETag`.
+/// An object's version in a listing (`storage/stores/version.py`): its `ETag`, then after a line feed its date if there is no strong
+/// `ETag`.
 pub fn versions(version: &str) -> (&str, &str) {
     version.split_once('\n').unwrap_or((version, ""))
 }
@@ -133,7 +133,7 @@ impl Head {
     }
 }
 
-/// The condition under which a request holds; "" for none. A weak `ETag` never matches (RFC 9110, 13.1.1).
+/// The condition of a request; "" for none. A weak `ETag` never matches (RFC 9110, 13.1.1).
 fn condition(version: &str) -> String {
     let (etag, date) = versions(version);
     if !etag.is_empty() && !etag.starts_with("W/") {
@@ -145,7 +145,7 @@ fn condition(version: &str) -> String {
     }
 }
 
-/// The text of a request for bytes of an object; None if a part of it would not stay in its line.
+/// The text of a request for bytes of an object; None if a part contains a line break.
 #[must_use]
 pub fn request(path: &str, host: &str, range: &Range<u64>, version: &str) -> Option<String> {
     let (etag, date) = versions(version);

@@ -1,4 +1,4 @@
-//! One request: what is asked for, and where the answer goes.
+//! One request: the bytes to request, and the destination of the response.
 
 use std::io;
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::{Landing, Outcome};
 
-/// Bytes [from, from + length) of a job's answer are the answer to request `request` of `landing`.
+/// Bytes [from, from + length) of a job's response belong to request `request` of `landing`.
 #[derive(Debug)]
 pub struct Part {
-    /// Where they go.
+    /// The destination.
     pub landing: Arc<Landing>,
-    /// Which request of the landing.
+    /// The request's number in the landing.
     pub request: usize,
-    /// Offset in the job's answer.
+    /// Offset in the job's response.
     pub from: u64,
     /// Bytes.
     pub length: u64,
@@ -22,11 +22,11 @@ pub struct Part {
 /// One request: `length` bytes of an object from `start`.
 #[derive(Debug)]
 pub struct Job {
-    /// What the caller calls it.
+    /// The caller's number for it.
     pub ticket: u64,
-    /// Where the object is; signed if need be.
+    /// The object's URL, signed if needed.
     pub url: String,
-    /// What tells this version of the object from others (see `head::versions`); empty if nothing does.
+    /// Identifies this version of the object (see `head::versions`); empty if nothing does.
     pub version: String,
     /// Bytes of the whole object.
     pub size: u64,
@@ -34,7 +34,7 @@ pub struct Job {
     pub start: u64,
     /// How many.
     pub length: u64,
-    /// Whose they are, one behind the other.
+    /// The parts of the response, in order.
     pub parts: Vec<Part>,
 }
 
@@ -43,7 +43,7 @@ impl Job {
         self.start..self.start + self.length
     }
 
-    /// It is made now.
+    /// Notes that the request is made now.
     pub(super) fn begin(&self) {
         self.parts.iter().for_each(|part| part.landing.begin(part.request));
     }
@@ -52,7 +52,7 @@ impl Job {
         self.parts.iter().any(|part| part.landing.is_open(part.request))
     }
 
-    /// Writes bytes of the answer to where they belong; false if nobody wants any.
+    /// Writes bytes of the response to their destinations; false if all of these are closed.
     pub(super) fn put(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset + bytes.len() as u64;
         let mut touched =
@@ -69,7 +69,7 @@ impl Job {
         wanted || self.is_wanted()
     }
 
-    /// Has `read` fill memory where the answer goes from `offset` on (see `Landing::lend`).
+    /// Lets `read` fill the destination from `offset` of the response on (see `Landing::lend`).
     pub(super) fn lend(
         &self,
         offset: u64,
@@ -84,7 +84,7 @@ impl Job {
         })
     }
 
-    /// All bytes are there.
+    /// All bytes have arrived.
     pub(super) fn finish(&self) -> Outcome {
         let landed = self.parts.iter().filter(|part| part.landing.close(part.request)).count();
         if landed == 0 { Outcome::Dropped } else { Outcome::Landed }

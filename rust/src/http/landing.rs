@@ -1,17 +1,17 @@
-//! Where the answers to several requests go: parts of one memory, each written by one thread at a time, and by none once it is closed.
+//! The destination of several responses: parts of one memory, each written by one thread at a time, and by none once it is closed.
 #![allow(unsafe_code)] // Writes through a pointer, to memory that `Landing::new` is promised; each write is checked to lie in it.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, ptr, slice};
 
-/// Memory is lent for what is received only where so much of it lies together: each piece takes a call of the system.
+/// Memory is lent only in contiguous pieces of at least this size, since each piece takes a system call.
 const LENT_BYTES: usize = 32 << 10;
 
-/// Bytes [source, source + size) of a request's answer go to place `at` of the memory.
+/// Bytes [source, source + size) of a request's response are written to offset `at` of the memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Offset in the answer.
+    /// Offset in the response.
     pub source: u64,
     /// Offset in the memory.
     pub at: usize,
@@ -19,14 +19,14 @@ pub struct Place {
     pub size: usize,
 }
 
-/// Memory that answers are written to.
+/// The memory that responses are written to.
 #[derive(Debug)]
 pub struct Landing {
     memory: *mut u8,
     places: Vec<Place>,
     /// Request r has places first[r] … first[r + 1] - 1.
     first: Vec<usize>,
-    /// Whether a request's places take its answer from the beginning to the end, no byte twice.
+    /// Whether a request's places cover its response from beginning to end, each byte once.
     in_order: Vec<bool>,
     open: Vec<Mutex<bool>>,
     begun: Vec<OnceLock<Instant>>,
@@ -41,7 +41,7 @@ impl Landing {
     /// None if a place does not lie in the memory of `size` bytes, or the requests' places are not in order.
     ///
     /// # Safety
-    /// The memory must stay where it is, and nobody else may read or write the places of a request, until that request is closed. Places of
+    /// The memory must not move, and nothing else may read or write the places of a request, until that request is closed. Places of
     /// different requests must not overlap.
     #[must_use]
     pub unsafe fn new(memory: *mut u8, size: usize, places: Vec<Place>, first: Vec<usize>) -> Option<Self> {
@@ -58,7 +58,7 @@ impl Landing {
         Some(Self { memory, places, first, in_order, open, begun })
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.open.len()
@@ -70,18 +70,18 @@ impl Landing {
         *self.open[request].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is made now, for the first time or once more.
+    /// Notes that a request is made now, for the first time or again.
     pub fn begin(&self, request: usize) {
         self.begun[request].get_or_init(Instant::now);
     }
 
-    /// How long ago a request was made first; None if it waits still.
+    /// The time since a request was first made; None if it still waits.
     #[must_use]
     pub fn since(&self, request: usize) -> Option<Duration> {
         self.begun[request].get().map(Instant::elapsed)
     }
 
-    /// Writes bytes of a request's answer from its offset `offset` on; false if the request is closed.
+    /// Writes bytes of a request's response from its offset `offset` on; false if the request is closed.
     pub fn put(&self, request: usize, offset: u64, bytes: &[u8]) -> bool {
         let open = self.open[request].lock().unwrap_or_else(PoisonError::into_inner);
         if !*open {
@@ -92,7 +92,7 @@ impl Landing {
             let (low, high) = (place.source.max(offset), (place.source + place.size as u64).min(end));
             if low < high {
                 let some = &bytes[(low - offset) as usize..(high - offset) as usize];
-                // SAFETY: the place lies in the memory, which is there since the request is open.
+                // SAFETY: the place lies in the memory, which exists since the request is open.
                 unsafe {
                     ptr::copy_nonoverlapping(
                         some.as_ptr(),
@@ -105,9 +105,9 @@ impl Landing {
         true
     }
 
-    /// Has `read` fill memory where a request's answer goes from its offset `offset` on, as far as that lies together.
+    /// Lets `read` fill the contiguous memory for a request's response from its offset `offset` on.
     ///
-    /// None, and nothing is read, if the request is closed, or too little lies together.
+    /// None, and nothing is read, if the request is closed, or the contiguous memory is too short.
     pub fn lend(
         &self,
         request: usize,
@@ -123,16 +123,16 @@ impl Landing {
         let place = places[before.checked_sub(1)?];
         let done = usize::try_from(offset - place.source).ok()?;
         let left = place.size.checked_sub(done).filter(|left| *left >= LENT_BYTES)?;
-        // SAFETY: the place lies in the memory, which is there, and nobody else's, since the request is open and its lock is held.
+        // SAFETY: the place lies in the memory, which exists and is exclusive, since the request is open and its lock is held.
         Some(read(unsafe { slice::from_raw_parts_mut(self.memory.add(place.at + done), left) }))
     }
 
-    /// Nothing is written for this request any more; whether it was open.
+    /// Closes a request, for which nothing is written from now on; returns whether it was open.
     pub fn close(&self, request: usize) -> bool {
         std::mem::replace(&mut *self.open[request].lock().unwrap_or_else(PoisonError::into_inner), false)
     }
 
-    /// Nothing is written any more.
+    /// Closes all requests.
     pub fn close_all(&self) {
         (0..self.requests()).for_each(|request| {
             self.close(request);

@@ -1,4 +1,4 @@
-//! Requests under way, some at once, made by a few threads; and a list of those that ended.
+//! Makes requests, many at once in a few threads, and lists those that ended.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,32 +18,32 @@ use tokio::time::sleep;
 use super::client::Client;
 use super::{Job, Outcome};
 
-/// While jobs wait that nobody has begun, the ends of several are told together, this much later at most.
+/// While jobs wait to start, the ends of several are reported together, at most this much later.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// Fewer waiting jobs than this are told of at once, so that more come.
+/// With fewer waiting jobs than this, ends are reported at once, so that more jobs arrive.
 const FEW: usize = 4;
 /// After so long without a job all connections are closed.
 const IDLE: Duration = Duration::from_secs(5);
-/// A connection that nobody used for so long is closed.
+/// A connection that was idle for so long is closed.
 const KEPT: Duration = Duration::from_secs(30);
-/// A lane's threads at least, so that a certificate that is checked in one does not stop all, and at most: they hardly do more than copy.
+/// The fewest threads, so that checking a certificate in one does not stop all, and the most: they do little more than copy.
 const THREADS: (usize, usize) = (2, 8);
 const THREAD_NAME: &str = "penstock-http";
 
 /// A job that ended.
 #[derive(Debug)]
 pub struct Done {
-    /// Which.
+    /// Its number.
     pub ticket: u64,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome,
     /// From the request to the last byte.
     pub seconds: f64,
-    /// Whether as many as allowed were under way when it began.
+    /// Whether the limit of requests in flight was reached when it started.
     pub busy: bool,
 }
 
-/// Jobs that wait, the threads that do them, and those that ended.
+/// Waiting jobs, the threads that do them, and jobs that ended.
 pub struct Lane {
     shared: Arc<Shared>,
     runtime: Mutex<Option<Runtime>>,
@@ -63,18 +63,18 @@ struct State {
     done: Vec<Done>,
     limit: usize,
     running: usize,
-    /// Jobs that ever began.
+    /// Jobs started so far.
     begun: u64,
-    /// Whether somebody looks after connections that nobody uses any more.
+    /// Whether a task is waiting to close idle connections.
     watched: bool,
     woken: bool,
     closed: bool,
 }
 
-/// The threads of a lane: as many as this process may use CPUs, but for bounds, and one for what the system's resolver makes wait.
+/// The threads of a lane: one for each usable CPU, within bounds, and one for look-ups by the system's resolver.
 ///
 /// # Errors
-/// If the system has none to give.
+/// If the system refuses to start threads.
 pub(super) fn start() -> io::Result<Runtime> {
     thread::Builder::new().name(THREAD_NAME.into()).spawn(|| {})?; // the runtime would panic
     let cpus = thread::available_parallelism().map_or(THREADS.0, NonZero::get);
@@ -92,10 +92,10 @@ impl Lane {
         Self { shared: Arc::new(shared), runtime: Mutex::default(), process: process::id() }
     }
 
-    /// Has jobs done, `limit` at once; drops them if the lane is closed.
+    /// Starts jobs, `limit` at once; drops them if the lane is closed.
     ///
     /// # Errors
-    /// If there is no thread to do them, and the system has none to give.
+    /// If there are no threads yet, and the system refuses to start any.
     pub fn submit(&self, jobs: Vec<Job>, limit: usize) -> io::Result<()> {
         let mut runtime = self.runtime();
         if self.shared.lock().closed {
@@ -117,7 +117,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The jobs that ended since the last call; waits for one, for `wake`, or for so long.
+    /// The jobs that ended since the last call; waits for one, for `wake`, or for the timeout.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Vec<Done> {
         let mut until = Instant::now() + timeout;
@@ -137,13 +137,13 @@ impl Lane {
         std::mem::take(&mut state.done)
     }
 
-    /// Has whoever is in `wait`, or comes next, return at once.
+    /// Makes the current or next `wait` return at once.
     pub fn wake(&self) {
         self.shared.lock().woken = true;
         self.shared.news.notify_all();
     }
 
-    /// Drops what waits and breaks off what is under way; the threads end. Not in the child of a fork.
+    /// Drops waiting jobs and aborts those in flight; the threads end. Not in the child of a fork.
     pub fn close(&self) {
         if self.process != process::id() {
             return;
@@ -170,8 +170,8 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.close();
         if self.process != process::id() {
-            // The threads do not exist here and may have held any lock, and the list of sockets that the system watches is the
-            // parent's: a socket that is dropped here would be watched no more there.
+            // The threads do not exist in the child and may have held any lock. The list of sockets that the system watches is the
+            // parent's: a socket dropped here would not be watched there any more.
             std::mem::forget(Arc::clone(&self.shared));
             std::mem::forget(self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }
@@ -179,7 +179,7 @@ impl Drop for Lane {
 }
 
 impl State {
-    /// The next job that may begin, and whether no other may begin beside it.
+    /// The next job that may start, and whether the limit is then reached.
     fn begin(&mut self) -> Option<(Job, bool)> {
         if self.running >= self.limit {
             return None;
@@ -196,7 +196,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a job, and others as long as some wait.
+    /// Does a job, then others as long as some wait.
     async fn serve(self: Arc<Self>, job: Job, busy: bool) {
         let mut next = Some((job, busy));
         while let Some((job, busy)) = next {
@@ -222,7 +222,7 @@ impl Shared {
         .await;
     }
 
-    /// Closes the connections, of which nobody else looks at the age, once no job has begun for a while.
+    /// Closes the connections once no job has started for a while; nothing else checks their age.
     async fn watch(&self) {
         if std::mem::replace(&mut self.lock().watched, true) {
             return;
@@ -240,7 +240,7 @@ impl Shared {
     }
 }
 
-/// Tells how a job ended, even one that is broken off.
+/// Reports how a job ended, even an aborted one.
 struct Ending<'a> {
     shared: &'a Shared,
     ticket: u64,

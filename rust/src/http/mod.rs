@@ -1,6 +1,6 @@
-//! Ranges of objects over HTTP: asked for many at once by a few threads, checked, and received into the memory where they belong.
+//! Ranges of objects over HTTP: a few threads request many at once, check the responses, and receive them into their destination.
 //!
-//! Nothing is decided here: what is not an answer with exactly the bytes that were asked for is told, and asked again elsewhere.
+//! Nothing is decided here: a response without exactly the requested bytes is reported, and retried elsewhere.
 
 mod body;
 pub mod chunks;
@@ -26,7 +26,7 @@ pub enum Outcome {
     Landed,
     /// Nobody wants it any more.
     Dropped,
-    /// Another answer than was asked for, of this status; or of another object.
+    /// A response of another status, or of another object.
     Other(u16),
     /// The server sends the request on: its status, and where to.
     Moved(u16, String),

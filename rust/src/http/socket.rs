@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use tokio::net::TcpStream;
 
-/// Whether nothing has come that was not read, not even an end. The system is asked: what it has told last may be older.
+/// Whether nothing has arrived that was not read, not even the end. Asks the system, since its last report may be outdated.
 pub fn is_quiet(stream: &TcpStream) -> bool {
     let mut byte = 0_u8;
     // SAFETY: one byte, which lives for the call.
@@ -14,10 +14,10 @@ pub fn is_quiet(stream: &TcpStream) -> bool {
     found < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
 }
 
-/// From now on a socket is ready to read only when so many bytes are there, or no more will come. If they are there already, it is
-/// told at once, so that nobody waits for what has come (`tcp_set_rcvlowat` in Linux 4.18 and newer).
+/// Makes a socket ready to read only when so many bytes have arrived, or no more will. If they have arrived already, the system
+/// reports it at once (`tcp_set_rcvlowat` in Linux 4.18 and newer).
 ///
-/// Systems other than Linux are not asked, and wake more often.
+/// Other systems than Linux have no such setting, and wake more often.
 pub fn set_low_water(stream: &TcpStream, bytes: usize) {
     if !cfg!(target_os = "linux") {
         return;

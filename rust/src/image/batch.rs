@@ -28,13 +28,13 @@ thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// Runs `program` over `samples.len()` pictures, in parallel, into `out`, one picture of the format after the other.
+/// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other.
 ///
 /// # Errors
 /// The complaint about the lowest row that has one, whatever the order in which the threads came to them.
 ///
 /// # Panics
-/// If `out` does not hold exactly one picture a sample.
+/// If `out` does not hold exactly one image a sample.
 pub fn run<'a>(
     program: &Program,
     picture: impl Fn(usize) -> Result<Picture<'a>, Fault> + Sync,
@@ -44,10 +44,10 @@ pub fn run<'a>(
     threads: usize,
 ) -> Result<Counts, RowFault> {
     let size = program.format.bytes();
-    assert_eq!(out.len(), size * samples.len(), "the output does not hold one picture a sample");
+    assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
     let pool = pool::shared(threads).map_err(|error| RowFault {
         row: 0,
-        fault: Fault::new(format!("no {threads} threads ({error})"), "ask for fewer threads"),
+        fault: Fault::new(format!("no {threads} threads ({error})"), "use fewer threads: Loader(cpus=…)"),
     })?;
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
@@ -67,7 +67,7 @@ pub fn run<'a>(
     }
 }
 
-/// One picture with this thread's worker; a decoder that panics makes a complaint.
+/// One image with this thread's worker; a panic of a decoder becomes an error.
 fn guarded(
     program: &Program,
     picture: Picture<'_>,
@@ -95,5 +95,5 @@ fn guarded(
 #[must_use]
 pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
     let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Fault::damaged(format!("a picture that its decoder cannot handle ({})", words.unwrap_or("it panicked")))
+    Fault::damaged(format!("an image that its decoder cannot handle ({})", words.unwrap_or("it panicked")))
 }

@@ -1,11 +1,11 @@
-//! Crops, resizes and flips of one picture, composed to as few passes over its pixels as possible.
+//! Crops, resizes and flips of one image, composed to as few passes over its pixels as possible.
 
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
 use super::resample::Task;
 use crate::geometry::Rect;
 
-/// A rectangle that may begin outside of the picture.
+/// A rectangle that may begin outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Left edge.
@@ -35,10 +35,10 @@ impl Window {
     }
 }
 
-/// One pass over a picture: crop, resize, window, flip, and zeros around.
+/// One pass over an image: crop, resize, window, flip, and zeros around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// The part of the picture that is looked at; nothing outside of it has any influence.
+    /// The part of the image that is looked at; nothing outside of it has any influence.
     pub crop: Rect,
     /// The resize of the crop; None if the result is all zeros.
     pub task: Option<Task>,
@@ -48,7 +48,7 @@ pub struct Pass {
     pub offset: (u32, u32),
 }
 
-/// The composition so far; every method sees the picture as the methods before have left it.
+/// The composition so far; every method sees the image as the methods before have left it.
 #[derive(Clone, Debug)]
 pub struct Chain {
     passes: Vec<Pass>,
@@ -64,7 +64,7 @@ pub struct Chain {
 const UNSCALED: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
 
 impl Chain {
-    /// A picture of the given width and height.
+    /// An image of the given width and height.
     #[must_use]
     pub const fn new(size: (u32, u32)) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Chain {
         }
     }
 
-    /// Width and height of the picture as it is now.
+    /// Width and height of the image as it is now.
     #[must_use]
     pub const fn size(&self) -> (u32, u32) {
         (self.window.width, self.window.height)
@@ -95,7 +95,7 @@ impl Chain {
         self.flip.1 = !self.flip.1;
     }
 
-    /// Keeps a part of the picture; where the part lies outside, there are zeros.
+    /// Keeps a part of the image; where the part lies outside, there are zeros.
     pub fn crop(&mut self, part: Window) {
         let (width, height) = (i64::from(self.window.width), i64::from(self.window.height));
         let x = if self.flip.0 { width - part.x - i64::from(part.width) } else { part.x };
@@ -128,14 +128,14 @@ impl Chain {
     /// The passes, the first over the source and each other over the result before it; at least one.
     ///
     /// # Errors
-    /// If a picture between two passes, or an edge of the result, would be larger than `pixels_limit`.
+    /// If an image between two passes, or an edge of the result, would be larger than `pixels_limit`.
     pub fn finish(mut self, pixels_limit: u64) -> Result<Vec<Pass>, Fault> {
         self.end_pass();
         let between = &self.passes[..self.passes.len() - 1];
         let largest = between.iter().map(|pass| u64::from(pass.size.0) * u64::from(pass.size.1)).max();
         match largest {
             Some(pixels) if pixels > pixels_limit => Err(Fault::new(
-                format!("an intermediate picture of {pixels} pixels, above the limit of {pixels_limit}"),
+                format!("an intermediate image of {pixels} pixels, above the limit of {pixels_limit}"),
                 "give Resize a max_size, or crop first",
             )),
             _ => Ok(self.passes),

@@ -21,10 +21,10 @@ use crate::jpeg::{self, EntryPoints, PlaneRow};
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
-/// Buffers larger than this are given back after each picture.
+/// Buffers larger than this are given back after each image.
 pub const KEEP_BYTES: usize = 64 << 20;
 
-/// Pictures by how they were decoded: by our baseline JPEG decoder from the start of the scan, by it from entry points,
+/// Images by how they were decoded: by our baseline JPEG decoder from the start of the scan, by it from entry points,
 /// by the decoder for other JPEGs, by those for other formats.
 pub type Counts = [u64; 4];
 
@@ -39,7 +39,7 @@ pub struct Decoders {
 }
 
 impl Decoders {
-    /// Hands the rows of `region` of the encoded picture to `sink`, in order.
+    /// Hands the rows of `region` of the encoded image to `sink`, in order.
     ///
     /// # Errors
     /// If the bytes are damaged, cut short, or of a kind that cannot be decoded.
@@ -118,7 +118,7 @@ impl Decoders {
     }
 }
 
-/// Hands the rows of `region` of a whole picture, `line` bytes a row, to `sink`.
+/// Hands the rows of `region` of a whole image, `line` bytes a row, to `sink`.
 pub fn convert_rows(whole: &[u8], line: usize, stored: Stored, region: Rect, row: &mut Vec<u8>, sink: &mut Sink<'_>) {
     let (first, bytes) = (region.x as usize * stored.size(), region.width as usize * stored.size());
     if stored == Stored::Rgb8 && bytes == line {
@@ -209,14 +209,14 @@ fn check_riff(data: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A packed colour profile, which nobody asks for, may claim anything; chunks are held as they lie in the file, and a row of pixels.
+/// A compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the file, and a row of pixels.
 fn png_limits(data: &[u8], header: &Header) -> Limits {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some((data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20));
     limits
 }
 
-/// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the picture.
+/// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the image.
 fn gif_limits(decoder: &impl ImageDecoder) -> Limits {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(decoder.total_bytes().saturating_mul(4).saturating_add(1 << 20));

@@ -30,7 +30,7 @@ impl Dtype {
     }
 }
 
-/// The order of the axes of one picture.
+/// The order of the axes of one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Channel, row, column.
@@ -39,7 +39,7 @@ pub enum Layout {
     Nhwc,
 }
 
-/// What one picture of the result looks like.
+/// What one image of the result looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Format {
     /// Rows.
@@ -66,7 +66,7 @@ impl Format {
         Self { height, width, channels: 3, dtype, layout, scale: [1.0; 3], bias: [0.0; 3] }
     }
 
-    /// Bytes of one picture.
+    /// Bytes of one image.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.height as usize * self.width as usize * self.channels * self.dtype.size()
@@ -107,7 +107,7 @@ impl Affine {
     }
 }
 
-/// Stores rows of one picture format; made once a batch.
+/// Stores rows of one image format; made once a batch.
 #[derive(Clone, Debug)]
 pub struct Emitter {
     level: Level,
@@ -129,12 +129,12 @@ impl Emitter {
         Self { level, format, affine, interleaved: Vec::new(), past_caches: false }
     }
 
-    /// Whether pictures are stored past the caches from now on; then [`Self::finish`] each.
+    /// Whether images are stored past the caches from now on; then [`Self::finish`] each.
     pub const fn set_past_caches(&mut self, past_caches: bool) {
         self.past_caches = past_caches;
     }
 
-    /// Completes a picture, so that other threads may read it.
+    /// Completes an image, so that other threads may read it.
     pub fn finish(&self) {
         if self.past_caches {
             self.level.finish();
@@ -147,7 +147,7 @@ impl Emitter {
         &self.format
     }
 
-    /// Stores row `row` of a picture into `picture`, all of whose [`Format::bytes`] it holds.
+    /// Stores row `row` of an image into `picture`, all of whose [`Format::bytes`] it holds.
     pub fn store(&mut self, row: u32, planes: Planes<'_>, picture: &mut [u8]) {
         let Format { height, width, channels, dtype, layout, .. } = self.format;
         let (row, height, plane_bytes) = (row as usize, height as usize, width as usize * dtype.size());

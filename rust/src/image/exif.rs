@@ -1,4 +1,4 @@
-//! The orientation that a camera noted (EXIF 2.32, tag 0x0112), and turning a picture accordingly.
+//! The orientation that a camera noted (EXIF 2.32, tag 0x0112), and turning an image accordingly.
 
 use super::decode::Decoders;
 use super::fault::Fault;
@@ -7,7 +7,7 @@ use crate::geometry::Rect;
 
 const ORIENTATION: u16 = 0x0112;
 
-/// The orientation of an encoded picture, 1 to 8; 1 (as stored) where there is none or it makes no sense.
+/// The orientation of an encoded image, 1 to 8; 1 (as stored) where there is none or it makes no sense.
 #[must_use]
 pub fn orientation(data: &[u8], kind: Kind) -> u8 {
     let exif = match kind {
@@ -67,16 +67,16 @@ fn from_tiff(data: &[u8]) -> Option<u8> {
     u8::try_from(short(entry + 8)?).ok()
 }
 
-/// The width and height of a picture after it is turned.
+/// The width and height of an image after it is turned.
 #[must_use]
 pub const fn turned_size(size: (u32, u32), orientation: u8) -> (u32, u32) {
     if orientation >= 5 { (size.1, size.0) } else { size }
 }
 
-/// Decodes the whole picture into `out` as RGB8, turned; returns its width and height.
+/// Decodes the whole image into `out` as RGB8, turned; returns its width and height.
 ///
 /// # Errors
-/// If the picture cannot be decoded.
+/// If the image cannot be decoded.
 pub fn turned(
     decoders: &mut Decoders,
     data: &[u8],

@@ -1,4 +1,4 @@
-//! What is wrong with one picture.
+//! What is wrong with one image.
 
 /// A complaint: what was found, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,7 +11,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A complaint about a picture that cannot be decoded.
+    /// The error of an image that cannot be decoded.
     pub fn damaged(found: impl Into<String>) -> Self {
         Self::new(found, "replace the file")
     }

@@ -1,7 +1,7 @@
 //! Which source pixels make an output pixel, and with what weights.
 //!
 //! The supports and weights are those of Pillow's `ImagingResample` (Pillow, `src/libImaging/Resample.c`): the filter is
-//! widened by the scale when the picture shrinks. A bilinear weight is one 16-bit number, which keeps the result within
+//! widened by the scale when the image shrinks. A bilinear weight is one 16-bit number, which keeps the result within
 //! one level of Pillow's; a bicubic weight is two, which together are Pillow's own 22 bits.
 
 use super::samples::Samples;
@@ -17,7 +17,7 @@ pub enum Filter {
     Bicubic,
 }
 
-/// A filter, and whether it widens when the picture shrinks.
+/// A filter, and whether it widens when the image shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scaling {
     /// The shape.
@@ -29,7 +29,7 @@ pub struct Scaling {
 /// Pillow's `PRECISION_BITS`.
 const PILLOW_BITS: u32 = 22;
 
-/// How one axis of a picture is resized.
+/// How one axis of an image is resized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisTask {
     /// Pixels before.
@@ -40,18 +40,18 @@ pub struct AxisTask {
     pub first: u32,
     /// Number of wanted pixels after.
     pub count: u32,
-    /// The picture is mirrored before it is resized.
+    /// The image is mirrored before it is resized.
     pub mirrored: bool,
     /// The result is mirrored after it is resized; `first` counts before.
     pub reversed: bool,
 }
 
-/// The weights of one axis, reused from picture to picture.
+/// The weights of one axis, reused from image to image.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
     /// First source pixel of each output pixel.
     pub first: Vec<u32>,
-    /// Number of weights kept for each output pixel, the largest number that one needs.
+    /// Number of weights stored for each output pixel: the most that one needs.
     pub taps: usize,
     /// Weights, `taps` for each output pixel, zero where one needs fewer; in units of `1 << fine_bits`.
     pub weights: Vec<i16>,
@@ -281,7 +281,7 @@ fn nearest_integer(value: f64) -> i32 {
     (value + 0.5_f64.copysign(value)) as i32
 }
 
-/// Rounds to weights whose sum is `one`, so that a flat picture stays flat (one that stands alone may lack the last bit).
+/// Rounds to weights whose sum is `one`, so that a flat image stays flat (one that stands alone may lack the last bit).
 #[inline(always)]
 pub(super) fn round(raw: &[f64], one: i32, weights: &mut [i16]) {
     let (mut left, mut largest) = (one, 0);
@@ -307,7 +307,7 @@ pub(super) fn split(raw: &[f64], bits: u32, upper: &mut [i16], lower: &mut [i16]
     }
 }
 
-/// The wanted output pixels, counted in the picture as it is before the mirroring that follows.
+/// The wanted output pixels, counted in the image as it is before the mirroring that follows.
 pub(super) fn indices(task: &AxisTask) -> impl Iterator<Item = u32> + use<> {
     let (first, last, reversed) = (task.first, task.first + task.count, task.reversed);
     (0..task.count).map(move |place| if reversed { last - 1 - place } else { first + place })

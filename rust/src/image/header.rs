@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 
-/// A kind of file, told by its content.
+/// A kind of file, identified by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// ITU-T T.81.
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// A file's kind, and its picture's size as stored.
+/// A file's kind, and its image's size as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Of the file.
@@ -42,7 +42,7 @@ pub struct Header {
     pub height: u32,
 }
 
-/// Names of what people also feed to picture decoders, by their first bytes.
+/// Names of other files that users pass to image decoders, by their first bytes.
 const OTHERS: [(&[u8], &str); 9] = [
     (b"II*\0", "a TIFF file"),
     (b"MM\0*", "a TIFF file"),
@@ -58,7 +58,7 @@ const OTHERS: [(&[u8], &str); 9] = [
 /// The kind of a file, from its content.
 ///
 /// # Errors
-/// If the bytes begin like no picture that can be decoded; says what they look like.
+/// If the bytes do not begin like a supported image; says what they look like.
 pub fn sniff(data: &[u8]) -> Result<Kind, Fault> {
     let kind = match data {
         [0xFF, 0xD8, 0xFF, ..] => Kind::Jpeg,
@@ -80,7 +80,7 @@ fn unknown(data: &[u8]) -> Fault {
     let start: Vec<String> = data.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
     Fault::new(
-        format!("no picture: it begins with {} ({seems})", start.join(" ")),
+        format!("not an image: it begins with {} ({seems})", start.join(" ")),
         "give JPEG, PNG, WebP, BMP or GIF data (convert others first)",
     )
 }
@@ -88,7 +88,7 @@ fn unknown(data: &[u8]) -> Fault {
 /// A file's kind and size; the size is at most `pixels_limit` pixels.
 ///
 /// # Errors
-/// If the bytes are no picture, end within the header, or state a size of 0 or above the limit.
+/// If the bytes are not an image, end within the header, or state a size of 0 or above the limit.
 pub fn read(data: &[u8], pixels_limit: u64) -> Result<Header, Fault> {
     let kind = sniff(data)?;
     let size = match kind {
@@ -110,7 +110,7 @@ pub fn read(data: &[u8], pixels_limit: u64) -> Result<Header, Fault> {
             format!(
                 "a {name} header that states {width} × {height} = {pixels} pixels, above the limit of {pixels_limit}"
             ),
-            "raise Limits(pixels=…) if such pictures are expected",
+            "raise Limits(pixels=…) if such images are expected",
         ));
     }
     Ok(Header { kind, width, height })

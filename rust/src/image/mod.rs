@@ -1,4 +1,4 @@
-//! Pictures: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
+//! Images: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
 
 pub mod batch;
 pub mod chain;

@@ -1,4 +1,4 @@
-//! The operations on a picture's geometry, with torchvision v2's sampling and rounding rules
+//! The operations on an image's geometry, with torchvision v2's sampling and rounding rules
 //! (torchvision, `transforms/v2/_geometry.py` and `functional/_geometry.py`).
 
 use super::chain::{Chain, Window};
@@ -27,7 +27,7 @@ pub enum Fit {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// A random part of the picture, resized.
+    /// A random part of the image, resized.
     RandomResizedCrop {
         /// Rows and columns of the result.
         size: (u32, u32),
@@ -38,14 +38,14 @@ pub enum Op {
         /// The filter.
         scaling: Scaling,
     },
-    /// The whole picture, resized.
+    /// The whole image, resized.
     Resize {
         /// The size of the result.
         fit: Fit,
         /// The filter.
         scaling: Scaling,
     },
-    /// The middle of the picture; zeros around it where it is smaller.
+    /// The centre of the image; a smaller one is padded with zeros.
     CenterCrop {
         /// Rows.
         height: u32,
@@ -87,7 +87,7 @@ impl Op {
     }
 }
 
-/// The part that `RandomResizedCrop` takes of a picture of the given width and height: ten attempts, then the middle.
+/// The part that `RandomResizedCrop` takes of an image of the given width and height: ten attempts, then the middle.
 pub fn random_part(size: (u32, u32), scale: (f64, f64), ratio: (f64, f64), rng: &mut Rng) -> Window {
     let (width, height) = size;
     let area = f64::from(width) * f64::from(height);
@@ -112,7 +112,7 @@ pub fn random_part(size: (u32, u32), scale: (f64, f64), ratio: (f64, f64), rng: 
     Window { x: i64::from((width - w) / 2), y: i64::from((height - h) / 2), width: w, height: h }
 }
 
-/// The width and height to which a resize brings a picture of the given width and height.
+/// The width and height after a resize of an image of the given width and height.
 #[must_use]
 pub fn fitted(size: (u32, u32), fit: Fit) -> (u32, u32) {
     match fit {
@@ -133,7 +133,7 @@ fn scaled(value: u32, numerator: u32, denominator: u32) -> u32 {
     ((f64::from(value) * f64::from(numerator) / f64::from(denominator)) as u32).max(1)
 }
 
-/// The middle part of the given width and height; outside of the picture where that is smaller.
+/// The middle part of the given width and height; outside of the image where that is smaller.
 fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
     let place = |size: u32, part: u32| {
         if part > size { -i64::from((part - size) / 2) } else { i64::from(round(f64::from(size - part) / 2.0)) }

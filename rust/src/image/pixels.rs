@@ -1,6 +1,6 @@
 //! Stored pixels to RGB8, as Pillow's `convert("RGB")` does it: alpha is dropped, never blended.
 
-/// How the pixels of a decoded picture are stored.
+/// How the pixels of a decoded image are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// One byte.

@@ -1,7 +1,7 @@
 //! Resizing a JPEG's planes and converting colours at the target's size, instead of the other way round.
 //!
 //! Chroma comes straight from its own resolution: the decoder's triangle upsampling and the resize are one filter (see
-//! `samples`). A picture that shrinks by 2, 4 or 8 in both directions is decoded at that part of its size. The result
+//! `samples`). An image that shrinks by 2, 4 or 8 in both directions is decoded at that part of its size. The result
 //! differs from the exact path's by the rounding between, by the clipping of colours before instead of behind the
 //! resize, and by what the smaller inverse DCT leaves out.
 
@@ -28,7 +28,7 @@ pub struct PlanarJpeg<'a> {
 }
 
 impl<'a> PlanarJpeg<'a> {
-    /// None if the picture, of the given width and height, is not one for our decoder. `fast` allows to resize its planes as they
+    /// None if the image, of the given width and height, is not one for our decoder. `fast` allows to resize its planes as they
     /// are stored, where they are such that this suits.
     #[must_use]
     pub fn new(data: &'a [u8], entry_points: Option<&'a [u8]>, size: (u32, u32), fast: bool) -> Option<Self> {
@@ -43,7 +43,7 @@ impl<'a> PlanarJpeg<'a> {
         fits.then_some(Self { data, entry_points, header, fast })
     }
 
-    /// Whether a pass over the picture resizes its planes as they are stored: by a filter.
+    /// Whether a pass over the image resizes its planes as they are stored: by a filter.
     #[must_use]
     pub fn resizes_components(&self, pass: &Pass) -> bool {
         self.fast && pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
@@ -52,7 +52,7 @@ impl<'a> PlanarJpeg<'a> {
     /// Hands the rows of `region` to `sink`, red, green and blue each by itself.
     ///
     /// # Errors
-    /// If the picture cannot be decoded.
+    /// If the image cannot be decoded.
     pub fn colours(
         &self,
         decoders: &mut Decoders,
@@ -79,11 +79,11 @@ impl PlanarResampler {
         Self { level, luma, chroma, rgb: Vec::new() }
     }
 
-    /// Decodes the part of the picture that `task` on its part `crop` needs, and hands over the rows of the result: (row of
+    /// Decodes the part of the image that `task` on its part `crop` needs, and hands over the rows of the result: (row of
     /// the window, red, green and blue).
     ///
     /// # Errors
-    /// If the picture cannot be decoded.
+    /// If the image cannot be decoded.
     pub fn run(
         &mut self,
         decoders: &mut Decoders,
@@ -121,7 +121,7 @@ impl PlanarResampler {
                 next += 1;
             }
         })?;
-        if next == height { Ok(()) } else { Err(Fault::damaged("a picture with fewer rows than its header states")) }
+        if next == height { Ok(()) } else { Err(Fault::damaged("an image with fewer rows than its header states")) }
     }
 
     /// Prepares for a task; returns the part of the luma plane and that of either chroma plane that it needs.
@@ -136,7 +136,7 @@ impl PlanarResampler {
     }
 }
 
-/// The part of its size at which a picture is decoded: 1 / 2, 1 / 4 or 1 / 8 if it shrinks by as much in both directions.
+/// The part of its size at which an image is decoded: 1 / 2, 1 / 4 or 1 / 8 if it shrinks by as much in both directions.
 fn scale_of(task: &Task) -> u8 {
     let shrinks = |by: u32| task.source.0 / by >= task.target.0 && task.source.1 / by >= task.target.1;
     [8, 4, 2].into_iter().find(|&scale| task.scaling.antialias && shrinks(u32::from(scale))).unwrap_or(1)

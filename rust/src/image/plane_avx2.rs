@@ -1,7 +1,7 @@
 //! The horizontal pass over one plane with AVX2; `unsafe` as in `resample_avx2`.
 //!
 //! Four neighbouring pixels of the result mostly have their supports inside of 16 bytes. Then one load serves all of them: a
-//! shuffle for every two taps puts each pixel's bytes beside each other. Where a picture shrinks so much that they do not fit, `plane_wide_avx2`
+//! shuffle for every two taps puts each pixel's bytes beside each other. Where an image shrinks so much that they do not fit, `plane_wide_avx2`
 //! takes over.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! A chain of operations on pictures, and the pass that one picture takes through it.
+//! A chain of operations on images, and the pass that one image takes through it.
 
 use super::chain::{Chain, Pass};
 use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
@@ -14,24 +14,24 @@ use super::simd::Level;
 use crate::geometry::Rect;
 use crate::keys::{Rng, mix};
 
-/// What is done to every picture.
+/// A compiled chain of ops, which runs on every image.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The operations with their numbers, which key their random choices.
     pub ops: Vec<(u64, Op)>,
-    /// Whether an encoded picture is turned as its EXIF orientation says.
+    /// Whether an encoded image is turned as its EXIF orientation says.
     pub apply_exif: bool,
     /// Whether JPEGs' planes may be resized before their colours are converted.
     pub fast: bool,
     /// Whether what is missing of a cut JPEG becomes grey, as with Pillow's `LOAD_TRUNCATED_IMAGES`, instead of an error.
     pub allow_truncated: bool,
-    /// The result of every picture.
+    /// The result of every image.
     pub format: Format,
-    /// Most pixels of a picture before any crop, and of any intermediate one.
+    /// Most pixels of an image before any crop, and of any intermediate one.
     pub pixels_limit: u64,
 }
 
-/// One picture before its decoding.
+/// One image before its decoding.
 #[derive(Clone, Copy, Debug)]
 pub enum Picture<'a> {
     /// A file's bytes.
@@ -55,7 +55,7 @@ pub enum Picture<'a> {
 /// Hands the rows of a region to a sink.
 type Source<'a> = dyn FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a;
 
-/// A thread's buffers, reused from picture to picture.
+/// A thread's buffers, reused from image to image.
 pub struct Worker {
     level: Level,
     emitter: Emitter,
@@ -73,7 +73,7 @@ struct Buffers {
 }
 
 impl Worker {
-    /// Buffers for pictures of `format`.
+    /// Buffers for images of `format`.
     #[must_use]
     pub fn new(level: Level, format: Format) -> Self {
         let buffers = Buffers {
@@ -87,12 +87,12 @@ impl Worker {
         Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
     }
 
-    /// How many pictures each decoder did since the last call.
+    /// How many images each decoder did since the last call.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.buffers.decoders.counts)
     }
 
-    /// Stores pictures of `format` from now on; past the caches, where [`Self::finish`] is called behind each.
+    /// Stores images of `format` from now on; past the caches, where [`Self::finish`] is called behind each.
     pub fn set_format(&mut self, format: Format, past_caches: bool) {
         if *self.emitter.format() != format {
             self.emitter = Emitter::new(self.level, format);
@@ -107,10 +107,10 @@ impl Worker {
 }
 
 impl Program {
-    /// The passes over a picture of the given width and height, and the size of their result.
+    /// The passes over an image of the given width and height, and the size of their result.
     ///
     /// # Errors
-    /// If an intermediate picture would be above the limit of pixels.
+    /// If an intermediate image would be above the limit of pixels.
     pub fn passes(&self, size: (u32, u32), key: u64, sample: i64) -> Result<Vec<Pass>, Fault> {
         let mut chain = Chain::new(size);
         for (number, op) in &self.ops {
@@ -119,10 +119,10 @@ impl Program {
         chain.finish(self.pixels_limit)
     }
 
-    /// Decodes and transforms one picture into `out`, which holds exactly one picture of the format.
+    /// Decodes and transforms one image into `out`, which holds exactly one image of the format.
     ///
     /// # Errors
-    /// If the bytes are no good picture, or its size does not lead to the format's.
+    /// If the bytes are not a valid image, or its size does not lead to the format's.
     pub fn run(
         &self,
         worker: &mut Worker,
@@ -163,7 +163,7 @@ impl Program {
         result
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a picture's two ways in, and its keys")]
+    #[expect(clippy::too_many_arguments, reason = "an image's two ways in, and its keys")]
     fn transform(
         &self,
         worker: &mut Worker,
@@ -196,15 +196,15 @@ impl Program {
         }
         Err(Fault::new(
             format!(
-                "a picture of {} × {} pixels (width × height) that becomes {} × {}, in a batch of {width} × {height}",
+                "an image of {} × {} pixels (width × height) that becomes {} × {}, in a batch of {width} × {height}",
                 from.0, from.1, to.0, to.1
             ),
-            "make all pictures one size: add RandomResizedCrop(224), or Resize(256) and CenterCrop(224)",
+            "make all images one size: add RandomResizedCrop(224), or Resize(256) and CenterCrop(224)",
         ))
     }
 }
 
-/// The rows of the intermediate picture where there is one, of the source where there is none yet.
+/// The rows of the intermediate image where there is one, of the source where there is none yet.
 fn from_held<'a>(
     held: Option<&'a (Vec<u8>, usize)>,
     source: &'a mut Source<'_>,
@@ -219,7 +219,7 @@ fn from_held<'a>(
 }
 
 impl Buffers {
-    /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole picture of the emitter's format.
+    /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole image of the emitter's format.
     fn pass(
         &mut self,
         emitter: &mut Emitter,
@@ -255,7 +255,7 @@ impl Buffers {
         if resampler.is_complete() {
             Ok(())
         } else {
-            Err(Fault::damaged("a picture with fewer rows than its header states"))
+            Err(Fault::damaged("an image with fewer rows than its header states"))
         }
     }
 }

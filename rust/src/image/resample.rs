@@ -1,4 +1,4 @@
-//! Resizing while the picture arrives: rows of a region are pushed in order, rows of the result come out as soon as
+//! Resizing while the image arrives: rows of a region are pushed in order, rows of the result come out as soon as
 //! their support is complete; neither the region nor the result is ever held.
 //!
 //! Each row is resized horizontally into a small ring, rounded to 8 bits as Pillow does, and the ring's rows are
@@ -72,7 +72,7 @@ pub const fn pitch_of(width: usize) -> usize {
     width.next_multiple_of(32)
 }
 
-/// A resize in progress; its buffers are reused from picture to picture.
+/// A resize in progress; its buffers are reused from image to image.
 #[derive(Clone, Debug)]
 pub struct Resampler {
     level: Level,
@@ -136,7 +136,7 @@ impl Resampler {
             },
             task.scaling,
         );
-        // Rows of a picture that is mirrored first come out from the bottom to the top.
+        // Rows of an image that is mirrored first come out from the bottom to the top.
         self.vertical.compute(
             &AxisTask {
                 source: source.1,

@@ -1,6 +1,6 @@
 //! Pixels that are made of fewer samples: weights of the pixels become weights of the samples.
 //!
-//! Upsampling is linear but for its rounding, so that upsampling and then resizing is one filter. Of a picture that is
+//! Upsampling is linear but for its rounding, so that upsampling and then resizing is one filter. Of an image that is
 //! decoded at a part of its size, a sample is nearly the mean of the pixels that it stands for; giving it the sum of their
 //! weights keeps the filter that they would have had.
 

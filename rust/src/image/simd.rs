@@ -96,7 +96,7 @@ impl Level {
     }
 
     /// Bytes to numbers; `out` holds exactly as many as there are bytes.
-    /// `past_caches` is a wish for results that nobody reads soon; after it, call [`Self::finish`].
+    /// `past_caches` is a hint for results that are not read soon; after it, call [`Self::finish`].
     pub fn convert(self, bytes: &[u8], affine: &Affine, dtype: Dtype, past_caches: bool, out: &mut [u8]) {
         match self {
             Self::Scalar => emit::convert(bytes, affine, dtype, out),

@@ -1,4 +1,4 @@
-//! One picture alone: its header, its pixels, the size that a program gives it.
+//! One image alone: its header, its pixels, the size that a program gives it.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ thread_local! {
 /// Width, height and format's name, from the header alone.
 ///
 /// # Errors
-/// If the bytes are no picture.
+/// If the bytes are not an image.
 pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), Fault> {
     let header = header::read(data, u64::MAX)?;
     let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
@@ -29,7 +29,7 @@ pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), F
 /// Width and height, and the interleaved RGB8 pixels.
 ///
 /// # Errors
-/// If the bytes are no good picture, or one above the limit.
+/// If the bytes are not a valid image, or one above the limit.
 pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32, u32), Vec<u8>), Fault> {
     let whole = || {
         let header = header::read(data, pixels_limit)?;
@@ -50,20 +50,20 @@ pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32,
     catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
-/// Width and height that a program's operations give to an encoded picture.
+/// Width and height that a program's operations give to an encoded image.
 ///
 /// # Errors
-/// If the bytes are no picture, or one above the program's limit.
+/// If the bytes are not an image, or one above the program's limit.
 pub fn size_after(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
     let header = header::read(data, program.pixels_limit)?;
     let orientation = if program.apply_exif { exif::orientation(data, header.kind) } else { 1 };
     size_from(program, exif::turned_size((header.width, header.height), orientation))
 }
 
-/// Width and height that a program's operations give to a picture of the given width and height.
+/// Width and height that a program's operations give to an image of the given width and height.
 ///
 /// # Errors
-/// If an intermediate picture would be above the program's limit.
+/// If an intermediate image would be above the program's limit.
 pub fn size_from(program: &Program, size: (u32, u32)) -> Result<(u32, u32), Fault> {
     let passes = program.passes(size, 0, 0)?;
     Ok(passes.last().map_or(size, |pass| pass.size))

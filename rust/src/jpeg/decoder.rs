@@ -10,7 +10,7 @@ use super::tables::TableCache;
 use super::{DecodeOptions, Header, JpegError};
 use crate::geometry::Rect;
 
-/// Decodes pictures one after the other. Keeps its memory (about 50 rows of the widest picture) and its Huffman tables;
+/// Decodes images one after the other. Keeps its memory (about 50 rows of the widest image) and its Huffman tables;
 /// one per thread.
 pub struct Decoder {
     tables: TableCache,
@@ -37,11 +37,11 @@ impl Decoder {
         }
     }
 
-    /// Decodes a region of the picture and calls `sink(first_row, rows)` with one or more consecutive rows, in order,
+    /// Decodes a region of the image and calls `sink(first_row, rows)` with one or more consecutive rows, in order,
     /// as interleaved RGB of `region.width * 3` bytes each; `first_row` counts from the region's top.
     ///
     /// # Errors
-    /// If the picture is not supported, damaged or cut off, or if region, scale or entry points do not fit it. Rows
+    /// If the image is not supported, damaged or cut off, or if region, scale or entry points do not fit it. Rows
     /// that the sink has received before an error are valid.
     pub fn decode(
         &mut self,

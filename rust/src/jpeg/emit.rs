@@ -24,9 +24,9 @@ pub(super) enum Output<'a> {
 pub(super) struct Emitter {
     full: [Vec<u8>; 3],
     out: Vec<u8>,
-    /// Next pixel row, counted from the picture's top.
+    /// Next pixel row, counted from the image's top.
     next: usize,
-    /// Next MCU row, counted from the picture's top.
+    /// Next MCU row, counted from the image's top.
     next_mcu_row: usize,
 }
 
@@ -149,7 +149,7 @@ impl Emitter {
     }
 }
 
-/// Repeats a row's edge samples where the picture ends.
+/// Repeats a row's edge samples where the image ends.
 #[inline(always)]
 fn extend_edges(plane: &Plane, y: usize, planes: &mut [u8]) {
     let start = plane.row(y);

@@ -21,7 +21,7 @@ use crate::geometry::Rect;
 const VERSION: u8 = 1;
 
 thread_local! {
-    /// The tables of the picture that this thread walked over last.
+    /// The tables of the image that this thread walked over last.
     static TABLES: RefCell<TableCache> = RefCell::default();
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub dc: [i16; 3],
 }
 
-/// Places to start in one picture.
+/// Places to start in one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryPoints {
     every: usize,
@@ -51,7 +51,7 @@ impl EntryPoints {
     /// Walks over the whole scan once and notes an entry every `every_mcus` MCUs of each MCU row.
     ///
     /// # Errors
-    /// If the picture is not supported, has more than one scan, is damaged or cut off, or is larger than 2^28 pixels.
+    /// If the image is not supported, has more than one scan, is damaged or cut off, or is larger than 2^28 pixels.
     pub fn build(data: &[u8], header: &Header, every_mcus: u32) -> Result<Self, JpegError> {
         #[cfg(target_arch = "x86_64")]
         if super::kernels::has_avx2() {
@@ -65,10 +65,10 @@ impl EntryPoints {
     pub(super) fn walk(data: &[u8], header: &Header, every_mcus: u32) -> Result<Self, JpegError> {
         let unfit = |what| JpegError::EntryPoints { offset: header.scan.start, what };
         if header.scan.len != header.component_count {
-            return Err(unfit("the picture has more than one scan"));
+            return Err(unfit("the image has more than one scan"));
         }
         if every_mcus == 0 || u32::try_from(data.len()).is_err() {
-            return Err(unfit("no entries asked for, or a file of 4 GiB or more"));
+            return Err(unfit("no entries requested, or a file of 4 GiB or more"));
         }
         let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
         let layout = Layout::new(header, region, &DecodeOptions::default())?;
@@ -97,7 +97,7 @@ impl EntryPoints {
         Ok(Self { every, columns, rows, components: header.component_count, per_row, entries })
     }
 
-    /// Whether the index describes a picture of this shape whose record has `len` bytes.
+    /// Whether the index describes an image of this shape whose record has `len` bytes.
     pub(super) fn check(&self, header: &Header, mcus: (usize, usize), len: usize) -> Result<(), JpegError> {
         let fits = (self.columns, self.rows) == mcus
             && self.components == header.component_count
@@ -106,7 +106,7 @@ impl EntryPoints {
         if fits {
             return Ok(());
         }
-        Err(JpegError::EntryPoints { offset: header.scan.start, what: "the index belongs to another picture" })
+        Err(JpegError::EntryPoints { offset: header.scan.start, what: "the index belongs to another image" })
     }
 
     /// The last entry at or before an MCU, with the number of its MCU.

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// Why a picture could not be decoded. Offsets are in bytes from the start of the record.
+/// Why an image could not be decoded. Offsets are in bytes from the start of the record.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum JpegError {
-    /// The bytes end before the picture does.
+    /// The bytes end before the image does.
     #[error("byte {offset}: the file ends inside {what}")]
     Truncated {
         /// Where the bytes ran out.
@@ -33,28 +33,28 @@ pub enum JpegError {
         /// Its value.
         found: u32,
     },
-    /// The picture is larger than the caller allows.
-    #[error("the picture has {pixels} pixels, the limit is {limit}")]
+    /// The image is larger than the caller allows.
+    #[error("the image has {pixels} pixels, the limit is {limit}")]
     TooLarge {
         /// Width times height.
         pixels: u64,
         /// `DecodeOptions::max_pixels`.
         limit: u64,
     },
-    /// The region or scale is not possible for this picture.
-    #[error("{what}: the picture is {width}x{height} at this scale")]
+    /// The region or scale is not possible for this image.
+    #[error("{what}: the image is {width}x{height} at this scale")]
     Request {
         /// What is wrong with the request.
         what: &'static str,
-        /// Width at the scale asked for.
+        /// Width at the requested scale.
         width: u32,
-        /// Height at the scale asked for.
+        /// Height at the requested scale.
         height: u32,
     },
-    /// Entry points that do not fit the picture.
+    /// Entry points that do not fit the image.
     #[error("entry points, byte {offset}: {what}")]
     EntryPoints {
-        /// Byte of the serialised index, or of the picture.
+        /// Byte of the serialised index, or of the image.
         offset: usize,
         /// What does not fit.
         what: &'static str,

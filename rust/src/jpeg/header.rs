@@ -1,11 +1,11 @@
-//! What precedes the first scan of a picture: its shape, its components, its tables.
+//! What precedes the first scan of an image: its shape, its components, its tables.
 
 use super::JpegError;
 use super::huffman::HuffmanSpec;
 use super::segments::{Stop, Walker};
 use crate::geometry::Rect;
 
-/// How the components of a picture are colours.
+/// How the components of an image are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// One component: luma.
@@ -55,7 +55,7 @@ pub struct Tables {
     pub restart_interval: u32,
 }
 
-/// All that precedes the first scan of a picture.
+/// All that precedes the first scan of an image.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// Columns.
@@ -113,7 +113,7 @@ impl Header {
         })
     }
 
-    /// Whether this decoder reads the picture: baseline or extended sequential Huffman, 8 bits, 1 or 3 components
+    /// Whether this decoder reads the image: baseline or extended sequential Huffman, 8 bits, 1 or 3 components
     /// whose sampling factors divide the largest.
     #[must_use]
     pub fn is_supported(&self) -> bool {
@@ -129,14 +129,14 @@ impl Header {
             && (self.component_count == 1 || self.scan.len == 1 || blocks <= 10)
     }
 
-    /// Width and height of the picture at a scale, in pixels.
+    /// Width and height of the image at a scale, in pixels.
     #[must_use]
     pub fn scaled_size(&self, scale: u8) -> (u32, u32) {
         let scale = u32::from(scale.max(1));
         (self.width.div_ceil(scale), self.height.div_ceil(scale))
     }
 
-    /// Pixels that an MCU of the picture covers: width and height.
+    /// Pixels that an MCU of the image covers: width and height.
     #[must_use]
     pub fn mcu_size(&self) -> (u32, u32) {
         let parts = &self.components[..self.component_count.min(4)];
@@ -147,7 +147,7 @@ impl Header {
         (8 * largest(|part| part.horizontal), 8 * largest(|part| part.vertical))
     }
 
-    /// The whole picture at a scale.
+    /// The whole image at a scale.
     #[must_use]
     pub fn whole(&self, scale: u8) -> Rect {
         let (width, height) = self.scaled_size(scale);

@@ -47,13 +47,13 @@ pub(super) struct Plane {
     rows: usize,
 }
 
-/// Everything about one region of one picture.
+/// Everything about one region of one image.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub planes: Vec<Plane>,
     pub colour: Colour,
     pub region: Rect,
-    /// The picture's MCUs.
+    /// The image's MCUs.
     pub mcus: (usize, usize),
     /// MCUs that the region needs.
     pub columns: Range<usize>,
@@ -90,7 +90,7 @@ impl Layout {
         }
         let fits = |start: u32, len: u32, all: u32| len > 0 && start.checked_add(len).is_some_and(|end| end <= all);
         if !fits(region.x, region.width, width) || !fits(region.y, region.height, height) {
-            return Err(wrong("the region is empty or not inside the picture"));
+            return Err(wrong("the region is empty or not inside the image"));
         }
         let mut layout = Self {
             planes: Vec::with_capacity(3),

@@ -1,4 +1,4 @@
-//! Baseline JPEG (ITU T.81): whole pictures, regions of them, and starting in the middle of a scan.
+//! Baseline JPEG (ITU T.81): whole images, regions of them, and starting in the middle of a scan.
 //!
 //! The samples equal libjpeg-turbo's with the accurate integer DCT and fancy upsampling, bit for bit. A region costs
 //! what its own MCUs cost: blocks above and beside it are passed over without inverse DCT, with [`EntryPoints`] they are
@@ -46,7 +46,7 @@ pub use planar::{PlaneAxis, PlaneRow, ycc_to_rgb};
 /// How to decode.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeOptions<'a> {
-    /// Picture size divided by this: 1, 2, 4 or 8 (sizes round up). The region counts in scaled pixels.
+    /// Image size divided by this: 1, 2, 4 or 8 (sizes round up). The region counts in scaled pixels.
     pub scale: u8,
     /// Places to start, made by [`EntryPoints::build`] from the same bytes.
     pub entry_points: Option<&'a EntryPoints>,

@@ -8,7 +8,7 @@ use crate::geometry::Rect;
 /// A row of one component.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaneRow<'a> {
-    /// Index of the component in the picture.
+    /// Index of the component in the image.
     pub component: usize,
     /// Row, counted from the component's top.
     pub y: usize,
@@ -23,7 +23,7 @@ pub struct PlaneRow<'a> {
 pub struct PlaneAxis {
     /// Samples.
     pub samples: u32,
-    /// Pixels of the whole picture that a sample stands for; its centre lies in the middle of them.
+    /// Pixels of the whole image that a sample stands for; its centre lies in the middle of them.
     pub times: u32,
     /// Whether [`Decoder::decode`] makes these pixels with a triangle filter; without, the sample is all of them.
     pub triangle: bool,
@@ -33,7 +33,7 @@ impl Header {
     /// The columns and rows of each component at a scale.
     ///
     /// # Errors
-    /// If the picture or the scale is not supported.
+    /// If the image or the scale is not supported.
     pub fn planes(&self, scale: u8) -> Result<Vec<[PlaneAxis; 2]>, JpegError> {
         let layout = |scale| {
             let options = DecodeOptions { scale, max_pixels: u64::MAX, ..Default::default() };

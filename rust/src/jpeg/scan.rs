@@ -31,7 +31,7 @@ impl From<BadCode> for Fault {
 /// One block of an MCU.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Index of the component in the scan, and in the picture.
+    /// Index of the component in the scan, and in the image.
     pub part: usize,
     pub component: usize,
     /// Place of the block in its MCU, in blocks.

@@ -39,12 +39,12 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    /// At any byte before a marker: behind the start of the picture, or behind the coefficients of a scan.
+    /// At any byte before a marker: behind the start of the image, or behind the coefficients of a scan.
     pub fn new(data: &'a [u8], pos: usize, tables: Tables) -> Self {
         Self { data, pos, tables, frame: None, jfif: false, adobe: None }
     }
 
-    /// Reads segments until a scan starts or the picture ends. `components` are the frame's, when it was met before.
+    /// Reads segments until a scan starts or the image ends. `components` are the frame's, when it was met before.
     pub fn next_scan(&mut self, components: &[Component]) -> Result<Stop, JpegError> {
         loop {
             let marker = self.next_marker()?;
@@ -65,7 +65,7 @@ impl<'a> Walker<'a> {
                 0xC0..=0xCF if marker != 0xC8 && marker != 0xCC => {
                     if self.frame.is_some() || !components.is_empty() {
                         let found = u32::from(marker);
-                        return Err(JpegError::Corrupt { offset: start, what: "a picture has one frame", found });
+                        return Err(JpegError::Corrupt { offset: start, what: "an image has one frame", found });
                     }
                     self.frame(marker, start, end)?;
                 }
@@ -184,7 +184,7 @@ impl<'a> Walker<'a> {
             ..Frame::default()
         };
         if frame.width == 0 || count == 0 {
-            return Err(JpegError::Corrupt { offset: at, what: "a picture has columns and components", found: 0 });
+            return Err(JpegError::Corrupt { offset: at, what: "an image has columns and components", found: 0 });
         }
         for (i, part) in frame.components.iter_mut().take(count).enumerate() {
             let place = at + 6 + 3 * i;

@@ -1,4 +1,4 @@
-//! Huffman tables kept from picture to picture: most files of a dataset share theirs.
+//! Huffman tables reused from image to image: most files of a dataset share theirs.
 
 use super::header::{Scan, Tables};
 use super::huffman::HuffmanTable;
@@ -11,7 +11,7 @@ pub(super) struct TableCache {
 }
 
 impl TableCache {
-    /// Makes the tables that a scan needs, where they differ from those of the picture before.
+    /// Makes the tables that a scan needs, where they differ from those of the image before.
     pub fn update(&mut self, scan: &Scan, tables: &Tables) {
         for &(_, dc, ac) in &scan.components[..scan.len] {
             let pairs = [

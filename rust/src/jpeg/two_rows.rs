@@ -1,6 +1,6 @@
-//! Two MCU rows at once, where entry points tell the beginning of both.
+//! Decodes two MCU rows at once, where entry points give the beginning of both.
 //!
-//! Decoding a symbol waits for the table's answer to the one before. With two places in the scan, one waits while the other goes on.
+//! Decoding a symbol waits for the table's answer to the one before. With two places in the scan, one continues while the other waits.
 
 use super::EntryPoints;
 use super::block::decode_two;

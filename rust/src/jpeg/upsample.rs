@@ -1,6 +1,6 @@
 //! Chroma upsampling of one row in scalar code, equal to libjpeg-turbo's "fancy" (triangle) and plain methods.
 //!
-//! The rows given here have one more sample on either side: the neighbour, or the edge sample again at the picture's
+//! The rows given here have one more sample on either side: the neighbour, or the edge sample again at the image's
 //! edge. With that the edge needs no special case: libjpeg's edge rules are the general rule with a repeated sample.
 
 /// Doubles a row: `out[2i]`, `out[2i+1]` from `near[i]`, `near[i+1]`, `near[i+2]` (the row is shifted by one because of

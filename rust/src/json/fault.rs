@@ -1,4 +1,4 @@
-//! What can be wrong with one record of JSON, and how it is told.
+//! What can be wrong with one record of JSON, and its messages.
 
 use crate::columns::RowFailure;
 

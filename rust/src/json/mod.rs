@@ -38,7 +38,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The form that the column takes; a text is a row of one value, whose rows nobody counts.
+    /// The form of the column; a text is one value a row, and its rows need no count.
     fn form(&self) -> Form {
         match self {
             Self::Fixed { dtype, shape } => Form::Fixed { row_bytes: shape.iter().product::<usize>() * dtype.size() },

@@ -9,9 +9,9 @@ use crate::example::element::Dtype;
 use crate::lines::{outside, record};
 use crate::prefetch::prefetch;
 
-/// Rows ahead whose bytes are asked for: they lie in random order.
+/// How many rows ahead bytes are prefetched: rows are in random order.
 const ROWS_AHEAD: usize = 2;
-/// Bytes of them that are asked for.
+/// Bytes to prefetch of each.
 const BYTES_AHEAD: usize = 1024;
 
 /// What is known of a column in this row.
@@ -22,7 +22,7 @@ enum Seen {
     Value,
 }
 
-/// What goes wrong, and with which column.
+/// What is wrong, and with which column.
 type Failed = (Fault, Option<usize>);
 
 /// The work on one row after the other.

@@ -1,4 +1,4 @@
-//! A file's footer: its row groups, and of the columns that are asked for where they lie and what is said of them.
+//! A file's footer: its row groups, and the places and statistics of the requested columns.
 
 use super::compact::{BINARY, Fault, INT, Reader, STRUCT};
 use super::schema::{Element, Leaf, leaves};
@@ -54,7 +54,7 @@ pub struct Chunk {
     path: Vec<Vec<u8>>,
 }
 
-/// A row group: its rows, and the chunks of the leaves that were asked for.
+/// A row group: its rows, and the chunks of the requested leaves.
 #[derive(Debug, Default)]
 pub struct Group {
     /// Its rows.
@@ -63,12 +63,12 @@ pub struct Group {
     pub chunks: Vec<Chunk>,
 }
 
-/// A footer, as far as it was asked for.
+/// The requested part of a footer.
 #[derive(Debug, Default)]
 pub struct Footer {
     /// The row groups.
     pub groups: Vec<Group>,
-    /// The leaves that were asked for.
+    /// The requested leaves.
     pub leaves: Vec<Leaf>,
     /// Whether bounds of a leaf are in the order of its type.
     pub ordered: Vec<bool>,

@@ -8,7 +8,7 @@ const ARROW_SCHEMA: &[u8] = b"ARROW:schema";
 /// A column of the small file: which leaf of the large one, and where its pages lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// The number of the leaf among those that were asked for.
+    /// The number of the leaf among the requested ones.
     pub leaf: usize,
     /// Values of its pages.
     pub values: i64,

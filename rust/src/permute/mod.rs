@@ -84,7 +84,7 @@ impl Permutation {
         Self { size, width: width as u32, height: height as u32, rounds, pairs }
     }
 
-    /// Where `index` (below the size) goes.
+    /// The position of `index` (below the size) in the permutation.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)]
     pub fn apply(&self, index: u64) -> u64 {
@@ -102,7 +102,7 @@ impl Permutation {
         }
     }
 
-    /// The index that goes to `value`, which is below the size.
+    /// The index whose position is `value`, which is below the size.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)]
     pub fn invert(&self, value: u64) -> u64 {

@@ -82,7 +82,7 @@ pub struct Parser {
     values_limit: usize,
 }
 
-/// Rows ahead whose headers are asked for: their buffers are visited in random order.
+/// How many rows ahead headers are prefetched: buffers are visited in random order.
 const ROWS_AHEAD: usize = 4;
 
 /// What was found, and what to do.

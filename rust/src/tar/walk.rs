@@ -99,7 +99,7 @@ impl Walk {
         }
     }
 
-    /// Looks at one header; what it says of the member is kept, and one that comes before a member's own is passed.
+    /// Reads one header and stores what it says of the member; skips headers before a member's own.
     #[inline]
     fn step(
         &mut self,

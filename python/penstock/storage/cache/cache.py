@@ -1,11 +1,11 @@
 """A cache of remote ranges on the local disk, shared by all processes of a user.
 
-What is kept is exactly what was read: pieces, cut so that they never overlap, many of them in one pack (`cache_packs`). A journal
-(`cache_journal`) says where each lies. A range is put together from the pieces that overlap it, so that another order, another
-batch size or another loader finds what is there.
+It holds exactly what was read: pieces, cut so that they never overlap, many of them in one pack (`packs`). A journal
+(`journal`) says where each is. A range is put together from the pieces that overlap it, so that another order, another
+batch size or another loader finds the same pieces.
 
-A killed process, a full disk or a flipped bit costs a request, never a wrong byte: bytes are written before the journal names
-them, named as dropped before they go (`cache_index`), and compared with their checksums whenever they are read (`cache_pieces`).
+A killed process, a full disk or a flipped bit costs a request, never a wrong byte. Bytes are written before the journal names
+them, an eviction is recorded before bytes are removed (`index`), and checksums are compared at every read (`pieces`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from penstock.storage.cache.policy import FREED_SHARE, Choice, Expected, Forecas
 from penstock.storage.fetch.plan import distinct
 from penstock.storage.stores.forked import renew_in_children
 
-#: Left free on the disk, and at most this share of it.
+#: Bytes left free on the disk, but at most this share of it.
 RESERVE_BYTES, _RESERVE_SHARE = 1 << 30, 0.1
-#: Of the limit, what a pack takes; at most and at least so much.
+#: A pack's share of the limit (1 / 16), and its largest and smallest size.
 _PACK_SHARE, _MOST_PACK_BYTES, _LEAST_PACK_BYTES = 16, 256 << 20, 1 << 16
-#: The longest piece: what has to be read to check a part of it.
+#: The longest piece: what must be read to check a part of it.
 _PIECE_BYTES = 8 << 20
-#: A range that nobody expects is worth as much as one that is needed after so long.
+#: A range in no forecast counts as one that is needed after so long.
 _UNEXPECTED_S = 3600.0
-#: After a failed attempt to keep something, none is made for so long.
+#: After a failed attempt to store something, none is made for so long.
 _PAUSE_S = 5.0
-#: What shares the limit is looked at again after so long.
+#: How often the folders that share the limit are measured.
 _ROOM_S = 1.0
 _ATTEMPTS = 8
 
@@ -52,8 +52,8 @@ _ATTEMPTS = 8
 class Contents:
     """What a cache holds.
 
-    pieces, files: how many, of how many remote files. bytes: of all pieces; disk_bytes: what they take of the disk. used_at: when something was
-    last read or kept, in seconds since 1970 to about a minute; 0 if there is nothing.
+    pieces, files: the number of pieces, and of remote files. bytes: of all pieces; disk_bytes: their size on disk. used_at: when
+    something was last read or stored, in seconds since 1970 to about a minute; 0 if the cache is empty.
     """
 
     pieces: int
@@ -65,7 +65,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The most that a cache holds, in bytes; less where `room()` says that others who share it leave less."""
+    """The most that a cache holds, in bytes; less if `room()` says that the folders that share the limit leave less."""
 
     bytes: int
     room: Callable[[], int] | None = None
@@ -77,16 +77,16 @@ renew_in_children(_all)
 
 
 class RangeCache:
-    """Pieces of remote files below `folder`, which must belong to this user alone; `limit_bytes` of them at most.
+    """Pieces of remote files below `folder`, which must belong to this user alone; at most `limit_bytes`.
 
-    evicted, stored_bytes, damaged: pieces that went, bytes that were kept, and pieces that were not any more what had been written.
+    evicted, stored_bytes, damaged: pieces evicted, bytes stored, and pieces whose bytes had changed on the disk.
     """
 
     def __init__(
         self, folder: str, limit_bytes: int, packs: Packs | None = None, pieces: Callable[[Index], Pieces] = Pieces
     ) -> None:
         self.folder, self._limit = folder, _Limit(limit_bytes)
-        self._left = (-_ROOM_S, 0)  # when it was asked what others leave, and the answer
+        self._left = (-_ROOM_S, 0)  # when the room was measured, and the result
         self.files = Files()
         self.evicted = self.stored_bytes = self.damaged = 0
         self._index = Index(folder, self.files, packs or Packs(folder))
@@ -100,7 +100,7 @@ class RangeCache:
         _all.add(self)
 
     def forked(self) -> None:
-        """In the child of a fork: it has locks of its own, and a pack of its own."""
+        """Give the child of a fork its own locks and its own pack."""
         self._writing, self._counting = threading.RLock(), threading.Lock()
         self.files.forked()
         self._index.packs.forked()
@@ -108,7 +108,7 @@ class RangeCache:
 
     @property
     def limit_bytes(self) -> int:
-        """The most that it holds, in bytes, as things are."""
+        """The current limit in bytes."""
         limit = self._limit
         if limit.room is None:
             return limit.bytes
@@ -119,17 +119,17 @@ class RangeCache:
         return min(limit.bytes, left_bytes)
 
     def set_limit(self, limit_bytes: int, room: Callable[[], int] | None = None) -> None:
-        """Another limit from now on. room: how many bytes others leave that share it; asked now and then."""
+        """Set another limit. room: returns how many bytes the folders that share it leave; called now and then."""
         self._limit, self._left = _Limit(limit_bytes, room), (-_ROOM_S, 0)
         self.trim()
 
     def forget(self, files: Ranges) -> None:
-        """Drops the pieces that lie in ranges."""
+        """Evict the pieces that lie in ranges."""
         found = self._index.look_up(files.take(np.flatnonzero(files.length)))
         self._index.drop(distinct(found.number), found.generation)
 
     def read(self, wanted: Ranges, out: Bytes) -> Ranges:
-        """Fills the places of what is there; gives the rest, as ranges that are to be fetched."""
+        """Fill the places of cached ranges; returns the missing ones, to be downloaded."""
         wanted = wanted.take(np.flatnonzero(wanted.length))
         self._count(read=int(wanted.length.sum()))
         for _ in range(_ATTEMPTS):
@@ -138,7 +138,7 @@ class RangeCache:
                 return found.missing
             try:
                 damaged = self._pieces.read(found, out)
-            except OSError:  # somebody removed a pack
+            except OSError:  # another process removed a pack
                 self._forget_lost(found)
                 continue
             if len(damaged):
@@ -148,16 +148,16 @@ class RangeCache:
         return wanted
 
     def read_whole(self, bases: Bases, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> bool:
-        """Fills the places of ranges if all are there, each in one piece: as in every epoch but the first.
+        """Fill the places of ranges if each is cached in one piece, as in every epoch but the first.
 
-        If not, whatever is there is read by `read`.
+        If not, returns False; use `read`.
         """
         whole = self._index.find_whole(bases.known, shard, offset, length)
         if whole is None:
             return False
         try:
             damaged = self._index.packs.read(whole.rows, whole.begin, length, out, at)
-        except OSError:  # somebody removed a pack
+        except OSError:  # another process removed a pack
             return False
         if len(damaged):
             self._drop_damaged(whole.number[damaged], whole.generation)
@@ -168,7 +168,7 @@ class RangeCache:
         return True
 
     def _drop_damaged(self, number: Ids, generation: int) -> None:
-        """Drops pieces that are not what was written, unless they were dropped meanwhile, and their bytes given away."""
+        """Evict damaged pieces, unless they were evicted meanwhile and their bytes reused."""
         number = distinct(number)
         if self._index.still(number, generation):
             self._count(damaged=self._index.drop(number, generation))
@@ -181,15 +181,15 @@ class RangeCache:
             self.damaged += damaged
 
     def lacks(self, wanted: Ranges) -> Ranges:
-        """What is not there."""
+        """The missing parts of the ranges."""
         return self._index.look_up(wanted.take(np.flatnonzero(wanted.length))).missing
 
     def claims(self) -> Claims:
-        """Claims on what is to be fetched."""
+        """Claims on ranges to download."""
         return Claims(os.path.join(self.folder, "claims"))
 
     def _forget_lost(self, found: Found) -> None:
-        """Forgets what lay in packs that somebody removed."""
+        """Forget pieces in packs that another process removed."""
         lost = self._index.packs.lost(found.rows["pack"])
         number, generation, rows = self._index.live()
         self._index.drop(number[np.isin(rows["pack"], lost)], generation)
@@ -198,7 +198,7 @@ class RangeCache:
 
     @property
     def contents(self) -> Contents:
-        """What is there."""
+        """What the cache holds."""
         _, _, rows = self._index.live()
         high, _, _, _ = self.files.owners(rows["begin"])
         packs = self._index.packs
@@ -212,17 +212,17 @@ class RangeCache:
         )
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[int, int]:
-        """Reads everything and drops what is damaged: pieces that were read, and pieces that were dropped."""
+        """Read everything and evict what is damaged; returns the pieces read and the pieces evicted."""
         return self._pieces.verify(progress)
 
     def clear(self) -> int:
-        """Removes everything that the cache made, and nothing else; the bytes of the disk that became free."""
+        """Remove everything that the cache made, and nothing else; returns the bytes freed on the disk."""
         before = self._index.packs.held_bytes()
         self._index.clear()
         return before - self._index.packs.held_bytes()
 
     def trim(self) -> None:
-        """Makes the limit hold, which may have become lower; removes what killed processes have left."""
+        """Enforce the limit, which may be lower now, and remove leftovers of killed processes."""
         with self._writing:
             if not self._is_tidy:
                 self._is_tidy = True
@@ -232,10 +232,10 @@ class RangeCache:
                 none = np.empty(0, dtype=np.int64)
                 self._evict(Ranges(none, none, none, none, none), np.empty(0), excess)
 
-    # Keeping
+    # Storing
 
     def expect(self, forecast: Forecast) -> Callable[[], None]:
-        """Asks a forecast from now on; until the returned function is called."""
+        """Use a forecast until the returned function is called."""
         with self._counting:
             self._forecasts = [*self._forecasts, forecast]
             self._until = None
@@ -247,7 +247,7 @@ class RangeCache:
         return forget
 
     def worth_fetching(self, ranges: Ranges) -> Ranges:
-        """Those ranges that would be kept now, without dropping anything."""
+        """The ranges that would be stored now without an eviction."""
         if int(ranges.length.sum()) > self.limit_bytes - self._held(0) or time.monotonic() < self._paused_until:
             return ranges.take(np.empty(0, dtype=np.int64))
         until = self._until
@@ -256,7 +256,7 @@ class RangeCache:
         return ranges.take(np.flatnonzero(self._expected(ranges.begin) < until - time.monotonic()))
 
     def keep(self, ranges: Ranges, out: Bytes) -> int:
-        """Keeps what lies at the ranges' places in `out`, as far as it is worth it; the bytes kept."""
+        """Store what lies at the ranges' places in `out`, as far as it is worth it; returns the bytes stored."""
         if time.monotonic() < self._paused_until:
             return 0
         with self._writing:
@@ -265,19 +265,19 @@ class RangeCache:
                 return self._store(self._worthy(ranges.pieces(_PIECE_BYTES)), out)
             except LostPackError:
                 return 0
-            except OSError as error:  # the disk is full, or the folder was removed: the data is there all the same
+            except OSError as error:  # the disk is full, or the folder was removed; the caller has the data
                 self._index.packs.close()
                 self._pause(error)
                 return 0
 
     def _pause(self, error: OSError) -> None:
-        """Keeps nothing for a while, and says so once."""
+        """Store nothing for a while, and warn once."""
         self._paused_until = time.monotonic() + _PAUSE_S
         if not self._has_warned and error.errno != errno.EAGAIN:
             self._has_warned = True
             warnings.warn(
-                f"{self.folder}: the cache of remote data keeps nothing more for now: {error.strerror or error}. What is not there is "
-                f"read from the store each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)",
+                f"{self.folder}: the cache of remote data stores nothing more for now: {error.strerror or error}. Missing data is "
+                f"downloaded each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)",
                 stacklevel=2,
             )
 
@@ -289,7 +289,7 @@ class RangeCache:
         while done < len(ranges):
             pack, position = self._index.reserve(sizes[done:], pack_bytes, limit)
             if not len(position):
-                break  # packs are smaller than this piece, or others have taken the room
+                break  # packs are smaller than this piece, or other processes took the room
             some = ranges.take(np.arange(done, done + len(position)))
             self._pieces.write(pack, int(position[0]), out, some.at, some.length)
             if self._index.add(some, pack, position, self._pieces.sums(out, some.at, some.length)):
@@ -299,18 +299,18 @@ class RangeCache:
         return stored
 
     def _usable_bytes(self) -> int:
-        """What may be taken of the disk."""
+        """How many bytes may be written to the disk."""
         found = shutil.disk_usage(self.folder)
         return found.free - min(RESERVE_BYTES, int(_RESERVE_SHARE * found.total))
 
     def _worthy(self, ranges: Ranges) -> Ranges:
-        """Those ranges that shall be kept; room for them is made."""
+        """The ranges to store, once room for them is made."""
         usable = self._usable_bytes()
         if usable < int(ranges.length.sum()):
             raise OSError(
-                errno.ENOSPC, f"the disk is full but for what is left free ({max(0, usable):,} bytes may be used)"
+                errno.ENOSPC, f"the disk is full, apart from the reserve ({max(0, usable):,} bytes are usable)"
             )
-        is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else what is worth a place has changed
+        is_settled = self._read_bytes <= FREED_SHARE * self.limit_bytes  # else the threshold has changed
         until = self._until
         if until is not None and is_settled:
             ranges = ranges.take(np.flatnonzero(self._expected(ranges.begin) < until - time.monotonic()))
@@ -322,7 +322,7 @@ class RangeCache:
         return ranges.take(self._evict(ranges, self._expected(ranges.begin), size - room).kept)
 
     def _held(self, coming: int) -> int:
-        """What the folder takes of the disk."""
+        """The folder's size on disk."""
         return self._index.held_bytes(self.limit_bytes, coming)
 
     def _evict(self, ranges: Ranges, expected: Expected, excess: int) -> Choice:
@@ -339,7 +339,7 @@ class RangeCache:
         return choice
 
     def _drop_packs(self, held: Expected, pack: Ids) -> None:
-        """Drops whole packs, that whose piece is needed last first, until the limit holds."""
+        """Evict whole packs until the limit holds, first the one whose next use is latest."""
         turn = pack[np.argsort(-held, kind="stable")]
         _, first = np.unique(turn, return_index=True)
         self._index.packs.close()
@@ -350,7 +350,7 @@ class RangeCache:
                 return
 
     def _expected(self, begin: Ids, pack: Ids | None = None) -> Expected:
-        """Seconds until each is needed next. What is held and no forecast knows is expected back after as long as it was not used."""
+        """Seconds until each is needed next. A piece in no forecast is expected again after as long as it was not used."""
         found = np.full(len(begin), np.nan)
         for forecast in self._forecasts:
             found = np.fmin(found, forecast(begin))

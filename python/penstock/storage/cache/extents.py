@@ -1,4 +1,4 @@
-"""Which pieces of remote files a cache holds and where: a table that is bisected. Numbers in, numbers out."""
+"""The pieces that a cache holds, in a table that is searched by bisection. Numbers in, numbers out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.spec import Bytes, Ids
 
-#: begin, end: places (see `cache_files`). pack, position: where the bytes lie. in_blocks: whether checksums of its blocks follow them.
-#: `rust/src/kept.rs` knows where these lie.
+#: begin, end: positions (see `files`). pack, position: where the bytes are. in_blocks: whether checksums of its blocks follow them.
+#: `rust/src/kept.rs` has the same layout.
 EXTENT = np.dtype(
     [
         ("begin", "<i8"),
@@ -24,12 +24,12 @@ EXTENT = np.dtype(
     align=True,
 )
 
-#: New pieces are sorted in among so many at least, before they join the others.
+#: New pieces are first sorted into a small part of at least so many, before they join the rest.
 _FEW = 1024
 _SHARE = 8
 
 
-#: A longer piece is followed by the checksums of its blocks of so many bytes, so that a part of it can be checked alone.
+#: A longer piece is followed by the checksums of its blocks of this size, so that a part of it can be checked alone.
 BLOCK_BYTES = 8 << 10
 SUM_BYTES = 4
 
@@ -41,22 +41,22 @@ def stored_bytes(length: Ids, in_blocks: Any = True) -> Ids:
 
 
 def ends_in_pack(rows: Any) -> Ids:
-    """Where in their packs pieces end."""
+    """The ends of pieces in their packs."""
     ends: Ids = rows["position"] + stored_bytes(rows["end"] - rows["begin"], rows["in_blocks"])
     return ends
 
 
 class Extents:
-    """Pieces that do not overlap. Each has a number as long as `generation` stays."""
+    """Pieces that do not overlap. Each has a number until `generation` changes."""
 
     def __init__(self) -> None:
         self.rows: Any = np.empty(0, EXTENT)
         self.generation = 0
         self._count = 0
-        self._parts = [_Part(self.rows, np.empty(0, dtype=np.int64))] * 2  # the many, and the recent ones
+        self._parts = [_Part(self.rows, np.empty(0, dtype=np.int64))] * 2  # most pieces, and the recent ones
 
     def find(self, begin: Ids, end: Ids) -> tuple[Ids, Ids]:
-        """Which pieces overlap intervals [begin[i], end[i]): i and the piece's number, sorted by i, then by place."""
+        """The pieces that overlap intervals [begin[i], end[i]): i and the piece's number, sorted by i, then by position."""
         found = [part.find(begin, end) for part in self._parts]
         which = np.concatenate([one[0] for one in found])
         number = np.concatenate([one[1] for one in found])
@@ -66,7 +66,7 @@ class Extents:
         return which[turn], number[turn]
 
     def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> tuple[Ids, Bytes, Ids] | None:
-        """The pieces that hold ranges, one each, their rows as bytes, and the places where the ranges begin.
+        """The pieces that hold ranges, one each, their rows as bytes, and the positions where the ranges begin.
 
         None unless every range lies in one piece. base: where each shard's stretch begins.
         """
@@ -74,7 +74,7 @@ class Extents:
         return kernels.find_whole(self.rows.view(np.uint8), parts, base, shard, offset, length)
 
     def add(self, rows: Any) -> int:
-        """Adds pieces, but for those that overlap others; how many were added."""
+        """Add pieces, except those that overlap others; returns how many were added."""
         rows = rows[np.argsort(rows["begin"], kind="stable")]
         rows = rows[rows["begin"] >= np.maximum.accumulate(np.append(-1, rows["end"]))[:-1]]
         taken, _ = self.find(np.ascontiguousarray(rows["begin"]), np.ascontiguousarray(rows["end"]))
@@ -93,7 +93,7 @@ class Extents:
         return len(rows)
 
     def drop(self, number: Ids) -> None:
-        """Forgets pieces."""
+        """Remove pieces from the table."""
         self.rows["alive"][number] = False
 
     def live(self) -> Ids:
@@ -101,7 +101,7 @@ class Extents:
         return np.flatnonzero(self.rows["alive"][: self._count])
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Remove all pieces from the table."""
         self.drop(self.live())
         self._settle()
 
@@ -113,7 +113,7 @@ class Extents:
         self._count = count
 
     def _settle(self) -> None:
-        """One sorted part of all; dead rows go when they are as many as the living."""
+        """Merge all into one sorted part; dead rows are removed once they are as many as the living."""
         live = self.live()
         if 2 * len(live) < self._count:
             self.rows, self._count = self.rows[live], len(live)
@@ -126,7 +126,7 @@ class Extents:
 
 
 class _Part:
-    """Some pieces in the order of their places."""
+    """A part of the table, sorted by position."""
 
     def __init__(self, rows: Any, number: Ids) -> None:
         begin = rows["begin"][number]
@@ -142,7 +142,7 @@ class _Part:
 
 
 def gaps(begin: Ids, end: Ids, which: Ids, piece_begin: Ids, piece_end: Ids) -> tuple[Ids, Ids, Ids]:
-    """What pieces (as `Extents.find` gives them, cut to the intervals) leave of intervals: the interval's number, begin and end of each gap.
+    """The gaps that pieces (from `Extents.find`, cut to the intervals) leave: the interval's number, begin and end of each gap.
 
     gaps(*np.array([[0], [10], [0], [2], [5]])) == ([0, 0], [0, 5], [2, 10])
     """

@@ -1,7 +1,7 @@
-"""Remote files and their pieces as numbers, so that what the cache holds is looked up for many ranges at once.
+"""Remote files and their pieces as numbers, so that many ranges are looked up at once.
 
-Every file that a process meets gets its own stretch of one long line: byte `offset` of it is place `base + offset`. A piece is then an
-interval of that line, and a range is looked up by bisection.
+Every file of a process has its own stretch of one long line: its byte `offset` is position `base + offset`. A piece is then an
+interval of that line, and a range is found by bisection.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.storage.fetch.plan import distinct
 
-#: In the place of a base: not looked up yet; not to be kept, since nothing tells one version of the file from another.
+#: Instead of a base: not looked up yet; never cached, since versions of the file cannot be distinguished.
 _UNKNOWN, NEVER = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Byte ranges of remote files and where they go; all int64. begin: the place of the first byte, NEVER if it is not kept."""
+    """Byte ranges of remote files and their destinations; all int64. begin: the position of the first byte; NEVER if it is not cached."""
 
     shard: Ids
     offset: Ids
@@ -34,7 +34,7 @@ class Ranges:
         return len(self.shard)
 
     def take(self, rows: Ids) -> Ranges:
-        """Some of them."""
+        """The ranges of the given numbers."""
         return Ranges(self.shard[rows], self.offset[rows], self.length[rows], self.at[rows], self.begin[rows])
 
     def parts(self, which: Ids, first: Ids, last: Ids) -> Ranges:
@@ -43,7 +43,7 @@ class Ranges:
         return Ranges(whole.shard, whole.offset + first, last - first, whole.at + first, whole.begin + first)
 
     def pieces(self, longest_bytes: int) -> Ranges:
-        """What may be kept of them: each byte once, in pieces that are not too long."""
+        """What may be cached of them: each byte once, in pieces that are not too long."""
         ranges = self.take(np.flatnonzero((self.begin >= 0) & (self.length > 0)))
         ranges = ranges.take(np.argsort(ranges.begin, kind="stable"))
         reached = np.maximum.accumulate(np.append(-1, ranges.begin + ranges.length))[:-1]
@@ -57,13 +57,13 @@ class Ranges:
 
 
 def file_key(path: str, version: str, size: int) -> tuple[int, int]:
-    """128 bits for a remote file as it is now."""
+    """128 bits that identify this version of a remote file."""
     digest = hashlib.blake2b(f"{path}\0{version}\0{size}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
 class Files:
-    """All files that this process met, and where each one's stretch begins."""
+    """All files known to this process, and where each one's stretch begins."""
 
     def __init__(self) -> None:
         self._number: dict[int, int] = {}
@@ -73,11 +73,11 @@ class Files:
         self._lock = threading.Lock()
 
     def forked(self) -> None:
-        """In the child of a fork: another thread may have held the lock."""
+        """Renew the lock in the child of a fork, since another thread may have held it."""
         self._lock = threading.Lock()
 
     def base(self, high: int, low: int, size: int) -> int:
-        """Where a file's stretch begins; NEVER for one of two files that half a key does not tell apart."""
+        """Where a file's stretch begins; NEVER for one of two files with the same half key."""
         with self._lock:
             number = self._number.get(high)
             if number is None:
@@ -89,14 +89,14 @@ class Files:
             return base if (known_low, known_size) == (low, size) else NEVER
 
     def bases(self, high: Ids, low: Ids, size: Ids) -> Ids:
-        """The same for many files, each of which may come often."""
+        """The same for many files, which may repeat."""
         _, first, which = np.unique(high, return_index=True, return_inverse=True)
         one_each = zip(high[first].tolist(), low[first].tolist(), size[first].tolist(), strict=True)
         found = np.array([self.base(*one) for one in one_each], dtype=np.int64)[which]
         return np.where((low == low[first][which]) & (size == size[first][which]), found, NEVER)
 
     def owners(self, begin: Ids) -> tuple[Ids, Ids, Ids, Ids]:
-        """For each place, all of known files, the file in whose stretch it lies: high, low (uint64), size, base (int64)."""
+        """The file of each position, all in known files: high, low (uint64), size, base (int64)."""
         with self._lock:
             if self._columns is None:
                 high, low, size, base = zip(*self._files, strict=True) if self._files else ((),) * 4
@@ -113,9 +113,9 @@ class Files:
 
 
 class Bases:
-    """Where the stretches of a listing's files begin, found when they are first asked for.
+    """Where the stretches of a listing's files begin, found on first use.
 
-    known: one a file, negative for those that were not asked for, or are never kept.
+    known: one a file, negative for those that were not used yet, or are never cached.
     """
 
     def __init__(self, files: Files, shards: Shards, identity: str) -> None:
@@ -123,7 +123,7 @@ class Bases:
         self.known = np.full(len(shards), _UNKNOWN, dtype=np.int64)
 
     def of(self, shard: Ids) -> Ids:
-        """One a shard; NEVER for a file whose content has no version."""
+        """The bases of shards; NEVER for a file whose content has no version."""
         missing = distinct(shard[self.known[shard] == _UNKNOWN])
         if len(missing):
             self.known[missing] = self._look_up(self._shards.take(missing))

@@ -1,4 +1,4 @@
-"""Which cache a storage has: the user's own, or that of a folder that was named; one of each in a process."""
+"""Chooses a storage's cache: the user's own, or that of a named folder; one of each per process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.core.cache_dirs import cache_folder, limit_bytes, limit_is_said, m
 from penstock.core.errors import PlanError
 from penstock.storage.cache.cache import RangeCache
 
-#: The name of the folder of this user's cache, and the most that it holds if nobody says a limit.
+#: The folder's name in this user's cache, and the most that it holds without an explicit limit.
 FOLDER, _MOST_BYTES = "remote", 100 << 30
 
 _open: dict[str, RangeCache] = {}
@@ -18,7 +18,7 @@ _opening = threading.Lock()
 
 
 def open_cache(folder: str, limit: int, room: Callable[[], int] | None = None) -> RangeCache:
-    """The cache in a folder; one for all storages of this process."""
+    """The cache in a folder, shared by all storages of this process."""
     with _opening:
         cache = _open.setdefault(os.path.realpath(folder), RangeCache(folder, limit))
     cache.set_limit(limit, room)
@@ -26,20 +26,20 @@ def open_cache(folder: str, limit: int, room: Callable[[], int] | None = None) -
 
 
 def default_limit(folder: str) -> int:
-    """The most that the user's own cache holds, in bytes, where nothing else takes of it."""
+    """The most that the user's own cache holds, in bytes, if the other folders are empty."""
     limit = limit_bytes(folder)
     return limit if limit_is_said() else min(_MOST_BYTES, limit)
 
 
 def default_cache() -> RangeCache | None:
-    """The cache that remote data has by itself; None, with a warning, where there is no folder for it, or with a limit of 0."""
+    """The default cache of remote data; None with a limit of 0, or, with a warning, without a usable folder."""
     folder = cache_folder(FOLDER)
     limit = 0 if folder is None else default_limit(folder)
     return None if folder is None or limit == 0 else open_cache(folder, limit, lambda: room_bytes(folder))
 
 
 def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
-    """The cache that a user asks for; PlanError if others could write into the folder."""
+    """The cache that a user requests; PlanError if others could write to the folder."""
     if limit == 0:
         return None
     if folder is None:
@@ -52,6 +52,6 @@ def chosen_cache(limit: int, folder: str | None) -> RangeCache | None:
         make_private(path)
     except OSError as error:
         raise PlanError(
-            f"cache_local: {path}: {error.strerror or error}; name a folder that is yours alone, or one that is yet to be made"
+            f"cache_local: {path}: {error.strerror or error}; name a folder that is yours alone, or a new one"
         ) from None
     return open_cache(path, limit)

@@ -1,7 +1,7 @@
-"""What a cache holds, as all its processes agree on it: the journal, taken into a table that is looked up.
+"""The contents of a cache that all its processes agree on: the journal, loaded into a table.
 
-Always so: bytes are written before the journal names them, and named as dropped before they go. Whoever reads asks afterwards whether the
-pieces were still there (`still`).
+Always: bytes are written before the journal names them, and an eviction is recorded before bytes are removed. After a read, `still`
+says whether the pieces were still there.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from penstock.storage.cache.locks import locked
 from penstock.storage.cache.packs import PAGE_BYTES, Packs
 from penstock.storage.fetch.plan import distinct
 
-#: The journal is written anew when it has so many records more than there are pieces; fewer where packs are small.
+#: The journal is rewritten once it has so many more records than there are pieces; fewer with small packs.
 _OLD_RECORDS, _FEW_RECORDS = 1 << 16, 256
-#: The file in a cache's folder that says what lies there, and that which its writers lock.
+#: The files in a cache's folder that record its contents, and that writers lock.
 JOURNAL, LOCK = "journal", "lock"
-#: What the cache takes of the disk is counted at every write from this share of the limit on, and below limits up to this size always;
-#: else after this share of the limit was kept, since pieces share pages.
+#: The size on disk is measured at every write above this share of the limit, and always below limits of this size; else after
+#: storing this share of the limit, since pieces share pages.
 _NEAR, _SMALL_BYTES, _LATE = 0.75, 1 << 30, 0.01
 
 
 class Found:
-    """What was found of some ranges.
+    """The result of a look-up of ranges.
 
-    number: pieces in the table, at `generation`. rows: what the table says of them. pieces: the parts of the ranges that they hold.
+    number: pieces in the table, at `generation`. rows: their rows of the table. pieces: the parts of the ranges that they hold.
     missing: the rest.
     """
 
@@ -45,7 +45,7 @@ class Found:
 
 
 class Whole(NamedTuple):
-    """Ranges that are there, each in one piece: these in the table at `generation`, their rows as bytes, and the places where ranges begin."""
+    """Ranges that are each in one piece: the pieces in the table at `generation`, their rows as bytes, and the positions where ranges begin."""
 
     number: Ids
     rows: Bytes
@@ -54,14 +54,14 @@ class Whole(NamedTuple):
 
 
 class Index:
-    """The pieces of the cache in `folder`, whose bytes lie in `packs`."""
+    """The pieces of the cache in `folder`, whose bytes are in `packs`."""
 
     def __init__(self, folder: str, files: Files, packs: Packs) -> None:
         self._folder, self._files, self.packs = folder, files, packs
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forgets what was read of the journal."""
+        """Forget what was read of the journal."""
         self._lock = threading.RLock()
         self._journal = Journal(os.path.join(self._folder, JOURNAL))
         self._extents = Extents()
@@ -69,7 +69,7 @@ class Index:
         self._counted_bytes, self._uncounted_bytes = -1, 0  # not counted yet
 
     def look_up(self, wanted: Ranges) -> Found:
-        """What is there of ranges."""
+        """Look up ranges."""
         with self._lock:
             self._sync()
             end = np.where(wanted.begin < 0, wanted.begin, wanted.begin + wanted.length)
@@ -81,27 +81,27 @@ class Index:
         return Found(number, generation, rows, wanted.parts(which, first, last), wanted.parts(*missing))
 
     def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> Whole | None:
-        """Ranges that are there whole, as far as is known without asking whether the journal has news; None if not all are."""
+        """Ranges that are cached whole, without checking the journal for news; None if not all are."""
         with self._lock:
             found = self._extents.find_whole(base, shard, offset, length)
             return None if found is None else Whole(*found, self._extents.generation)
 
     def still(self, number: Ids, generation: int) -> bool:
-        """Whether none of the pieces was dropped since they were looked up."""
+        """Whether none of the pieces was evicted since they were looked up."""
         with self._lock:
             if not self._journal.is_current:
                 self._sync()
             return self._extents.generation == generation and bool(self._extents.rows["alive"][number].all())
 
     def live(self) -> tuple[Ids, int, Any]:
-        """All pieces: their numbers, the generation, and what the table says of them."""
+        """All pieces: their numbers, the generation, and their rows of the table."""
         with self._lock:
             self._sync()
             number = self._extents.live()
             return number, self._extents.generation, self._extents.rows[number]
 
     def add(self, ranges: Ranges, pack: int, position: Ids, checksum: Any) -> bool:
-        """Says in the journal where ranges lie; False if that could not be."""
+        """Record in the journal where ranges are; False if it could not be written."""
         high, low, size, base = self._files.owners(ranges.begin)
         records = np.zeros(len(ranges), RECORD)
         records["kind"], records["checksum"], records["size"], records["length"] = KEPT, checksum, size, ranges.length
@@ -116,7 +116,7 @@ class Index:
         return True
 
     def drop(self, number: Ids, generation: int) -> int:
-        """Drops pieces for everybody, then gives their bytes back to the disk; how many were dropped."""
+        """Evict pieces for all processes, then free their bytes on the disk; returns how many were evicted."""
         if not len(number):
             return 0
         with self._locked() as ours:
@@ -127,7 +127,7 @@ class Index:
             gone = self._extents.rows[number]
             is_said = ours and len(number) > 0 and self._say_dropped(number)
             self._extents.drop(number)
-            if is_said:  # else others read there still
+            if is_said:  # else other processes still read there
                 self._free(gone)
             return len(number)
 
@@ -139,9 +139,9 @@ class Index:
         return True
 
     def reserve(self, sizes: Ids, pack_bytes: int, limit_bytes: int) -> tuple[int, Ids]:
-        """Takes room in a pack for the first of pieces, as many as fit there and into the limit: the pack and where they begin.
+        """Reserve room in a pack for the first pieces, as many as fit there and into the limit; returns the pack and their positions.
 
-        A new pack has `pack_bytes`, if there is none yet.
+        The first pack has `pack_bytes`.
         """
         with self._locked() as ours:
             if not ours:
@@ -156,7 +156,7 @@ class Index:
             return self.packs.reserve(sizes[: min(int(of_limit), int(of_pack))])
 
     def _open_pack(self, pack_bytes: int) -> None:
-        """Opens a pack to write to; the journal is begun if there is none."""
+        """Open a pack for writing; starts the journal if there is none."""
         if not self._journal.pack_bytes:
             self._journal.create(pack_bytes)
             self._sync()
@@ -166,7 +166,7 @@ class Index:
         self.packs.open(list(ends.items()))
 
     def _ends(self) -> dict[int, int]:
-        """Where in each pack its pieces end."""
+        """The end of the pieces in each pack."""
         live = self._extents.rows[self._extents.live()]
         packs, which = np.unique(live["pack"], return_inverse=True)
         end = np.zeros(len(packs), dtype=np.int64)
@@ -181,21 +181,19 @@ class Index:
         return OSError(errno.EAGAIN, "the cache is locked", self._folder)
 
     def held_bytes(self, limit_bytes: int = 0, coming: int = 0) -> int:
-        """What the folder takes of the disk; far below a large limit as it was counted last, with what was kept since."""
+        """The folder's size on disk; far below a large limit, the last measurement and what was stored since."""
         with self._lock:
             held = self._counted_bytes + self._uncounted_bytes
             is_far = held + coming < _NEAR * limit_bytes and limit_bytes > _SMALL_BYTES
             if self._counted_bytes >= 0 and is_far and self._uncounted_bytes < _LATE * limit_bytes:
                 return held
-            anew = (
-                len(self._extents.live()) * RECORD.itemsize
-            )  # a journal that is written anew lies there twice for a moment
+            anew = len(self._extents.live()) * RECORD.itemsize  # a journal that is rewritten exists twice for a moment
             self._counted_bytes = self.packs.held_bytes() + self._journal.held_bytes() + anew
             self._uncounted_bytes = 0
             return self._counted_bytes
 
     def tidy(self) -> None:
-        """Removes what killed processes have left: a journal half written, packs without pieces, bytes behind the last piece of others."""
+        """Remove leftovers of killed processes: unfinished journals, packs without pieces, bytes after the last piece of others."""
         with self._locked() as ours:
             if not ours:
                 return
@@ -207,7 +205,7 @@ class Index:
                 self.packs.cut(pack, end)
 
     def clear(self) -> None:
-        """Drops everything, and removes all packs."""
+        """Evict everything, and remove all packs."""
         with self._locked() as ours:
             if not ours:
                 return
@@ -219,12 +217,12 @@ class Index:
 
     @contextlib.contextmanager
     def _locked(self) -> Any:
-        """The lock of all processes, then that of this one's threads; whether the first could be had."""
+        """Take the lock between processes, then the one between threads; yields whether the first was acquired."""
         with locked(os.path.join(self._folder, LOCK)) as ours, self._lock:
             yield ours
 
     def _sync(self) -> None:
-        """Takes in what the journal says that is new."""
+        """Load new records of the journal."""
         if self._journal.is_current:
             return
         other, records = self._journal.news()
@@ -235,12 +233,12 @@ class Index:
         self._apply(records)
 
     def _append(self, records: Records) -> None:
-        """Adds records, which are then known here as well; all earlier ones are."""
+        """Append records and load them; all earlier ones are loaded already."""
         self._journal.append(records)
         self._apply(self._journal.news()[1])
         old = min(_OLD_RECORDS, max(_FEW_RECORDS, self._journal.pack_bytes // 8 // RECORD.itemsize))
         if self._records > 2 * len(self._extents.live()) + old:
-            with contextlib.suppress(OSError):  # the old one does as well
+            with contextlib.suppress(OSError):  # the old one still works
                 self._journal.create(self._journal.pack_bytes, self._records_of(self._extents.live(), KEPT))
 
     def _apply(self, records: Records) -> None:
@@ -281,7 +279,7 @@ class Index:
         return records
 
     def _free(self, gone: Any) -> None:
-        """Gives the bytes of pieces that were dropped back to the disk."""
+        """Free the bytes of evicted pieces on the disk."""
         live = self._extents.rows[self._extents.live()]
         self._counted_bytes = -1
         for pack in distinct(gone["pack"]).tolist():
@@ -290,7 +288,7 @@ class Index:
 
 
 def _holes(gone: Any, live: Any) -> list[tuple[int, int]]:
-    """The bytes of a pack that became free, up to the neighbours that are left."""
+    """The free bytes of a pack around evicted pieces, up to the remaining neighbours."""
     begins, ends = np.sort(live["position"]), np.sort(ends_in_pack(live))
     low = np.concatenate([[0], ends])[np.searchsorted(ends, gone["position"], side="right")]
     high = np.append(begins, int(ends_in_pack(gone).max()))[np.searchsorted(begins, gone["position"], side="left")]

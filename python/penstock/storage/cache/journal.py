@@ -1,8 +1,8 @@
-"""The cache's journal: what lies in which pack, as records of one size that are only ever appended.
+"""The cache's journal: which pieces are in which pack, as records of one size that are only appended.
 
-A record says that a piece of a remote file was kept, or that it was dropped. Whoever writes holds the cache's lock; whoever reads
-remembers how far it got. A killed writer leaves whole records, since a page holds a whole number of them; each has a checksum of its own
-all the same. Rewriting the journal makes a new file, which readers recognise by its inode.
+A record says that a piece of a remote file was stored, or evicted. A writer holds the cache's lock; a reader remembers its position.
+A killed writer leaves whole records, since a page holds a whole number of them; even so, each has its own checksum. Rewriting
+the journal makes a new file, which readers recognise by its inode.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Records: TypeAlias = npt.NDArray[np.void]
 
 KEPT, DROPPED = 1, 2
 
-#: file_high, file_low, size: the remote file (see `cache_files`). offset, length: its bytes. pack, position: where they lie. checksum: their
-#: CRC-32C. proof: CRC-32C of the record before it. in_blocks: 1 if the checksums of the piece's blocks follow it (see `cache_extents`).
+#: file_high, file_low, size: the remote file (see `files`). offset, length: its bytes. pack, position: where they are. checksum: their
+#: CRC-32C. proof: CRC-32C of the record before it. in_blocks: 1 if the checksums of the piece's blocks follow it (see `extents`).
 RECORD = np.dtype(
     [
         ("kind", "<u4"),
@@ -49,7 +49,7 @@ _READ_RECORDS = 1 << 16
 
 
 class Journal:
-    """One reader's and writer's view of a journal."""
+    """A journal as one process reads and writes it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class Journal:
         self._close()
 
     def stamp(self) -> tuple[int, int] | None:
-        """What changes with every record: the file's inode and size; None if there is no journal."""
+        """The file's inode and size, which change with every record; None if there is no journal."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -71,11 +71,11 @@ class Journal:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing was written since `news` was asked."""
+        """Whether nothing was written since the last `news`."""
         return self._stamp is not None and self.stamp() == self._stamp
 
     def news(self) -> tuple[bool, Records]:
-        """Whether the journal is another than before (then forget what it said), and the records that are new."""
+        """Whether the journal was rewritten (then forget its old records), and the new records."""
         stamp = self.stamp()
         if stamp is None:
             self._close()
@@ -90,7 +90,7 @@ class Journal:
         return other, records
 
     def create(self, pack_bytes: int, records: Records | None = None) -> None:
-        """Begins a new journal in the place of the old one; holds the cache's lock."""
+        """Replace the journal by a new one; the caller holds the cache's lock."""
         header = _HEADER.pack(_MAGIC, pack_bytes).ljust(RECORD.itemsize, b"\0")
         scratch = f"{self._path}.{os.getpid()}.tmp"
         try:
@@ -103,7 +103,7 @@ class Journal:
             raise
 
     def remove_scratch(self) -> None:
-        """Removes journals that killed processes were writing; holds the cache's lock, so that nobody is."""
+        """Remove unfinished journals of killed processes; the caller holds the cache's lock, so no other process is writing one."""
         folder, name = os.path.split(self._path)
         with contextlib.suppress(OSError):
             for found in os.listdir(folder):
@@ -111,14 +111,14 @@ class Journal:
                     os.unlink(os.path.join(folder, found))
 
     def held_bytes(self) -> int:
-        """What it takes of the disk."""
+        """The journal's size on disk."""
         try:
             return os.stat(self._path).st_blocks * 512
         except OSError:
             return 0
 
     def append(self, records: Records) -> None:
-        """Adds records; holds the cache's lock. OSError if they do not fit: then none of them counts."""
+        """Append records; the caller holds the cache's lock. OSError if they do not fit: then none of them counts."""
         handle = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             end = os.fstat(handle).st_size // RECORD.itemsize * RECORD.itemsize
@@ -130,7 +130,7 @@ class Journal:
             os.close(handle)
 
     def _open(self) -> tuple[int, int]:
-        """Begins to read; what is no journal of this version counts as empty."""
+        """Start to read; anything but a journal of this version counts as empty."""
         self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         found = os.fstat(self._file)
         magic, self.pack_bytes = _HEADER.unpack(os.pread(self._file, _HEADER.size, 0).ljust(_HEADER.size, b"\0"))

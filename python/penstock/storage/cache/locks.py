@@ -1,7 +1,7 @@
-"""Agreement between the processes that share a cache: one lock for writing, and claims on what is being fetched.
+"""Locks between the processes that share a cache: one for writing, and claims on ranges in download.
 
-The system lets go of both when a process ends, however it ends. Nobody waits without a limit: where locks do not work (some
-network file systems) or whoever holds one stands still, nothing is kept, and a range may be fetched twice.
+The system releases both when a process ends, however it ends. Every wait has a timeout: if locks do not work (some network file
+systems) or their holder is stopped, nothing is stored, and a range may be downloaded twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.core.spec import Ids
 
 #: A writer holds the lock for milliseconds; one that holds it longer has stopped.
 _LOCK_PATIENCE_S = 10.0
-#: A claim lasts as long as its requests, with their retries.
+#: How long to wait for a claim: as long as requests with their retries.
 _CLAIM_PATIENCE_S = 150.0
 #: struct flock of 64-bit Linux: type, whence, start, length, process.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -30,7 +30,7 @@ _SPACE = 1 << 61
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[bool]:
-    """The lock of a cache, and whether it could be had."""
+    """Take the lock of a cache; yields whether it was acquired."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -58,7 +58,7 @@ def _wait(handle: int) -> bool:
 
 
 class Claims:
-    """The right to fetch intervals of remote files, as locks on bytes of an empty file, one a byte of theirs."""
+    """The right to download intervals of remote files: locks on the same bytes of an empty file."""
 
     def __init__(self, path: str) -> None:
         self._handle = -1
@@ -67,12 +67,12 @@ class Claims:
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def take(self, first: Ids, length: Ids) -> Ids:
-        """Claims intervals; the numbers of those that nobody else has claimed a part of."""
+        """Claim intervals; returns the numbers of those that were free."""
         pairs = zip((first % _SPACE).tolist(), length.tolist(), strict=True)
         return np.array([row for row, (start, size) in enumerate(pairs) if self._try(start, size)], dtype=np.int64)
 
     def wait(self, first: int, length: int) -> bool:
-        """Waits until an interval is free and claims it; False if that takes too long. StoppedError if nobody waits for it any more."""
+        """Wait until an interval is free and claim it; False after a timeout. StoppedError if this thread's work was cancelled."""
         end = time.monotonic() + _CLAIM_PATIENCE_S
         pause_s = 0.001
         while not self._try(first % _SPACE, length):
@@ -85,7 +85,7 @@ class Claims:
         return True
 
     def release(self) -> None:
-        """Lets go of everything."""
+        """Release all claims."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             with contextlib.suppress(OSError):  # a child forked meanwhile has the file open, too

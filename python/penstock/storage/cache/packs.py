@@ -1,9 +1,9 @@
-"""The cache's packs: files of one size in which many pieces lie, so that small objects do not become small files.
+"""The cache's packs: files of one size that hold many pieces, so that small objects do not become small files.
 
-A pack is written by one process at a time, from its beginning on, and holds a lock meanwhile. Pieces are never moved; what is dropped
-becomes a hole in the file. Where the file system makes no holes, whole packs go.
+One process at a time writes a pack, from its beginning on, and holds its lock meanwhile. Pieces are never moved; an evicted one
+becomes a hole in the file. If the file system makes no holes, whole packs are evicted.
 
-For several threads at once: one lock guards names and the table of paths made of them, another the pack that is written.
+Thread-safe: one lock guards names and the table of paths made of them, another the pack that is written.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ PAGE_BYTES = 4096
 _TOGETHER = 512
 #: Threads that read packs.
 _IO_THREADS = 8
-#: Each use of a pack is noted no more often than this.
+#: The use of a pack is recorded at most this often.
 _NOTED_S = 60.0
 
 
 class LostPackError(OSError):
-    """The pack that was being written is so no more: another thread has let go of it, or removed it."""
+    """The current pack was released or removed by another thread."""
 
 
 class Packs:
-    """The packs of a folder, each known by a number in this process."""
+    """The packs of a folder, each with a number in this process."""
 
     def __init__(self, folder: str) -> None:
         self._folder, self._pack_bytes = folder, 0
@@ -61,7 +61,7 @@ class Packs:
         self.close()
 
     def forked(self) -> None:
-        """In the child of a fork: leaves the pack that is written to the parent, whose lock it is. What is known of packs goes as well."""
+        """Leave the current pack to the parent of a fork, which holds its lock, and forget what is known of packs."""
         if self._file >= 0:
             os.close(self._file)
         self._naming, self._writing = threading.Lock(), threading.RLock()
@@ -69,7 +69,7 @@ class Packs:
         self._number, self._names, self._table, self._noted = {}, [], None, {}
 
     def resize(self, pack_bytes: int) -> None:
-        """Says how large all packs of the folder are."""
+        """Set the size of all packs of the folder."""
         if pack_bytes != self._pack_bytes:
             self.close()
             with self._naming:
@@ -81,25 +81,25 @@ class Packs:
         return np.array([self._number_of(name) for name in some.tolist()], dtype=np.int64)[which]
 
     def names(self, numbers: Ids) -> Ids:
-        """The other way round."""
+        """The names of packs by their numbers."""
         with self._naming:
             return np.array(self._names, dtype=np.int64)[numbers]
 
     def path(self, number: int) -> str:
-        """Where a pack lies."""
+        """The path of a pack."""
         return os.path.join(self._folder, f"{self._names[number]:015x}.pack")
 
     def read(self, rows: Bytes, begin: Ids, length: Ids, out: Bytes, at: Ids) -> Ids:
-        """Fills out[at[i] : at[i] + length[i]] from place begin[i] on of the piece in row i of a table of `EXTENT`s.
+        """Fill out[at[i] : at[i] + length[i]] from position begin[i] of the piece in row i of a table of `EXTENT`s.
 
-        Every byte is compared with a checksum; the numbers of those that are damaged. OSError if a pack is not there any more.
+        Every byte is compared with a checksum; returns the numbers of damaged pieces. OSError if a pack is missing.
         """
         damaged = kernels.read_pieces(*self._paths(), rows, begin, length, out, at, _IO_THREADS)
         self._note(distinct(rows.view(EXTENT)["pack"]))
         return damaged
 
     def _paths(self) -> tuple[Ids, Bytes, Ids]:
-        """Paths and sizes of all packs that have a number by now."""
+        """Paths and sizes of all packs that have a number."""
         with self._naming:
             if self._table is None:
                 names = [self.path(number).encode() for number in range(len(self._names))]
@@ -109,15 +109,15 @@ class Packs:
             return self._table
 
     def used_at(self) -> Ids:
-        """When each pack was written or read last, in seconds since 1970 to about a minute; 0 for those that are gone."""
+        """When each pack was last written or read, in seconds since 1970 to about a minute; 0 for missing ones."""
         return np.array([_looked_up(self.path(number))[0] for number in range(len(self._names))], dtype=np.int64)
 
     def held_bytes(self) -> int:
-        """Bytes of the disk that all packs of the folder take."""
+        """The size on disk of all packs of the folder."""
         return sum(_looked_up(os.path.join(self._folder, name))[1] for name in self._listed())
 
     def lost(self, numbers: Ids) -> Ids:
-        """Those packs that are not there any more, or are not of their size."""
+        """The packs that are missing or have another size."""
         return np.array([n for n in distinct(numbers).tolist() if not self._is_there(n)], dtype=np.int64)
 
     # Writing; callers hold the cache's lock for all but `write`, and write from one thread at a time.
@@ -128,7 +128,7 @@ class Packs:
             return self._pack_bytes - self._position if self.is_current else 0
 
     def open(self, free: Sequence[tuple[int, int]]) -> None:
-        """Goes on with one of the packs that nobody writes, (number, end of its pieces), or begins a new one."""
+        """Continue one of the packs that no process writes, (number, end of its pieces), or start a new one."""
         with self._writing:
             self.close()
             for number, end in free:
@@ -140,7 +140,7 @@ class Packs:
     def _begin(self, name: int) -> None:
         path = os.path.join(self._folder, f"{name:015x}.pack")
         if not self._take(path, os.O_RDWR | os.O_CREAT | os.O_EXCL):
-            raise OSError(errno.ENOLCK, "no pack could be made, since files cannot be locked here", self._folder)
+            raise OSError(errno.ENOLCK, "no pack could be created, since files cannot be locked here", self._folder)
         try:
             os.ftruncate(self._file, self._pack_bytes)
         except OSError:
@@ -150,7 +150,7 @@ class Packs:
         self._current, self._position = self._number_of(name), 0
 
     def reserve(self, sizes: Ids) -> tuple[int, Ids]:
-        """Takes room of the disk for pieces: the pack's number, and where each begins. OSError if the disk is full."""
+        """Reserve room on the disk for pieces; returns the pack's number, and where each begins. OSError if the disk is full."""
         with self._writing:
             total, position = int(sizes.sum()), self._position + np.cumsum(sizes) - sizes
             _allocate(self._file, self._position, total)
@@ -158,7 +158,7 @@ class Packs:
             return self._current, position
 
     def write(self, pack: int, first: int, buffers: Sequence[Any]) -> None:
-        """Writes pieces one behind the other to where there is room for them. OSError if the disk is full all the same."""
+        """Write pieces one after the other into reserved room. OSError if the disk is full even so."""
         with self._writing:
             if pack != self._current:
                 raise LostPackError(errno.ESTALE, "the pack was given up", self._folder)
@@ -170,7 +170,7 @@ class Packs:
                 first += size
 
     def punch(self, number: int, holes: Sequence[tuple[int, int]]) -> None:
-        """Gives bytes [first, last) of a pack back to the disk, where the file system can."""
+        """Free bytes [first, last) of a pack on the disk, if the file system can."""
         with contextlib.suppress(OSError, AttributeError), open(self.path(number), "r+b") as file:
             for first, last in holes:
                 page, length = (
@@ -181,7 +181,7 @@ class Packs:
                     _punch(file.fileno(), page, length)
 
     def sweep(self, used: Ids) -> None:
-        """Removes packs without pieces that nobody writes."""
+        """Remove packs without pieces that no process writes."""
         keep = {*self.names(used).tolist(), *(self.names(np.array([n]))[0] for n in (self._current,) if n >= 0)}
         for found in self._listed():
             if int(found[:15], 16) not in keep:
@@ -190,14 +190,14 @@ class Packs:
                     os.unlink(file.name)
 
     def remove_all(self) -> None:
-        """Removes all packs, also those that somebody writes, who then begins another one."""
+        """Remove all packs, also those in writing, whose process then starts another."""
         self.close()
         for found in self._listed():
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self._folder, found))
 
     def close(self) -> None:
-        """Lets others go on with the current pack."""
+        """Release the current pack to other processes."""
         with self._writing:
             file, self._file = self._file, -1
             self._current, self._position = -1, 0
@@ -206,7 +206,7 @@ class Packs:
                     unlock(file)
 
     def cut(self, number: int, end: int) -> None:
-        """Gives back what a killed process wrote to a pack behind its last piece; not of a pack that somebody writes."""
+        """Free what a killed process wrote to a pack after its last piece, unless a process is writing it."""
         with contextlib.suppress(OSError), open(self.path(number), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _punch(file.fileno(), -(-end // PAGE_BYTES) * PAGE_BYTES, self._pack_bytes)
@@ -226,7 +226,7 @@ class Packs:
 
     @property
     def is_current(self) -> bool:
-        """Whether there is a current pack, and nobody removed it."""
+        """Whether there is a current pack, and it was not removed."""
         with self._writing:
             try:
                 return self._file >= 0 and os.path.samestat(os.stat(self.path(self._current)), os.fstat(self._file))
@@ -234,7 +234,7 @@ class Packs:
                 return False
 
     def is_writing(self, number: int) -> bool:
-        """Whether a pack is the current one, and nobody removed it."""
+        """Whether a pack is the current one, and was not removed."""
         with self._writing:
             return number == self._current and self.is_current
 
@@ -277,7 +277,7 @@ def _looked_up(path: str) -> tuple[int, int]:
 
 
 def _allocate(file: int, first: int, length: int) -> None:
-    """Takes room of the disk at once, so that others who count it see it; where that cannot be, it is taken when it is written to."""
+    """Reserve room on the disk at once, so that other processes measure it; where that is impossible, writing takes it."""
     try:
         os.posix_fallocate(file, first, length)
     except (AttributeError, OSError) as error:

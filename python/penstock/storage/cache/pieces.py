@@ -1,4 +1,4 @@
-"""The bytes of a cache's pieces, compared with their checksums whenever they are read."""
+"""The bytes of a cache's pieces, compared with their checksums at every read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREADS = 4
 
 
 class Pieces:
-    """Reads and writes the pieces of an index; a damaged one is dropped from it."""
+    """Reads and writes the pieces of an index, and evicts damaged ones."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -28,7 +28,7 @@ class Pieces:
         return kernels.crc32c_sums(out, at, length, _THREADS)
 
     def write(self, pack: int, first: int, out: Bytes, at: Ids, length: Ids) -> None:
-        """Writes parts of `out` to a pack, one behind the other, each followed by the checksums of its blocks if it has several."""
+        """Write parts of `out` to a pack, one after the other, each followed by the checksums of its blocks if it has several."""
         sums = self._sums_of_blocks(out, at, length)
         parts = (out[begin : begin + size] for begin, size in zip(at.tolist(), length.tolist(), strict=True))
         buffers = [part.data for pair in zip(parts, sums, strict=True) for part in pair if len(part)]
@@ -42,13 +42,13 @@ class Pieces:
         return [part.view(np.uint8) for part in np.split(sums, np.cumsum(count)[:-1])]
 
     def read(self, found: Found, out: Bytes) -> Ids:
-        """Reads pieces, and compares checksums; the numbers of those that are damaged."""
+        """Read pieces and compare checksums; returns the numbers of damaged pieces."""
         pieces = found.pieces
         rows = np.ascontiguousarray(found.rows).view(np.uint8)
         return found.number[self._index.packs.read(rows, pieces.begin, pieces.length, out, pieces.at)]
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[int, int]:
-        """Reads everything and drops what is damaged: pieces that were read, and pieces that were dropped."""
+        """Read everything and evict what is damaged; returns the pieces read and the pieces evicted."""
         number, generation, rows = self._index.live()
         turn = np.lexsort((rows["position"], rows["pack"]))
         total, done, damaged = int((rows["end"] - rows["begin"]).sum()), 0, 0
@@ -62,7 +62,7 @@ class Pieces:
         return len(number), damaged
 
     def _is_whole(self, row: Any) -> bool:
-        """Whether a piece can be read, and its checksums are right."""
+        """Whether a piece can be read and its checksums match."""
         length, zero = row["end"] - row["begin"], np.zeros(1, dtype=np.int64)
         scratch = np.empty(int(length[0]), dtype=np.uint8)
         begin = np.ascontiguousarray(row["begin"])

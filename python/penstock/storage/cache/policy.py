@@ -1,4 +1,4 @@
-"""What a cache keeps: that which is needed soonest (Belady, 1966). Numbers in, numbers out."""
+"""What a cache holds: the pieces that are needed soonest (Belady, 1966). Numbers in, numbers out."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from penstock.core.spec import Ids
 #: Seconds until something is needed, infinite for never.
 Expected = npt.NDArray[np.float64]
 
-#: When room is made, this share of the limit is freed at once, so that not every piece has to look for what to drop.
+#: An eviction frees this share of the limit at once, so that not every piece has to search for victims.
 FREED_SHARE = 0.02
 
 
 class Forecast(Protocol):
-    """What somebody knows of the future."""
+    """When pieces will be needed."""
 
     @property
     def margin_s(self) -> float:
-        """By so much sooner must something be needed to take the place of something else."""
+        """How many seconds sooner a piece must be needed to replace another."""
 
     def __call__(self, begin: Ids) -> Expected:
-        """In how many seconds the pieces that begin at some places are needed next; NaN for places it knows nothing of."""
+        """Seconds until the pieces that begin at some positions are needed next; NaN for unknown positions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """dropped: rows of what is held. kept: rows of what is new. until_s: what is needed later than this is not worth a place."""
+    """What to evict and store. dropped: rows of held pieces. kept: rows of new pieces. until_s: pieces needed later are not worth storing."""
 
     dropped: Ids
     kept: Ids
@@ -38,9 +38,9 @@ class Choice:
 
 
 def choose(held: Expected, held_bytes: Ids, new: Expected, new_bytes: Ids, *, excess: int, spare: int) -> Choice:
-    """Makes room for what is new among what is held, by dropping what is needed last.
+    """Make room for new pieces by evicting the held ones that are needed last.
 
-    excess: bytes by which both together exceed the limit. spare: bytes that are freed beyond that. What is held goes only for something that
+    excess: bytes by which both together exceed the limit. spare: bytes to free beyond that. A held piece is evicted only for one that
     is needed sooner.
 
     choose(np.array([9.0, 1.0, 5.0]), np.full(3, 10), np.array([2.0]), np.array([10]), excess=10, spare=0).dropped == [0]
@@ -53,7 +53,7 @@ def choose(held: Expected, held_bytes: Ids, new: Expected, new_bytes: Ids, *, ex
     count = min(later, int(np.searchsorted(freed, excess + spare)) + 1)
     dropped = turn[:count]
     until_s = float(held[dropped[-1]]) if count else (float(held[turn[0]]) if len(held) else np.inf)
-    # What does not fit all the same goes without, the last one needed first.
+    # New pieces that still do not fit are not stored, those needed last first.
     left = excess - (int(freed[count - 1]) if count else 0)
     order = np.argsort(-new, kind="stable")
     without = int(np.searchsorted(np.cumsum(new_bytes[order]), left)) + 1 if left > 0 else 0

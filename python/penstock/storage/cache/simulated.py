@@ -1,4 +1,4 @@
-"""A cache that decides as the real one does, and keeps no byte: to foretell what will be kept and dropped."""
+"""A cache that decides like the real one but stores no bytes: predicts what will be stored and evicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.storage.cache.pieces import Pieces
 
 
 class SimulatedCache(RangeCache):
-    """Its journal lies in `folder`; whatever it was told to keep, it counts as read from the disk."""
+    """A simulated cache with its journal in `folder`; what it stored counts as read from the disk."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
         super().__init__(folder, limit_bytes, SimulatedPacks(folder), SimulatedPieces)
@@ -28,58 +28,58 @@ class SimulatedPieces(Pieces):
     """Pieces without bytes."""
 
     def read(self, found: Found, out: Bytes) -> Ids:
-        """None is damaged."""
+        """The numbers of damaged pieces: none."""
         return np.empty(0, dtype=np.int64)
 
     def write(self, pack: int, first: int, out: Bytes, at: Ids, length: Ids) -> None:
-        """Nothing."""
+        """Write nothing."""
 
     def sums(self, out: Bytes, at: Ids, length: Ids) -> Any:
-        """Zeros."""
+        """Checksums of zero."""
         return np.zeros(len(at), dtype=np.uint32)
 
 
 class SimulatedPacks(Packs):
-    """Packs of which nothing lies on the disk, with the bytes that each would take there."""
+    """Packs without files, with the bytes that each would take on the disk."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
         self._held: dict[int, int] = {}
 
     def used_at(self) -> Ids:
-        """Never: what is kept is all foreseen."""
+        """When packs were last used: never, since forecasts cover all pieces."""
         return np.zeros(len(self._names), dtype=np.int64)
 
     def held_bytes(self) -> int:
-        """Bytes of the disk that all would take."""
+        """The size on disk that all packs would have."""
         return sum(self._held.values())
 
     def lost(self, numbers: Ids) -> Ids:
-        """None."""
+        """The missing packs: none."""
         return np.empty(0, dtype=np.int64)
 
     def open(self, free: Sequence[tuple[int, int]]) -> None:
-        """Goes on with a pack of which half is free, or begins a new one."""
+        """Continue a pack of which half is free, or start a new one."""
         half_empty = [one for one in free if one[1] < self._pack_bytes // 2]
         self._current, self._position = half_empty[0] if half_empty else (self._number_of(len(self._names)), 0)
 
     def reserve(self, sizes: Ids) -> tuple[int, Ids]:
-        """Where pieces would lie."""
+        """Where pieces would be."""
         position = self._position + np.cumsum(sizes) - sizes
         self._position += int(sizes.sum())
         self._held[self._current] = self._held.get(self._current, 0) + int(sizes.sum())
         return self._current, position
 
     def cut(self, number: int, end: int) -> None:
-        """Nobody else writes."""
+        """Do nothing: no other process writes."""
 
     def punch(self, number: int, holes: Sequence[tuple[int, int]]) -> None:
-        """Gives whole pages back."""
+        """Free whole pages."""
         pages = (last // PAGE_BYTES - -(-first // PAGE_BYTES) for first, last in holes)
         self._held[number] -= sum(count * PAGE_BYTES for count in pages if count > 0)
 
     def sweep(self, used: Ids) -> None:
-        """Removes packs without pieces that nobody writes."""
+        """Remove packs without pieces that no process writes."""
         for number in set(self._held) - {*used.tolist(), self._current}:
             del self._held[number]
 

@@ -1,4 +1,4 @@
-"""A remote storage with a cache on the local disk before it."""
+"""A remote storage behind a cache on the local disk."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from penstock.storage.cache.policy import Expected
 from penstock.storage.fetch.plan import distinct
 from penstock.storage.stores.forked import renew_in_children
 
-#: Bytes that are fetched ahead at once.
+#: Bytes that are prefetched at once.
 _AHEAD_BYTES = 8 << 20
 
 
 class NextUse(Protocol):
-    """When bytes are needed next."""
+    """Predicts when bytes are needed next."""
 
     @property
     def epoch_s(self) -> float:
-        """Seconds that an epoch takes."""
+        """The duration of an epoch in seconds."""
 
     def __call__(self, shard: Ids, offset: Ids) -> npt.NDArray[np.float64]:
-        """In how many seconds byte offsets of shards are needed next; infinite for never."""
+        """Seconds until byte offsets of shards are needed next; infinite for never."""
 
 
 @dataclass(frozen=True)
 class CacheTraffic:
-    """What a storage's cache did so far in this process.
+    """The figures of a storage's cache in this process.
 
-    hits, misses: ranges that came from the cache whole, and those that did not. hit_bytes: of the former; fetched_bytes: what was asked
-    of the remote storage, also ahead. stored_bytes, evicted: bytes that were kept and pieces that were dropped, of all storages that share the cache.
-    damaged: pieces whose bytes had changed on the disk, and that were fetched again; likewise.
+    hits, misses: ranges that came whole from the cache, and others. hit_bytes: of the hits. fetched_bytes: downloaded, including
+    prefetches. stored_bytes, evicted: bytes stored and pieces evicted, of all storages that share the cache. damaged: pieces whose
+    bytes had changed on the disk, and that were downloaded again; also of all.
     """
 
     hits: int = 0
@@ -56,7 +56,7 @@ class CacheTraffic:
 
 
 class Uncached(Protocol):
-    """What a cache stands before: a remote storage, or a user's own."""
+    """The storage behind a cache: a remote one, or a user's own."""
 
     def list(self, where: str) -> Shards:
         """The files that a path, folder or glob names."""
@@ -71,9 +71,10 @@ renew_in_children(_all)
 
 
 class CachedStorage:
-    """Ranges come from the cache; what it lacks is fetched once for all processes that share it, and kept.
+    """Serves ranges from the cache; missing ones are downloaded once for all processes that share it, and stored.
 
-    identity tells files apart that other storages have under the same names. cache: None for the user's own, or none at all if `by_default` is False. The user's own is opened with the first read.
+    identity: distinguishes files of the same names in other storages. cache: None for the user's own, or for none if `by_default` is
+    False. The user's own is opened at the first read.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class CachedStorage:
         _all.add(self)
 
     def forked(self) -> None:
-        """In the child of a fork: another thread may have held the lock, and none reads."""
+        """Renew the lock in the child of a fork, where no thread reads."""
         self._lock, self._reading = threading.Lock(), 0
 
     @property
@@ -98,7 +99,7 @@ class CachedStorage:
 
     @property
     def traffic(self) -> Traffic | None:
-        """Requests and bytes so far, and what the cache spared; None if that is not known of the storage behind it."""
+        """Requests and bytes so far, and the cache's hits; None if the storage behind it does not count."""
         asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
         if not isinstance(asked, Traffic):
             return None
@@ -112,21 +113,21 @@ class CachedStorage:
 
     @property
     def cache(self) -> RangeCache | None:
-        """The cache; None if it is switched off, or there is no folder for it."""
+        """The cache; None if it is off, or has no usable folder."""
         with self._lock:
             if self._undecided:
                 self._cache, self._undecided = default_cache(), False
             return self._cache
 
     def use_cache(self, cache: RangeCache | None) -> None:
-        """Another cache from now on, or none."""
+        """Use another cache from now on, or none."""
         with self._lock:
             self._cache, self._undecided = cache, False
             self._bases.clear()
 
     @property
     def cache_traffic(self) -> CacheTraffic:
-        """What the cache did so far."""
+        """The cache's figures so far."""
         cache = self._cache
         if cache is None:
             return self._traffic
@@ -134,12 +135,12 @@ class CachedStorage:
 
     @property
     def is_caching(self) -> bool:
-        """Whether the cache is switched on."""
+        """Whether the cache is on."""
         return self.cache is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody reads right now."""
+        """Whether no thread reads right now."""
         return self._reading == 0
 
     def list(self, where: str) -> Shards:
@@ -165,7 +166,7 @@ class CachedStorage:
             self._count_readers(-1)
 
     def read_ahead(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, go_on: Callable[[], bool]) -> None:
-        """Fetches to the cache what it lacks of ranges, some MiB at a time as long as `go_on()`."""
+        """Download missing parts of ranges to the cache, some MiB at a time, as long as `go_on()`."""
         cache = self.cache
         if cache is None:
             return
@@ -181,7 +182,7 @@ class CachedStorage:
             self._fetch(cache, shards, Ranges(some.shard, some.offset, some.length, at, some.begin), out)
 
     def forget(self, shards: Shards) -> None:
-        """Drops what is kept of files."""
+        """Evict files from the cache."""
         cache = self.cache
         if cache is None:
             return
@@ -190,20 +191,20 @@ class CachedStorage:
         cache.forget(files.take(np.flatnonzero(files.begin >= 0)))
 
     def expect(self, shards: Shards, next_use: NextUse) -> Callable[[], None]:
-        """Tells the cache when byte offsets of these shards are needed next, until the returned function is called."""
+        """Give the cache a forecast for these shards, until the returned function is called."""
         cache = self.cache
         if cache is None:
             return lambda: None
         return cache.expect(_Forecast(self._bases_of(cache, shards), shards, next_use))
 
     def _fetch(self, cache: RangeCache, shards: Shards, missing: Ranges, out: Bytes) -> Ids:
-        """Fetches what nobody else fetches meanwhile, and waits for the rest; the places of what was fetched."""
+        """Download what no other process downloads, and wait for the rest; returns the places of what was downloaded."""
         places = [np.empty(0, dtype=np.int64)]
         while len(missing):
             claims = cache.claims()
             try:
                 mine = self._claim(cache, claims, missing)
-                fresh = cache.read(missing.take(mine), out)  # somebody may have kept it since it was looked for
+                fresh = cache.read(missing.take(mine), out)  # another process may have stored it since the look-up
                 if len(fresh):
                     self.remote.read(shards, fresh.shard, fresh.offset, fresh.length, out, fresh.at)
                     self._traffic_of(fetched_bytes=int(fresh.length.sum()))
@@ -218,8 +219,8 @@ class CachedStorage:
 
     @staticmethod
     def _claim(cache: RangeCache, claims: Claims, missing: Ranges) -> Ids:
-        """Claims what is free, or the first if nothing is; the numbers of what may now be fetched."""
-        alone = np.flatnonzero(missing.begin < 0)  # never kept, so that nobody waits for it
+        """Claim what is free, or wait for the first; returns the numbers of what may now be downloaded."""
+        alone = np.flatnonzero(missing.begin < 0)  # never cached, so no process waits for it
         shared = np.flatnonzero(missing.begin >= 0)
         begin, length = missing.begin[shared], missing.length[shared]
         high, _, _, base = cache.files.owners(begin)
@@ -237,12 +238,12 @@ class CachedStorage:
     def _bases_of(self, cache: RangeCache, shards: Shards) -> Bases:
         with self._lock:
             found = self._bases.get(shards)
-            if found is None or found.files is not cache.files:  # another thread may have begun with the cache before
+            if found is None or found.files is not cache.files:  # another thread may have opened the cache before
                 found = self._bases[shards] = Bases(cache.files, shards, self._identity)
             return found
 
     def _count(self, wanted: Ranges, fetched: Ids) -> None:
-        """Counts ranges: those that hold a place that was fetched are misses."""
+        """Count ranges: those with a downloaded place are misses."""
         if not len(fetched):
             self._traffic_of(hits=int(np.count_nonzero(wanted.length)), hit_bytes=int(wanted.length.sum()))
             return
@@ -265,7 +266,7 @@ class CachedStorage:
 
 
 class _Forecast:
-    """When pieces are needed next, by what is known of shards."""
+    """When pieces are needed next, from forecasts of shards."""
 
     def __init__(self, bases: Bases, shards: Shards, next_use: NextUse) -> None:
         self._bases, self._shards, self._next_use = bases, shards, next_use
@@ -273,15 +274,15 @@ class _Forecast:
 
     @property
     def margin_s(self) -> float:
-        """See `cache_choice.Forecast`: an epoch.
+        """See `policy.Forecast`: the duration of an epoch.
 
-        All of an epoch is needed once. To drop one piece of it for another makes no request less, but one write more, and heaps the
-        requests of an epoch up at its end.
+        An epoch needs every piece once. Evicting one for another saves no request, costs a write, and piles up an epoch's
+        requests at its end.
         """
         return self._next_use.epoch_s
 
     def __call__(self, begin: Ids) -> Expected:
-        """See `cache_choice.Forecast`."""
+        """See `policy.Forecast`."""
         if self._sorted is None:
             base = self._bases.of(np.arange(len(self._shards)))
             known = np.flatnonzero(base >= 0)

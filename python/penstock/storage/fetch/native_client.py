@@ -1,6 +1,6 @@
-"""First tries of requests over HTTP, made by a native client that takes nothing of the interpreter's time.
+"""Makes first tries of requests over HTTP by a native client, without the interpreter.
 
-One thread of ours hands requests over and hears of those that ended, many at once. What did not end well is made again elsewhere.
+One Python thread submits requests and receives results, many at once. Failed requests are retried elsewhere.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from penstock.storage.fetch.retry import TransientError
 from penstock.storage.fetch.signed_urls import Direct
 from penstock.storage.stores.http import MOST_REDIRECTS
 
-#: One attempt of a request, connection and body together.
+#: The timeout of one attempt, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
-#: One request more is handed over for so many that may be under way, so that none has to be waited for.
+#: For so many requests that may be in flight, one more is submitted, so that the client never waits for one.
 _PER_READY = 8
-#: The thread ends when it had nothing to do for so long.
+#: The thread ends after being idle for so long.
 _IDLE_S = 5.0
-#: What passes by itself, and which of it asks for less.
+#: Statuses that are worth a retry, and those of them that mean slow down.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SLOW_DOWN = frozenset((429, 503))
 
-#: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the answer, bytes).
+#: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the response, bytes).
 _Job: TypeAlias = tuple[int, str, str, int, int, list[tuple[HttpLanding, int, int, int]]]
-#: Makes requests again, one by one, after what went wrong; None if nothing is known to be wrong with the store.
+#: Retries requests one by one after an error; None if the store is not known to be at fault.
 Again = Callable[[list[Request], TransientError | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Requests that are under way as one: where it was sent, and after how many redirects."""
+    """Requests in flight as one: their URL, and the redirects so far."""
 
     requests: list[Request]
     url: str
@@ -47,7 +47,7 @@ class _Sent:
 class Lane:
     """A queue of requests and the native client that makes them.
 
-    `elsewhere` says how many requests others have under way, for which room is left.
+    `elsewhere`: the requests that other clients have in flight, which count too.
     """
 
     def __init__(self, pace: Pace, direct: Direct, again: Again, elsewhere: Callable[[], int]) -> None:
@@ -61,11 +61,11 @@ class Lane:
         self._is_served = self._closed = False
 
     def __len__(self) -> int:
-        """Requests that wait or are under way."""
+        """Requests that wait or are in flight."""
         return len(self._queue) + len(self._under_way)
 
     def add(self, requests: list[Request]) -> None:
-        """Has requests made in their turn."""
+        """Queue requests."""
         with self._lock:
             if self._closed:
                 raise StoppedError
@@ -83,7 +83,7 @@ class Lane:
             self._again(left, None)
 
     def close(self) -> None:
-        """Drops what waits and breaks off what is under way."""
+        """Drop waiting requests and abort those in flight."""
         with self._lock:
             self._closed = True
             self._queue.clear()
@@ -102,7 +102,7 @@ class Lane:
             while self._serve_some(max(0.0, until - time.monotonic())):
                 if len(self):
                     until = time.monotonic() + _IDLE_S
-        except BaseException as error:  # none is known that comes here, but a hang would be worse
+        except BaseException as error:  # none is known, but a hang would be worse
             with self._lock:
                 self._is_served = False
                 left = self._take_all()
@@ -111,7 +111,7 @@ class Lane:
             self._under_way.clear()
 
     def _serve_some(self, timeout_s: float) -> bool:
-        """Hands over what may begin, and waits for what ends; False if there is nothing more to do."""
+        """Submit what may start, and wait for results; False if there is nothing more to do."""
         self._hand_over()
         for done in self._native.wait(timeout_s):
             self._ended(*done)
@@ -120,7 +120,7 @@ class Lane:
             return self._is_served
 
     def _hand_over(self) -> None:
-        """Gives the native client as much as it may do at once, and a little more; those that follow on each other as one."""
+        """Submit as many requests as may be in flight, and a few more; adjacent ones as one."""
         limit = max(1, self._pace.in_flight - self._elsewhere())
         left: list[Request] = []
         jobs, self._moved = self._moved, []
@@ -133,7 +133,7 @@ class Lane:
                 taken = self._queue.take(-(-len(self._queue) // free), self._pace.longest_bytes)
             size = taken[-1].end - taken[0].offset
             wanted = [one for one in taken if one.call.hand_over(one.number, size)]
-            # What is not wanted any more would leave a gap.
+            # A cancelled request would leave a gap.
             for some in [taken] if len(wanted) == len(taken) else [[one] for one in wanted]:
                 job = self._job(some)
                 if job is None:
@@ -153,7 +153,7 @@ class Lane:
         first = requests[0]
         name, _, size = first.get.target(first.shard)
         url = self._direct.url(name)
-        if url is None or requests[-1].end > size:  # obstore tells what is wrong with bytes behind the end
+        if url is None or requests[-1].end > size:  # obstore has the error for bytes after the end
             return None
         return self._sent(requests, url, 0)
 
@@ -181,7 +181,7 @@ class Lane:
             self._direct.left()
             self._again(requests, None)
         else:
-            # So many at once may be more than the line carries.
+            # So many at once may be too many for the line.
             self._again(requests, TransientError(found or how, slow_down=how == "slow" or status in _SLOW_DOWN))
 
     def _next_place(self, sent: _Sent, location: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How many requests to keep in flight, and when one has taken too long: learnt from those that came back."""
+"""How many requests to keep in flight, and when one is late: learnt from responses."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from collections import defaultdict, deque
 from penstock.core.traffic import Traffic
 from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES
 
-#: Requests in flight: at least, at first, at most.
+#: Requests in flight: fewest, at first, most.
 FEWEST, FIRST, MOST = 4, 128, 256
-#: More in flight must bring at least this much more to be kept.
+#: More requests in flight must raise the rate by at least this much.
 _GAIN = 1.05
 _GROWTH = 1.5
-#: Answers of about one size that are remembered for the latency's percentile, and how many must be known.
+#: How many responses of about one size are remembered for the latency's percentile, and how many it needs.
 _REMEMBERED, _KNOWN = 256, 20
-#: A request should take no longer than this at the rate that one connection had lately; each answer counts for so much of that rate.
+#: The longest duration of a request, at the recent rate of one connection; the weight of each response in that rate.
 _LONGEST_S, _LATEST = 2.0, 0.05
-#: A store that asks for less is heard once it does so for this share of the latest requests: in large stores a few always do.
+#: A store's slow-down responses count once they are this share of the latest requests: large stores always send a few.
 _SLOWED_SHARE, _LATELY = 1 / 8, 256
-#: Steps without a gain before more is tried again: stores and lines change.
+#: Steps without a gain before trying more again: stores and lines change.
 _PATIENCE = 8
 
 
 class Pace:
     """How many requests to keep in flight, for all threads.
 
-    Little's law found in practice: the number is raised while that brings more bytes a second, and halved when the store asks
-    for less.
+    The number rises as long as that raises the rate, and halves when the store says to slow down.
     """
 
     def __init__(self, fewest: int = FEWEST, first: int = FIRST, most: int = MOST) -> None:
@@ -45,7 +44,7 @@ class Pace:
         self._slowed = self._went_well = 0.0
 
     def forked(self) -> None:
-        """In the child of a fork: the lock may have been held by a thread that is not there."""
+        """Renew the lock in the child of a fork, since a thread that is missing there may have held it."""
         self._lock = threading.Lock()
 
     @property
@@ -56,14 +55,14 @@ class Pace:
         return min(LONGEST_BYTES, max(SHARED_BYTES, int(_LONGEST_S * self._connection_rate)))
 
     def answered(self, duration_s: float, size: int, *, busy: bool) -> None:
-        """A request came back; `busy`: as many as allowed were in flight."""
+        """Count a response. `busy`: the limit of requests in flight was reached."""
         with self._lock:
             self.traffic.add(duration_s, size)
             self._went_well += 1
             if self._went_well + self._slowed > _LATELY:
                 self._went_well, self._slowed = self._went_well / 2, self._slowed / 2
             self._durations[size.bit_length()].append(duration_s)
-            if size >= SHARED_BYTES // 2:  # of a short answer most is waiting
+            if size >= SHARED_BYTES // 2:  # a short response is mostly waiting
                 rate = size / max(duration_s, 1e-6)
                 self._connection_rate += (_LATEST if self._connection_rate else 1.0) * (rate - self._connection_rate)
             now = time.monotonic()
@@ -71,12 +70,12 @@ class Pace:
                 self._bytes += size
                 self._answers += 1
                 self._busy_s += now - self._busy_since
-            self._busy_since = now if busy else None  # while fewer are in flight than may be, the clock stands still
+            self._busy_since = now if busy else None  # the clock stops while the limit is not reached
             if self._answers >= max(16, 2 * self.in_flight):
                 self._step()
 
     def failed(self, *, slow_down: bool) -> None:
-        """A request failed and will be made again."""
+        """Count a failed request that will be retried."""
         with self._lock:
             self.traffic.requests += 1
             self.traffic.retries += 1
@@ -90,14 +89,14 @@ class Pace:
                 self._restart()
 
     def hedged(self) -> None:
-        """A request was made a second time because the first took long."""
+        """Count a hedge of a slow request."""
         with self._lock:
             self.traffic.hedges += 1
 
     def late_after_s(self, size: int) -> float | None:
-        """The time that 95 of 100 answers of about this size took less than, with some room; None while too few are known.
+        """The 95th percentile of the latency at about this size, with a margin; None while too few responses are known.
 
-        Where few of this size are known, those of all sizes tell, with more room.
+        If few of this size are known, those of all sizes count, with a larger margin.
         """
         with self._lock:
             known, room = list(self._durations.get(size.bit_length(), ())), 1.5
@@ -109,7 +108,7 @@ class Pace:
         return max(0.05, room * sorted(known)[int(0.95 * len(known))])
 
     def told(self) -> Traffic:
-        """A copy of what was counted."""
+        """A copy of the figures."""
         with self._lock:
             self.traffic.most_in_flight = self.in_flight
             return self.traffic.copy()
@@ -124,7 +123,7 @@ class Pace:
             self._best, self._settled, self._waited = rate, self.in_flight, 0
             self.in_flight = min(self._most, max(self.in_flight + 1, int(self.in_flight * _GROWTH)))
         elif self.in_flight > self._settled:
-            self.in_flight, self._waited = self._settled, 0  # more did not bring more
+            self.in_flight, self._waited = self._settled, 0  # more requests did not raise the rate
         else:
             self._waited += 1
             if self._waited >= _PATIENCE:

@@ -8,23 +8,23 @@ import numpy as np
 
 from penstock.core.spec import Ids
 
-#: A gap this long is cheaper to read than a request of its own. A longer one may be cheaper for one connection, but there are many,
-#: and what lies in the gap is often asked for later: then the line carries it twice.
+#: A gap up to this size is cheaper to read than another request. For one connection even longer gaps would be, but there are many
+#: connections, and the bytes of the gap are often requested later: then the line carries them twice.
 GAP_BYTES = 128 << 10
-#: The longest request. On a connection of 30 MB/s whose answers wait 30 ms it keeps the connection busy for 95 % of the time; longer
-#: ones gain little, and a failed request is made again whole.
+#: The longest request. It keeps a connection of 30 MB/s and 30 ms of latency busy for 95 % of the time. Longer ones gain little, and
+#: a failed request is repeated whole.
 LONGEST_BYTES = 16 << 20
-#: Requests are not made shorter than this to share work among connections.
+#: Sharing work among connections makes no shorter requests than this.
 SHARED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """Requests, and where their bytes go.
+    """Requests, and the destinations of their bytes.
 
     shard, offset, length: int64, one entry a request. first_copy: int64, one entry more than there are requests: request r feeds
     the copies first_copy[r] … first_copy[r + 1] - 1. source, at, size: int64, one entry a copy: bytes [source, source + size) of
-    the request's answer go to place `at`.
+    the request's response go to offset `at`.
     """
 
     shard: Ids
@@ -40,7 +40,7 @@ class Requests:
 
 
 def shared_bytes(size: int, connections: int, longest_bytes: int) -> int:
-    """How long requests for `size` bytes are at most where all connections are free: equal shares, but not below 1 MiB.
+    """The longest request for `size` bytes if all connections are free: equal shares, but at least 1 MiB.
 
     shared_bytes(96 << 20, 32, 16 << 20) == 3 << 20
     """
@@ -56,7 +56,7 @@ def plan(
     gap_bytes: int = GAP_BYTES,
     longest_bytes: int = LONGEST_BYTES,
 ) -> Requests:
-    """Requests for ranges [offset[i], offset[i] + length[i]) of shard[i] whose bytes are wanted at place at[i].
+    """Requests for ranges [offset[i], offset[i] + length[i]) of shard[i], whose bytes go to offset at[i].
 
     Ranges of one shard no more than `gap_bytes` apart are read together; no request is longer than `longest_bytes`.
 
@@ -123,7 +123,7 @@ def _with_copies(
 
 
 def distinct(numbers: Ids) -> Ids:
-    """Each number once, in order; np.unique imports NumPy's masked arrays when it is first used, which takes as long as a request."""
+    """The distinct numbers, sorted; np.unique imports NumPy's masked arrays on first use, which takes as long as a request."""
     ordered = np.sort(numbers)
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

@@ -1,4 +1,4 @@
-"""Requests that wait to be made. Where more wait than may begin, those that follow on each other in a file leave as one."""
+"""A queue of requests. If more wait than may start, adjacent ones of a file are merged."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Get(Protocol):
-    """How a request is made. Equal ones ask for the same files."""
+    """How a request is made. Equal ones read the same files."""
 
     def __call__(self, shard: int, start: int, length: int) -> Any:
-        """One request, without retries: its bytes. Raises TransientError, or the final error."""
+        """The bytes of one request, without retries. Raises TransientError, or the final error."""
 
     def target(self, shard: int) -> tuple[str, str, int]:
         """A file's name in its store, its ETag and its size in bytes."""
@@ -22,9 +22,9 @@ class Get(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: not to be made together with others.
+    """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: never merged with others.
 
-    tried: whether it was tried once already, and failed in a way that may pass.
+    tried: whether it failed once already, in a way that is worth a retry.
     """
 
     call: Call
@@ -39,12 +39,12 @@ class Request:
 
     @property
     def end(self) -> int:
-        """Where its bytes end."""
+        """The end of its bytes in the shard."""
         return self.offset + self.length
 
 
 class Waiting:
-    """A queue of requests. Not for several threads at once."""
+    """Waiting requests, first in first out. Not thread-safe."""
 
     def __init__(self) -> None:
         self._turn: deque[Request] = deque()
@@ -55,13 +55,13 @@ class Waiting:
         return self._count
 
     def add(self, requests: list[Request], *, first: bool = False) -> None:
-        """They leave after all others, or before them."""
+        """Add requests behind all others, or before them."""
         self._count += len(requests)
         (self._turn.extendleft if first else self._turn.extend)(requests)
         self._begins.update(((one.get, one.shard, one.offset), one) for one in requests if not one.alone)
 
     def take(self, most: int, longest_bytes: int) -> list[Request]:
-        """The next request, and up to `most` in all that follow on each other, if they are no longer than `longest_bytes` together."""
+        """Take the next request with adjacent ones, up to `most` requests of `longest_bytes` in all."""
         found = [self._turn.popleft()]
         self._leave(found[0])
         while len(found) < most and not found[0].alone:
@@ -76,7 +76,7 @@ class Waiting:
         return found
 
     def clear(self) -> None:
-        """Drops all."""
+        """Drop all requests."""
         self._turn.clear()
         self._begins.clear()
         self._count = 0

@@ -1,4 +1,4 @@
-"""Remote files: what a store offers (list, one request) becomes what the engine asks for (many ranges at once)."""
+"""Remote files: turns a store's calls (list, one request) into the engine's (many ranges at once)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.storage.fetch.scheduler import Fetcher
 
 _T = TypeVar("_T")
 
-#: A store that is not there is told soon; a training that runs is worth waiting for.
+#: Opening a dataset reports a missing store soon; a running training waits longer.
 LIST_RETRY = Retry(deadline_s=20.0)
 READ_RETRY = Retry(deadline_s=120.0)
 
@@ -33,10 +33,10 @@ class Store(Protocol):
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with."""
+        """The prefix of every file's name."""
 
     def list(self, where: str) -> Shards:
-        """Files with their sizes and ETags; TransientError for what may pass."""
+        """Files with their sizes and ETags; TransientError for errors worth a retry."""
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """A buffer of `length` bytes from `start`; DataError if the file is another than was listed."""
@@ -44,7 +44,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class _Get:
-    """Makes one request for bytes of a shard; see `waiting.Get`."""
+    """Makes one request for bytes of a shard; see `queue.Get`."""
 
     store: Store
     shards: Shards
@@ -54,7 +54,7 @@ class _Get:
         return self.store.get(shards.path(shard), self._etag(shard), int(shards.sizes[shard]), start, length)
 
     def target(self, shard: int) -> tuple[str, str, int]:
-        """See `waiting.Get`."""
+        """See `queue.Get`."""
         name = self.shards.path(shard)[len(self.store.root) :]
         return name, self._etag(shard), int(self.shards.sizes[shard])
 
@@ -73,7 +73,7 @@ class RemoteStorage:
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with: the bucket or server."""
+        """The prefix of every file's name: the bucket or server."""
         return self._store.root
 
     def list(self, where: str) -> Shards:
@@ -88,15 +88,15 @@ class RemoteStorage:
         return found
 
     def _warn_of_versions(self, shards: Shards) -> None:
-        """Says once where a store tells nothing by which one version of a file is told from another."""
+        """Warn once if a store does not distinguish versions of a file."""
         without = -1 if self._has_warned or shards.etags is None else pc.index(shards.etags, "").as_py()
         if without < 0:
             return
         self._has_warned = True
         warnings.warn(
-            f"{shards.path(without)}: the store says neither an ETag nor when the file was last changed. If it is replaced by "
-            "another of the same size while it is read, old and new bytes are mixed unnoticed, and nothing of it is kept in "
-            "the cache; have the server send ETag or Last-Modified",
+            f"{shards.path(without)}: the store sends neither an ETag nor a modification time. If the file is replaced by "
+            "another of the same size while it is read, old and new bytes mix unnoticed, and it is not "
+            "cached; configure the server to send ETag or Last-Modified",
             stacklevel=2,
         )
 
@@ -119,12 +119,12 @@ def _told(call: Callable[[], _T]) -> _T:
         raise StorageError(f"{error}") from None
     except TransientError as error:
         raise StorageError(
-            f"{error}; given up after the last retry: is the store reachable, and does it keep up?"
+            f"{error}; the last retry failed: check that the store is reachable and not overloaded"
         ) from None
 
 
 def _left_to_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
-    """The call's result. Ctrl-C and the end of a run need not wait for it: then `stop` is set, and the thread ends by itself."""
+    """The call's result. Ctrl-C and the end of a run do not wait for it: they set `stop`, and the thread ends by itself."""
     result: Future[_T] = Future()
 
     def work() -> None:

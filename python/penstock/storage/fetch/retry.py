@@ -1,4 +1,4 @@
-"""When a failed request is made again, and when no more."""
+"""When a failed request is retried, and when it is given up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class TransientError(Exception):
-    """A request failed in a way that need not repeat: a reset, a stall, 500, 503, 429. `slow_down`: the store asks for less."""
+    """A request failed in a way worth a retry: a reset, a timeout, 500, 503, 429. `slow_down`: the store says to slow down."""
 
     def __init__(self, found: str, *, slow_down: bool = False) -> None:
         super().__init__(found)
@@ -23,19 +23,19 @@ class TransientError(Exception):
 
 
 class WrongAnswerError(TransientError):
-    """Another answer than was asked for. A server that is not whole may do better next time; one that knows no better never does."""
+    """A response that does not match the request. A broken server may do better next time; a limited one never does."""
 
 
-#: A request that is answered wrongly is made so many times, and no more once a store gave so many wrong answers in turn.
+#: How often a request with wrong responses is made, and after how many wrong responses in a row a store is given up.
 MOST_WRONG, MOST_WRONG_IN_TURN = 4, 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """How often and how long.
+    """How often and how long to retry.
 
-    Waits between attempts grow from `first_s` by doubling up to `longest_s`, each drawn evenly from zero to that; no new
-    attempt begins more than `deadline_s` after the first.
+    Waits between attempts double from `first_s` up to `longest_s`, each drawn uniformly from zero to that. No attempt starts
+    more than `deadline_s` after the first.
     """
 
     first_s: float = 0.1
@@ -55,10 +55,10 @@ def with_retries(
     *,
     before: int = 0,
 ) -> _T:
-    """The answer of the first attempt that succeeds; `failed` hears of each that did not. `before`: attempts that failed already.
+    """The result of the first attempt that succeeds; `failed` receives each error. `before`: attempts that failed already.
 
     Raises the last TransientError after the deadline, a WrongAnswerError after `MOST_WRONG` of them, StoppedError when `stop` is set,
-    anything else at once; also what `failed` raises.
+    any other error at once, and what `failed` raises.
     """
     end = time.monotonic() + retry.deadline_s
     number, wrong = before, 0

@@ -1,9 +1,8 @@
-"""Many requests at once: paced, retried, and hedged when one takes unusually long.
+"""Makes many requests at once: paced, retried, and hedged when slow.
 
-All calls share one queue, so that what was asked for first is fetched first. A thread makes a request, or several that follow on
-each other, copies the answer to where it belongs and takes the next; where a lane makes the first tries (see `lane`), threads make
-those that failed and those that are late. Nobody waits for a request that nobody wants any more: it ends in its own time, and its
-answer is dropped.
+All calls share one queue: first come, first served. A thread makes a request, or several adjacent ones, copies the response to its
+destination and takes the next. If the native client makes the first tries (see `native_client`), threads make retries and hedges.
+Nothing waits for a cancelled request: it ends in its own time, and its response is dropped.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from penstock.storage.fetch.signed_urls import Direct
 from penstock.storage.fetch.transfer import Call
 from penstock.storage.stores.forked import is_lost
 
-#: Of all requests, the share that may be made twice.
+#: The share of requests that may be hedged.
 _HEDGED_SHARE = 0.05
 #: A thread without work ends after this.
 _IDLE_S = 5.0
-#: How long the end of the process waits for requests that are under way.
+#: How long the end of the process waits for requests in flight.
 _PATIENCE_S = 1.0
 
 _all: weakref.WeakSet[_Threads] = weakref.WeakSet()
 
 
 class Fetcher:
-    """Makes requests in threads of its own and copies their answers to where they belong. For several callers at once."""
+    """Makes requests in its own threads and copies the responses to their destinations. Thread-safe."""
 
     def __init__(self, pace: Pace, retry: Retry, direct: Direct | None = None) -> None:
         self.pace, self._retry, self._direct = pace, retry, direct
@@ -51,14 +50,14 @@ class Fetcher:
         weakref.finalize(self, self._threads.close)
 
     def longest_bytes(self, size: int) -> int:
-        """The longest request worth making for `size` bytes now: while nothing else is under way, all connections share them."""
+        """The longest request worth making for `size` bytes now: if nothing else is in flight, all connections share them."""
         longest = self.pace.longest_bytes
         return shared_bytes(size, self.pace.in_flight, longest) if self._threads.is_idle else longest
 
     def fetch(self, get: Get, requests: Requests, out: Bytes) -> None:
-        """Fills `out`; raises the first final error, or the last transient one after the retries' deadline.
+        """Fill `out`. Raises the first final error, or the last transient one after the retries' deadline.
 
-        StoppedError if whoever the calling thread works for wants nothing any more.
+        StoppedError if the calling thread's work was cancelled.
         """
         if self._owner != os.getpid():  # threads do not survive a fork
             self.pace.forked()
@@ -75,7 +74,7 @@ class Fetcher:
         call.check()
 
     def _hedge(self, call: Call) -> None:
-        """Makes late requests a second time, as far as the budget allows; not by a client that a fork has left without threads."""
+        """Hedge late requests, as far as the budget allows; not by a client without threads after a fork."""
         if self._direct is not None and is_lost("obstore"):
             return
         traffic = self.pace.traffic
@@ -87,7 +86,7 @@ class Fetcher:
 
 
 class _Threads:
-    """A queue of requests, and threads that make them. They hold nothing of the fetcher, so that it can be collected."""
+    """A queue of requests, and threads that make them. They hold no reference to the fetcher, so that it can be collected."""
 
     def __init__(self, pace: Pace, retry: Retry, direct: Direct | None) -> None:
         self._pace, self._retry, self._owner = pace, retry, os.getpid()
@@ -100,18 +99,18 @@ class _Threads:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether nothing waits or is in flight."""
         return not self._running and not self._queue and not self._lane
 
     def begin(self, requests: list[Request]) -> None:
-        """Has requests made for the first time."""
+        """Queue requests for the first time."""
         if self._lane is None or self._closed:
             self.add(requests)
         else:
             self._lane.add(requests)
 
     def _again(self, requests: list[Request], error: TransientError | None) -> None:
-        """Makes requests again, one by one, so that each call meets its own error."""
+        """Retry requests one by one, so that each call receives its own error."""
         if error is not None:
             self._pace.failed(slow_down=error.slow_down)
         with contextlib.suppress(StoppedError):
@@ -121,7 +120,7 @@ class _Threads:
             )
 
     def add(self, requests: list[Request], *, first: bool = False) -> None:
-        """Has requests made, in their turn or next."""
+        """Queue requests, behind the others or first."""
         with self._changed:
             if self._closed:
                 raise StoppedError
@@ -130,7 +129,7 @@ class _Threads:
         self._start_threads()
 
     def _start_threads(self) -> None:
-        """As many as requests may be under way, if there is work for them."""
+        """Start threads, up to the limit of requests in flight, if there is work for them."""
         while True:
             with self._changed:
                 if self._started >= min(self._pace.in_flight, self._running + len(self._queue)):
@@ -150,7 +149,7 @@ class _Threads:
             self._start_threads()
 
     def _serve_some(self) -> bool:
-        """Makes one request, or several as one; False if there was none for long."""
+        """Make one request, or several as one; False after a long idle time."""
         taken = self._take()
         if taken is None:
             return False
@@ -169,7 +168,7 @@ class _Threads:
         return True
 
     def _take(self) -> list[Request] | None:
-        """The next request once there is room for it, with those that follow on it; None if there is nothing to do for long."""
+        """The next request once there is room for it, with adjacent ones; None after a long idle time."""
         with self._changed:
             end = time.monotonic() + _IDLE_S
             while not (self._queue and self._running < self._pace.in_flight):
@@ -183,12 +182,12 @@ class _Threads:
             return self._queue.take(-(-len(self._queue) // free), self._pace.longest_bytes)
 
     def _make(self, request: Request) -> None:
-        """One request with its retries."""
+        """Make one request with its retries."""
         call = request.call
 
         def attempt() -> Any:
             if not call.wants(request.number):
-                raise StoppedError  # the other of two was quicker
+                raise StoppedError  # the other of the two was faster
             return self._once(request.get, request.shard, request.offset, request.length)
 
         try:
@@ -202,7 +201,7 @@ class _Threads:
         call.put(request.number, answer)
 
     def _make_together(self, requests: list[Request]) -> None:
-        """Requests that follow on each other as one."""
+        """Make adjacent requests as one."""
         first, last = requests[0], requests[-1]
         try:
             answer = memoryview(self._once(first.get, first.shard, first.offset, last.end - first.offset))
@@ -217,13 +216,13 @@ class _Threads:
         began_at = time.monotonic()
         answer = get(shard, offset, length)
         if len(answer) != length:
-            raise WrongAnswerError(f"{len(answer):,} bytes came instead of {length:,}; check the server")
+            raise WrongAnswerError(f"{len(answer):,} bytes received instead of {length:,}; check the server")
         self._wrong_in_turn = 0
         self._pace.answered(time.monotonic() - began_at, length, busy=busy)
         return answer
 
     def _failed(self, error: TransientError) -> None:
-        """Counts a failure; raises it where the store answers nothing but wrongly."""
+        """Count a failure; raises it if the store sends only wrong responses."""
         self._pace.failed(slow_down=error.slow_down)
         if isinstance(error, WrongAnswerError):
             self._wrong_in_turn += 1
@@ -231,7 +230,7 @@ class _Threads:
                 raise error
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Drops what was not begun, and waits for the rest, but not for long; not in the child of a fork."""
+        """Drop what has not started, and wait briefly for the rest; not in the child of a fork."""
         if self._owner != os.getpid():
             return
         if self._lane is not None:

@@ -1,7 +1,7 @@
-"""Which requests for objects the native client can make, and for which URLs.
+"""The URLs of objects that the native client can request.
 
-It takes less CPU time than obstore, and nothing of the interpreter's. obstore knows the stores: it signs the URLs, and
-makes the requests where a proxy or unusual settings are in play, and again those that were not answered as hoped, whose errors it tells.
+The native client takes less CPU time than obstore, and no time of the interpreter. obstore knows the stores: it signs the URLs. It
+makes the requests itself under a proxy or unusual settings, and retries failed ones, whose errors it reports.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from penstock.storage.stores.forked import is_lost, use_client
 from penstock.storage.stores.own_hosts import NOWHERE
 from penstock.storage.trust import NOBODY, Trust
 
-#: Who gets what has no credentials.
+#: Requests without credentials may go to any host.
 _ANYBODY = Trust(hosts=("*",))
-#: A signature is good for so long, and used for half of that.
+#: A signature is valid for so long, and used for half of that.
 _SIGNED_S = 900
-#: Signed URLs that are remembered.
+#: How many signed URLs are remembered.
 _REMEMBERED = 8192
-#: After so many requests in turn that were left to obstore, all are for a while.
+#: After so many requests in a row that were left to obstore, it makes all of them for a while.
 _IN_TURN, _LEFT_S = 8, 60.0
-#: Settings of an S3 store and of a client under which a GET of a signed URL is all that it takes.
+#: Settings of an S3 store and of a client with which a GET of a signed URL suffices.
 _PLAIN = frozenset(
     {
         *("bucket", "endpoint", "region", "default_region", "virtual_hosted_style_request", "aws_endpoint_url_s3"),
@@ -42,22 +42,22 @@ _PLAIN = frozenset(
     }
 )
 _PLAIN_CLIENT = frozenset({"timeout", "connect_timeout", "allow_http", "user_agent", "proxy_url", "proxy_excludes"})
-#: Environment variables that S3 stores obey and a signed URL does not.
+#: Environment variables that change requests in ways a signed URL cannot.
 _UNUSUAL = ("AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER", "AWS_S3_EXPRESS", "AWS_SSE_CUSTOMER_KEY_BASE64")
 
 
 class Direct:
-    """URLs of a store's objects by their names, signed if need be, and whether it is worth asking there."""
+    """URLs of a store's objects, signed if needed, and whether to use the native client."""
 
     def __init__(self, url_of: Callable[[str], str], trust: Trust = NOBODY, *, is_plain: bool = False) -> None:
         self.url_of, self._trust = url_of, trust
-        #: Whether these are files of a plain HTTP server.
+        #: Whether this is a plain HTTP server.
         self.is_plain = is_plain
         self._in_turn, self._again_at = 0, 0.0
 
     @classmethod
     def of(cls, store: Any, root: str, trust: Trust = NOBODY) -> Direct | None:
-        """For an obstore store; None where obstore should make all requests."""
+        """The URLs of an obstore store; None if obstore should make all requests."""
         options = dict(getattr(store, "client_options", None) or {})
         has_proxy = options.get("proxy_url", NOWHERE) != NOWHERE or getproxies().keys() & {"http", "https", "all"}
         if has_proxy or not options.keys() <= _PLAIN_CLIENT:
@@ -71,13 +71,13 @@ class Direct:
 
     @classmethod
     def of_own(cls, store: Any, root: str, trust: Trust) -> Direct:
-        """For a store that was made here, behind whatever proxy."""
+        """The URLs of a store that Penstock made, behind any proxy."""
         if isinstance(store, HTTPStore):
             return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True)
         return cls(_Signed(store), trust)
 
     def url(self, name: str) -> str | None:
-        """Where an object is; None if obstore should ask for it."""
+        """An object's URL; None if obstore should request it."""
         if time.monotonic() < self._again_at:
             return None
         try:
@@ -87,7 +87,7 @@ class Direct:
             return None
 
     def follow(self, url: str, to: str) -> str | None:
-        """Where to ask after `url` redirected to `to`, with the signature of `url` if that has none; None where it must not be sent."""
+        """The URL after a redirect from `url` to `to`, with the signature of `url` if it has none; None if it must not be followed."""
         to = urljoin(url, to)
         if not self._trust.may_follow(url, to):
             return None
@@ -97,18 +97,18 @@ class Direct:
         return f"{to}{'&' if '?' in to else '?'}{signature}"
 
     def worked(self) -> None:
-        """A request was answered as hoped."""
+        """Count a good response."""
         self._in_turn = 0
 
     def left(self) -> None:
-        """A request was left to obstore."""
+        """Count a request that was left to obstore."""
         self._in_turn += 1
         if self._in_turn >= _IN_TURN:
             self._in_turn, self._again_at = 0, time.monotonic() + _LEFT_S
 
 
 class _Signed:
-    """Signed URLs of a store's objects, each used for some minutes. Without a lock, which the child of a fork might find held."""
+    """Signed URLs of a store's objects, each used for some minutes. Has no lock, which a forked child could find held."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -129,6 +129,6 @@ class _Signed:
 
     @property
     def _has_keys(self) -> bool:
-        """Whether nobody has to be asked for the keys, so that signing needs no connection."""
+        """Whether the keys are known, so that signing needs no connection."""
         given = self._store.credential_provider is not None or "access_key_id" in self._store.config
         return given or bool(os.environ.get("AWS_ACCESS_KEY_ID"))

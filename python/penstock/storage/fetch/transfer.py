@@ -1,4 +1,4 @@
-"""One call for many requests: which of them are done, and where their answers go."""
+"""One call for many requests: which of them are done, and the destinations of their responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.storage.fetch.queue import Get, Request
 
 
 class Call:
-    """One call of `Fetcher.fetch`. It is set up and waited for by one thread; its requests are made by others."""
+    """One call of `Fetcher.fetch`. One thread sets it up and waits; others make its requests."""
 
     def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
         self._get, self._planned, self._out = get, planned, out
@@ -35,14 +35,14 @@ class Call:
             self._done.set()
 
     def requests(self) -> list[Request]:
-        """All of them, to be made. They hold the call, and it does not hold them, so that its memory is free when it ends."""
+        """All its requests. They reference the call, but not the reverse, so that its memory is free when it ends."""
         planned = self._planned
         places = zip(planned.shard.tolist(), planned.offset.tolist(), planned.length.tolist(), strict=True)
         return [Request(self, number, self._get, *place) for number, place in enumerate(places)]
 
     @property
     def landing(self) -> HttpLanding:
-        """Where native threads put answers; asked for by one thread."""
+        """The destination for native threads; called by one thread."""
         if self._landing is None:
             planned = self._planned
             self._landing = HttpLanding(self._out, planned.first_copy, planned.source, planned.at, planned.size)
@@ -50,12 +50,12 @@ class Call:
                 self._landing.close_all()
             with self._lock:
                 done = set(range(len(planned))) - self._left
-            for number in done:  # answered already, in another way
+            for number in done:  # done already, in another way
                 self._landing.close(number)
         return self._landing
 
     def landed(self, number: int) -> None:
-        """An answer lies where it belongs."""
+        """Note that a response is at its destination."""
         with self._lock:
             if number not in self._left:
                 return
@@ -66,11 +66,11 @@ class Call:
                 self._done.set()
 
     def wants(self, number: int) -> bool:
-        """Whether a request's answer is still waited for."""
+        """Whether a request's response is still needed."""
         return number in self._left and not self.stop.is_set() and not self._unwanted.is_set()
 
     def begin(self, number: int, size: int) -> bool:
-        """Notes that a request begins, with others of `size` bytes in all; False if it need not."""
+        """Note that a request starts, with others of `size` bytes in all; False if it is not needed any more."""
         if not self.wants(number):
             return False
         if self._begun.get(number, (None, 0))[0] is None:
@@ -78,17 +78,17 @@ class Call:
         return True
 
     def hand_over(self, number: int, size: int) -> bool:
-        """As `begin`, for native threads: the landing knows when they begin."""
+        """Like `begin`, for native threads: the landing knows when they start."""
         if not self.wants(number):
             return False
         self._begun[number] = None, size
         return True
 
     def put(self, number: int, answer: Any) -> None:
-        """Copies an answer to where it belongs, unless that is done already."""
+        """Copy a response to its destination, unless that is done already."""
         with self._lock:
             if not self.wants(number):
-                return  # the slower of two, or too late
+                return  # the slower of the two, or too late
             self._left.remove(number)
             self._begun.pop(number, None)
         if self._landing is not None:
@@ -104,7 +104,7 @@ class Call:
                 self._done.set()
 
     def fail(self, error: BaseException) -> None:
-        """A request failed for good: the whole call has."""
+        """Note that a request failed for good, and with it the whole call."""
         with self._lock:
             self._error = self._error or error
         self.stop.set()
@@ -117,11 +117,11 @@ class Call:
             self._out[at : at + size] = data[source : source + size]
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether everything is done."""
+        """Whether all requests are done."""
         return self._done.wait(timeout_s)
 
     def late(self, late_after_s: Callable[[int], float | None]) -> Iterable[Request]:
-        """Requests that take unusually long, to be made a second time; each once."""
+        """Slow requests, to be hedged; each once."""
         limits: dict[int, float | None] = {}
         for number, (began_at, size) in self._begun.copy().items():  # one step, as a list of the items is not
             if size.bit_length() not in limits:
@@ -133,22 +133,22 @@ class Call:
                 yield replace(self.requests()[number], alone=True)
 
     def _since_s(self, number: int, began_at: float | None) -> float:
-        """How long ago a request was made first; 0 if it waits still."""
+        """Seconds since a request was first made; 0 if it still waits."""
         since_s = None if self._landing is None else self._landing.since(number)
         if since_s is not None:
             return since_s
         return 0.0 if began_at is None else time.monotonic() - began_at
 
     def end(self) -> None:
-        """Nobody waits for it any more. Who is copying still, after an error elsewhere, writes to memory that the call holds."""
+        """End the call. Threads that still copy, after an error elsewhere, write to memory that the call holds."""
         self.stop.set()
         if self._landing is not None:
             self._landing.close_all()
 
     def check(self) -> None:
-        """Raises what went wrong."""
+        """Raise the call's error, if there is one."""
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                self._error = None  # else the error's traceback and this call would hold each other
+                self._error = None  # else the error's traceback and this call would reference each other

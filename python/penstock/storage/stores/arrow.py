@@ -15,14 +15,14 @@ from penstock.storage.stores.file_errors import file_error
 
 
 class ArrowStore:
-    """The files of an Arrow file system; a file's modification time stands for its version."""
+    """The files of an Arrow file system; a file's modification time is its version."""
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with."""
+        """The prefix of every file's name."""
         return f"{self._filesystem.type_name}://"
 
     def list(self, where: str) -> Shards:
@@ -48,7 +48,7 @@ class ArrowStore:
         )
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
-        """One read of `length` bytes from `start`; DataError if the file is gone or has another size or time."""
+        """One read of `length` bytes from `start`; DataError if the file is missing or has another size or time."""
         name, failed, data = path.removeprefix(self.root), None, None
         try:
             with self._filesystem.open_input_file(name) as file:
@@ -59,7 +59,7 @@ class ArrowStore:
             now = self._filesystem.get_file_info(name)
         except (OSError, pa.ArrowException) as error:
             raise file_error(path, failed or error) from None
-        # Asked afterwards, so that it holds for what was read.
+        # Checked after reading, so that it holds for what was read.
         if now.type != fs.FileType.File or (now.size, _version(now)) != (size, etag):
             found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
             raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")

@@ -1,4 +1,4 @@
-"""Credentials of ~/.aws, for S3 where the environment has none: a profile's own keys, or what boto3 makes of it (SSO, roles)."""
+"""Credentials from ~/.aws, for S3 if the environment has none: a profile's keys, or those that boto3 gets for it (SSO, roles)."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _ELSEWHERE = (
     "AWS_SKIP_SIGNATURE",
 )
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-#: What makes a profile ask someone else for its keys.
+#: Settings of profiles that get their keys elsewhere.
 _ASKS = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file", "login_session")
-#: What is sent as part of headers.
+#: Variables that become parts of headers.
 _SENT = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def check_environment() -> None:
-    """StorageError, without their values, for variables that would make the client panic."""
+    """Raise StorageError, without values, for variables that would make the client panic."""
     for name in _SENT:
         if not os.environ.get(name, "").isprintable():
-            raise StorageError(f"{name}: it has a line break or another control character; set it without")
+            raise StorageError(f"{name}: contains a line break or another control character; remove it")
     for name in _ENDPOINTS:
         if not os.environ.get(name, "http://").startswith(("http://", "https://")):
-            raise StorageError(f"{name}: no URL; write it as https://host:port")
+            raise StorageError(f"{name}: not a URL; write it as https://host:port")
 
 
 def profile_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Settings for an S3 store out of $AWS_PROFILE or the profile "default", and what gives credentials, if boto3 must.
+    """Settings for an S3 store from $AWS_PROFILE or the profile "default", and a provider of credentials if boto3 is needed.
 
-    Nothing where environment or settings have credentials, or there is no such file. Raises StorageError for a profile that
-    is not there, or that needs boto3 where it is not installed.
+    Empty if environment or settings have credentials, or without such a file. Raises StorageError for a missing profile, or
+    one that needs boto3 if that is not installed.
     """
     if any(os.environ.get(name) for name in _ELSEWHERE) or any(name.lower() in settings for name in _ELSEWHERE):
         return {}, None
@@ -48,7 +48,7 @@ def profile_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     if not found:
         if name:
             raise StorageError(
-                f"AWS_PROFILE={name}: no such profile in ~/.aws/credentials or ~/.aws/config; write it, or unset it"
+                f"AWS_PROFILE={name}: no such profile in ~/.aws/credentials or ~/.aws/config; add it, or unset the variable"
             )
         return {}, None
     made: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def profile_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _profile(name: str) -> dict[str, str]:
-    """What both files say of a profile; the file of credentials wins."""
+    """A profile's settings in both files; the file of credentials wins."""
     merged: dict[str, str] = {}
     for variable, place, section in (
         ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),
@@ -77,7 +77,7 @@ def _profile(name: str) -> dict[str, str]:
         except (configparser.Error, UnicodeDecodeError, OSError) as error:
             kind = type(error).__name__  # its text may hold a line of the file
             raise StorageError(
-                f"{path}: no file of profiles ({kind}); repair it, or set AWS_ACCESS_KEY_ID and others"
+                f"{path}: not a file of profiles ({kind}); repair it, or set AWS_ACCESS_KEY_ID and others"
             ) from None
         if parser.has_section(section):
             merged |= dict(parser.items(section))
@@ -90,7 +90,6 @@ def _by_boto3(name: str) -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ModuleNotFoundError:
         raise StorageError(
-            f"AWS profile {name}: it has no keys of its own but asks for some (SSO, a role, a process), which boto3 does: "
-            f"pip install boto3"
+            f"AWS profile {name}: it gets its keys by SSO, a role or a process, which needs boto3; pip install boto3"
         ) from None
     return Boto3CredentialProvider(boto3.Session(profile_name=name))

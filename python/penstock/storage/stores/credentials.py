@@ -1,4 +1,4 @@
-"""Whether there are any credentials for a store, found out before the client waits for a server that gives none."""
+"""Checks for credentials before the client waits for a metadata server that has none."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 from penstock.core.errors import StorageError
 
-#: Names of settings that hold credentials, say where they are, or that none are needed.
+#: Names of settings that hold credentials or their location, or say that none are needed.
 _NAMED = re.compile(r"KEY|TOKEN|SAS|CREDENTIAL|SERVICE_ACCOUNT|SKIP_SIGNATURE|CLIENT|IDENTITY|MSI|EMULATOR|CLI$|FABRIC")
-#: A server of credentials is on the same machine or the next one, and answers at once.
+#: A metadata server is near, and responds at once.
 _ANSWERS_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """Of one kind of store: what begins the names of its variables, where else its credentials are looked for, and what to do."""
+    """A kind of store: the prefix of its variables, where its credentials were looked for, and what to do."""
 
     prefixes: tuple[str, ...]
     looked: str
@@ -37,15 +37,15 @@ _S3 = _Kind(
         "~/.aws (AWS_PROFILE, or the profile default)"
     ),
     do=(
-        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for a bucket that anybody may read, set AWS_SKIP_SIGNATURE=true"
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for a public bucket, set AWS_SKIP_SIGNATURE=true"
     ),
     server_variable="AWS_METADATA_ENDPOINT",
 )
 _GCS = _Kind(
     prefixes=("GOOGLE_", "SERVICE_ACCOUNT"),
-    looked="neither in the environment (GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT) nor in gcloud's own file",
+    looked="neither in the environment (GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT) nor in gcloud's file",
     do=(
-        "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`; for a bucket that anybody may read, set "
+        "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`; for a public bucket, set "
         "GOOGLE_SKIP_SIGNATURE=true"
     ),
     server_variable="GCE_METADATA_HOST",
@@ -54,13 +54,13 @@ _GCS = _Kind(
 _AZURE = _Kind(
     prefixes=("AZURE_", "IDENTITY_", "MSI_"),
     looked="none in the environment (AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID, AZURE_USE_AZURE_CLI)",
-    do="set one of these; for a container that anybody may read, set AZURE_SKIP_SIGNATURE=true",
+    do="set one of these; for a public container, set AZURE_SKIP_SIGNATURE=true",
 )
 _KINDS = {"s3": _S3, "s3a": _S3, "gs": _GCS, "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE, "adl": _AZURE}
 
 
 def check_credentials(root: str, settings: Mapping[str, Any]) -> None:
-    """StorageError where nothing names credentials for the store at `root`, and no server of a cloud gives any to this machine."""
+    """Raise StorageError if nothing names credentials for the store at `root`, and no metadata server has any for this machine."""
     kind = _KINDS.get(root.partition("://")[0])
     if kind is None or _has_any(kind, settings):
         return
@@ -72,10 +72,10 @@ def check_credentials(root: str, settings: Mapping[str, Any]) -> None:
 
 
 def no_credentials(root: str, path: str = "") -> StorageError:
-    """The error where no credentials are found for a store."""
+    """The error for missing credentials."""
     kind = _KINDS.get(root.partition("://")[0], _S3)
     return StorageError(
-        f"{path or root}: no credentials found: {kind.looked}, and no server of a cloud gives this machine any; {kind.do}"
+        f"{path or root}: no credentials found: {kind.looked}, and no cloud metadata server provides any; {kind.do}"
     )
 
 
@@ -87,7 +87,7 @@ def _has_any(kind: _Kind, settings: Mapping[str, Any]) -> bool:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether there is a server of HTTP."""
+    """Whether an HTTP server responds there."""
     connection = http.client.HTTPConnection(host, port, timeout=_ANSWERS_WITHIN_S)
     try:
         connection.request("GET", "/")

@@ -1,4 +1,4 @@
-"""What went wrong with a request to an object store or an HTTP server, in words of ours: what passes, and what to do about the rest."""
+"""Turns errors of object stores and HTTP servers into ours: which are worth a retry, and what to do about the others."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ _XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 _REDIRECTED = re.compile(r"for url \(\w+://([^/)\s]+)")
 _TOOK = re.compile(r" in [\d.]+[nµm]?s - ")
 _CREDENTIALS = "check the credentials and what they may read"
-_NO_RANGES = "the server gives whole files only, not ranges of bytes; copy the files, or serve them with another server"
-_MIXED_UP = "the server, or a proxy before it, does not answer what it is asked; read by another way, or copy the files"
-#: What never passes by itself, by what the message has; and what to do.
+_NO_RANGES = "the server sends only whole files, not byte ranges; copy the files, or serve them with another server"
+_MIXED_UP = (
+    "the response of the server, or of a proxy, does not match the request; use another route, or copy the files"
+)
+#: Errors that no retry helps, by a part of their message, and what to do.
 _REMEDIES = (
     ("RequestTimeTooSkewed", "this machine's clock is wrong: set it (NTP)"),
-    ("ExpiredToken", "the credentials' time is over: get new ones"),
-    ("TokenRefreshRequired", "the credentials' time is over: get new ones"),
+    ("ExpiredToken", "the credentials have expired: get new ones"),
+    ("TokenRefreshRequired", "the credentials have expired: get new ones"),
     ("InvalidAccessKeyId", _CREDENTIALS),
     ("SignatureDoesNotMatch", "check the secret key"),
     ("Could not parse path", "name the object without its store, an empty part, '.', '..' and control characters"),
     (
         "with invalid path",
-        "a key with an empty part, '.', '..' or a control character can be no path: rename the object, or read others",
+        "a key with an empty part, '.', '..' or a control character is not a path: rename the object, or leave it out",
     ),
 )
-#: Answers that are none to what was asked, by what the message has; and what to do if the next ones are no better.
+#: Wrong responses, by a part of their message, and what to do if they repeat.
 _WRONG = (
     ("non-partial response", _NO_RANGES),
     ("Range request not supported", _NO_RANGES),
@@ -44,25 +46,25 @@ _WRONG = (
     ("Failed to parse", _MIXED_UP),
     ("not modified", _MIXED_UP),
 )
-#: Redirects that lead nowhere; obstore says so in its details.
+#: Broken redirects, in obstore's details.
 _ASTRAY = ("error following redirect", "builder error", "redirect without LOCATION")
-#: What the client knows of a request that it could not send, and tells only in its details.
+#: Causes of requests that could not be sent, which the client states only in its details.
 _CAUSES = (
     ("failed to lookup address", "no such host"),
     ("ConnectionRefused", "connection refused"),
     ("InvalidCertificate", "the certificate is not trusted"),
 )
-#: Requests for credentials to servers of clouds, which answer with an error of 4xx where this machine has no role.
+#: Requests to metadata servers, which respond with 4xx if this machine has no role.
 _ASKS_FOR_CREDENTIALS = ("/latest/api/token", "/meta-data/iam", "/computeMetadata/", "/metadata/identity")
 _SLOW_DOWN = ("429", "503")
-#: Of the statuses that blame the request, those that pass.
+#: The 4xx statuses that are worth a retry.
 _PASSING = ("408", "425", "429")
 
 
 def store_error(path: str, error: Exception, root: str = "", region: Callable[[], str] | None = None) -> Exception:
-    """The error to raise for what obstore said of a path; TransientError where another attempt may go well.
+    """The error to raise for obstore's error about a path; TransientError if it is worth a retry.
 
-    region: finds the region of an S3 bucket. Queries of URLs, which may hold signatures, are not shown.
+    region: finds the region of an S3 bucket. Queries of URLs, which may hold signatures, are hidden.
     """
     found = _TOOK.sub(": ", without_secrets(str(error).partition("\n\nDebug source")[0]))
     status = next(iter(_STATUS.findall(found)), "")
@@ -75,11 +77,9 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
         place = _REDIRECTED.search(found)
         return refused_redirect(path, place[1] if place else "")
     if "redirect without LOCATION" in found and region is not None:
-        return StorageError(f"{path}: {found}; the bucket lies in another region{_named(region())}")
+        return StorageError(f"{path}: {found}; the bucket is in another region{_named(region())}")
     if any(mark in found for mark in _ASTRAY) or (status.startswith("3") and status != "304"):
-        return StorageError(
-            f"{path}: {found}; the server sends this request on to nowhere: name the file as it is called there"
-        )
+        return StorageError(f"{path}: {found}; the server's redirect is broken: name the file by its final URL")
     if remedy := next((text for mark, text in _REMEDIES if mark in found), ""):
         refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
         return StorageError(f"{path}: {'the store refuses: ' if refused else ''}{found}; {remedy}")
@@ -98,23 +98,23 @@ def _by_status(path: str, error: Exception, found: str, status: str) -> Exceptio
         return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
     if status and status[0] not in "45":
         return WrongAnswerError(f"{path}: {found}; {_MIXED_UP}")
-    slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be more than the line carries
+    slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be too many for the line
     return TransientError(f"{path}: {found}", slow_down=slow_down)
 
 
 def refused_redirect(path: str, host: str = "") -> StorageError:
-    """The error for a redirect that would take credentials to a host that nobody trusts."""
+    """The error for a redirect that would send credentials to an untrusted host."""
     named = f", {host}" if host else ""
     return StorageError(
-        f"{path}: the store sends this request on to another host{named}, which does not get credentials; if it belongs to the "
-        f"store, pass trusted_hosts=[{host or '…'!r}], else name the host that answers as the endpoint"
+        f"{path}: the store redirects this request to another host{named}, which must not receive credentials; if it belongs to the "
+        f"store, pass trusted_hosts=[{host or '…'!r}], else set the endpoint to the host that responds"
     )
 
 
 def endless_redirects(path: str, chain: list[str]) -> StorageError:
-    """The error for redirects that do not end."""
+    """The error for endless redirects."""
     return StorageError(
-        f"{path}: redirects without an end: {' → '.join(chain)}; check the server, or name the file as it is called in the end"
+        f"{path}: endless redirects: {' → '.join(chain)}; check the server, or name the file by its final URL"
     )
 
 

@@ -1,4 +1,4 @@
-"""What the errors of file systems mean that others wrote."""
+"""Turns errors of users' file systems into ours."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from penstock.core.errors import SourceError, StorageError
 from penstock.storage.fetch.retry import TransientError
 from penstock.storage.redact import without_secrets
 
-#: Of the statuses that blame the request, those that pass.
+#: The 4xx statuses that are worth a retry.
 _PASSING = (408, 425, 429)
 
 
 def file_error(path: str, error: Exception) -> Exception:
-    """The error to raise for what a file system said of a path; TransientError where another attempt may go well.
+    """The error to raise for a file system's error about a path; TransientError if it is worth a retry.
 
-    Besides OSError these are errors of the client's own, which no class tells apart; a status may.
+    Besides OSError these are errors of the client, which have no common classes; a status may identify them.
     """
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{path}: no such file")
     found = without_secrets(f"{error}") or type(error).__name__
     status = getattr(error, "status", None)
     if isinstance(error, PermissionError) or status in (401, 403):
-        return StorageError(f"{path}: the file system refuses: {found}; check what you may read")
+        return StorageError(f"{path}: the file system refuses: {found}; check your permissions")
     is_wrong = type(error).__module__ == "builtins" and not isinstance(error, OSError)
     if (
         is_wrong
         or isinstance(error, ValueError)
         or (isinstance(status, int) and 400 <= status < 500 and status not in _PASSING)
     ):
-        return StorageError(f"{path}: {type(error).__name__}: {found}; check the path, and what is passed as storage=")
+        return StorageError(
+            f"{path}: {type(error).__name__}: {found}; check the path, and the object passed as storage="
+        )
     return TransientError(f"{path}: {found}")

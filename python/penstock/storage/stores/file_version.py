@@ -1,6 +1,6 @@
-"""What tells one version of a file from another, out of what fsspec's file systems say of it.
+"""Identifies versions of a file by the details that fsspec's file systems report.
 
-A listing and a look-up of one file may name it differently, and give a time as a number, a date or a text. What both give is compared.
+A listing and a look-up of one file may use different names, and state a time as a number, a date or a text. What both have is compared.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _TIMES = (
     *("mtime", "modificationTime", "LastModified", "Last-Modified", "last_modified", "modified", "modify"),
     *("updated", "last_write_time", "date_time", "created"),
 )
-#: Two numbers that differ by less are one time: seconds as a float have no more digits.
+#: Times that differ by less are equal: seconds as a float have no more digits.
 _CLOCK_S = 1e-6
 
 
 def version_of(said: Mapping[str, Any]) -> str:
-    """All that identifies this version of a file: version_of({"size": 3, "mtime": 1.5}) == "mtime=1.5"; "" where nothing does."""
+    """All that identifies this version of a file: version_of({"size": 3, "mtime": 1.5}) == "mtime=1.5"; "" if nothing does."""
     found = {_plain(name): _content(said[name]) for name in _CONTENT if said.get(name)}
     times = {_plain(name): _time(said[name]) for name in _TIMES if said.get(name)}
     return "\n".join(f"{name}={value}" for name, value in (found | times).items())
 
 
 def is_same_version(one: str, other: str) -> bool:
-    """Whether two texts of `version_of` can be of one version: the surest that both have decides; True where they share nothing."""
+    """Whether two texts of `version_of` may be of one version. The most reliable detail that both have decides; True if there is none."""
     known = dict(line.split("=", 1) for line in other.splitlines())
     for name, value in (line.split("=", 1) for line in one.splitlines()):
         if name in known:
@@ -51,7 +51,7 @@ def _content(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    """Seconds since 1970 where that can be found out, else the text itself."""
+    """Seconds since 1970 if the text can be parsed, else the text itself."""
     if isinstance(value, str):
         value = _date(value)
     if isinstance(value, datetime):
@@ -75,6 +75,6 @@ def _is_same_time(one: str, other: str) -> bool:
         first, second = float(one), float(other)
     except ValueError:
         return one == other
-    if first.is_integer() or second.is_integer():  # one of the calls gives whole seconds
+    if first.is_integer() or second.is_integer():  # one of the calls returns whole seconds
         return int(first) == int(second)
     return abs(first - second) < _CLOCK_S

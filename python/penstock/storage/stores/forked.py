@@ -1,9 +1,8 @@
-"""What the child of a fork must not go on with: clients whose threads its parent has, and locks that one of those may have held.
+"""What the child of a fork must not use: clients whose threads are in its parent, and locks that one of those may have held.
 
-It must leave a client alone (obstore, hdfs-native) that its parent has used.
-
-The client's threads are not there, so that a request would hang. Worse, both processes share what tells the client of sockets that are
-ready: what the child asks for would reach its parent as an address of memory that is not there, and end it.
+The child must not use a client (obstore, hdfs-native) that its parent has used. The client's threads are missing, so that a request
+would hang. Worse, both processes share the list of ready sockets: events of the child would reach the parent as an invalid memory
+address, and crash it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ _used, _lost = set[str](), set[str]()
 
 
 def use_client(client: str, path: str) -> None:
-    """Says that a client is used from now on; ProcessError in the child of a process that has."""
+    """Note that this process uses a client; ProcessError if its parent has used it before the fork."""
     if client in _lost:
         raise ProcessError(
-            f"{path}: this process was forked from one that has read with {client}, whose threads live in that one; start it "
+            f"{path}: this process was forked from one that uses {client}, whose threads are missing here; start it "
             f"by multiprocessing's 'spawn' or 'forkserver'"
         )
     _used.add(client)
@@ -36,14 +35,14 @@ os.register_at_fork(after_in_child=lambda: _lost.update(_used))
 
 
 class Renewed(Protocol):
-    """Something with locks."""
+    """An object with locks."""
 
     def forked(self) -> None:
-        """In the child of a fork, before anything else runs there: makes locks anew."""
+        """Renew the locks in the child of a fork, before anything else runs there."""
 
 
 def renew_in_children(those: Iterable[Renewed]) -> None:
-    """Has all that are there at a fork make their locks anew in the child."""
+    """Renew an object's locks in every forked child, as long as it exists."""
 
     def renew() -> None:
         for one in list(those):

@@ -1,4 +1,4 @@
-"""Any fsspec file system as a store: what pandas, Dask and Hugging Face users have set up already."""
+"""Any fsspec file system as a store: pandas, Dask and Hugging Face users have one set up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.storage.redact import check_url
 from penstock.storage.stores.file_errors import file_error
 from penstock.storage.stores.file_version import is_same_version, version_of
 
-#: Files whose size a listing does not give are looked up one by one, so many at once.
+#: How many files without a listed size are looked up at once.
 _LOOKUPS = 16
 
 
@@ -30,7 +30,7 @@ class FsspecStore:
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with."""
+        """The prefix of every file's name."""
         protocol = self._filesystem.protocol
         root = f"{protocol if isinstance(protocol, str) else protocol[0]}://"
         return "" if self._name(f"{root}host/x").startswith(root) else root  # names of "http" are whole URLs
@@ -60,7 +60,7 @@ class FsspecStore:
         )
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
-        """One read of `length` bytes from `start`; DataError if the file is gone or another than was listed."""
+        """One read of `length` bytes from `start`; DataError if the file is missing or has changed since it was listed."""
         name, failed, data = path.removeprefix(self.root), None, None
         try:
             with self._turn:
@@ -70,13 +70,13 @@ class FsspecStore:
         except Exception as error:
             failed = file_error(path, error)
         try:
-            self._filesystem.invalidate_cache(name)  # many remember what they listed
+            self._filesystem.invalidate_cache(name)  # many cache listings
             now = self._filesystem.info(name)
         except FileNotFoundError:
             raise DataError(f"{path}: no such file any more; open the dataset again") from None
         except Exception as error:
             raise failed or file_error(path, error) from None
-        # Asked afterwards, so that it holds for what was read.
+        # Checked after reading, so that it holds for what was read.
         if now["size"] != size or not is_same_version(etag, version_of(now)):
             raise DataError(
                 f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
@@ -89,7 +89,7 @@ class FsspecStore:
         return str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
 
     def _found(self, wanted: Wanted) -> Any:
-        """Files by their names. One that is named is only looked up, since some stores list nothing."""
+        """Files by their names. A named file is only looked up, since some stores do not list."""
         if wanted.folder and not wanted.is_glob:
             self._filesystem.invalidate_cache(wanted.folder)
             try:
@@ -106,6 +106,6 @@ class FsspecStore:
 
 
 def _turn_of(filesystem: Any) -> AbstractContextManager[Any]:
-    """One turn a read for fsspec's caching file systems: what they note of their downloads is not made for several threads."""
+    """One read at a time for fsspec's caching file systems, whose records of downloads are not thread-safe."""
     cached = sys.modules.get("fsspec.implementations.cached")
     return threading.Lock() if cached and issubclass(type(filesystem), cached.CachingFileSystem) else nullcontext()

@@ -1,4 +1,4 @@
-"""HDFS through hdfs-native, a client without Java; Hadoop's settings are found as Hadoop's own tools find them."""
+"""HDFS through hdfs-native, a client without Java, with the settings that Hadoop's own tools use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.storage.fetch.retry import TransientError
 from penstock.storage.glob import Wanted
 from penstock.storage.stores.forked import use_client
 
-#: Files that stay open: an open one costs no call to the name node.
+#: How many files stay open: an open one needs no call to the name node.
 _OPEN_FILES = 1024
-#: The client's own retries, of which each name node gets its turn; the rest is for `RemoteStorage`.
+#: The client's own retries, enough to try each name node; `RemoteStorage` makes the others.
 _FEW_RETRIES = {
     "dfs.client.failover.max.attempts": "4",
     "dfs.client.failover.sleep.base.millis": "100",
@@ -27,7 +27,7 @@ _AGAIN = "if the data was changed on purpose, open the dataset again"
 
 
 class HdfsStore:
-    """The files of one name node, name service (HA) or view of several; a file's modification time stands for its version.
+    """The files of one name node, name service (HA) or view of several; a file's modification time is its version.
 
     `root` begins every path in messages: "hdfs://namenode:8020/".
     """
@@ -45,23 +45,21 @@ class HdfsStore:
         try:
             from hdfs_native import Client
         except ModuleNotFoundError:
-            raise SourceError(
-                "HDFS is read with hdfs-native, which is not installed: pip install 'penstock[hdfs]'"
-            ) from None
+            raise SourceError("HDFS needs hdfs-native, which is not installed; pip install 'penstock[hdfs]'") from None
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}/"
         try:
             client = Client(f"{parts.scheme}://{parts.netloc}" if parts.netloc else None, config=_FEW_RETRIES)
         except (OSError, RuntimeError, ValueError) as error:
-            found, do = _told_shortly(error), "is HADOOP_CONF_DIR set, and the name right?"
+            found, do = _short_text(error), "check HADOOP_CONF_DIR and the name"
             if "fallback mount" in found:
-                do = f"the client asks for fs.viewfs.mounttable.{parts.netloc}.linkFallback in core-site.xml, besides its links"
+                do = f"the client needs fs.viewfs.mounttable.{parts.netloc}.linkFallback in core-site.xml, besides its links"
             raise StorageError(f"{root}: {found}; {do}") from None
         return cls(client, root), url[len(root) :]
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with."""
+        """The prefix of every file's name."""
         return self._root
 
     def list(self, where: str) -> Shards:
@@ -92,9 +90,9 @@ class HdfsStore:
         )
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
-        """`length` bytes from `start`; DataError if the file is gone or has another size or time.
+        """`length` bytes from `start`; DataError if the file is missing or has another size or time.
 
-        What an open file gives is of the version that was opened, whatever happens to its name meanwhile.
+        An open file keeps its version, whatever happens to its name meanwhile.
         """
         use_client("hdfs-native", path)
         try:
@@ -119,16 +117,16 @@ class HdfsStore:
         return self._open.put(key, reader)
 
     def _told(self, path: str, error: Exception) -> Exception:
-        found = _told_shortly(error)
+        found = _short_text(error)
         if isinstance(error, PermissionError) or "AccessControlException" in str(error):
             return StorageError(
-                f"{path}: HDFS refuses: {found}; check the user (HADOOP_USER_NAME, kinit) and its rights"
+                f"{path}: HDFS refuses: {found}; check the user (HADOOP_USER_NAME, kinit) and its permissions"
             )
         return TransientError(f"{path}: {found}")
 
 
-def _told_shortly(error: Exception) -> str:
-    """What went wrong, without Java's stack and without what is known of each data node."""
+def _short_text(error: Exception) -> str:
+    """An error's text without Java's stack and the details of each data node."""
     text = str(error).replace("\\n", "\n").strip().partition("\n")[0].partition(": [")[0]
     for mark in ('RPCError("', 'DataTransferError("', 'InvalidArgument("'):
         text = text.removeprefix(mark)

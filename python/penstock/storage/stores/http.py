@@ -1,6 +1,6 @@
-"""Requests over HTTP by the standard library, for what obstore cannot: bodies without a length, and redirects to trusted hosts.
+"""Requests over HTTP by the standard library, where obstore cannot: bodies without a length, and redirects to trusted hosts.
 
-They are slower than those of obstore and of the native client, which make all others.
+It is slower than obstore and the native client, which make all other requests.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from penstock.storage.redact import without_secrets
 from penstock.storage.stores.errors import endless_redirects, refused_redirect
 from penstock.storage.stores.version import headers_for
 
-#: Redirects that one request follows.
+#: The most redirects that one request follows.
 MOST_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _PIECE_BYTES = 1 << 20
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SLOW_DOWN = frozenset((429, 503))
 
-#: The URL to ask next after a redirect from the first URL to the second; None if that must not be followed.
+#: The URL to request after a redirect from the first URL to the second; None if it must not be followed.
 Follow = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A part of an object: its bytes, the size of the whole, its ETag, and when it was changed."""
+    """A part of an object: its bytes, the size of the whole, its ETag, and its modification time."""
 
     data: bytes
     size: int
@@ -44,7 +44,7 @@ class Answer:
 
 
 class PlainHttp:
-    """Makes requests one by one; `follow` says which redirects they take, `odd` what is odd about an answer's headers."""
+    """Makes requests one by one. `follow` decides about redirects, `odd` about odd headers of a response."""
 
     def __init__(self, follow: Follow, odd: Callable[[str, Mapping[str, str]], str], timeout_s: float) -> None:
         self._follow, self._odd, self._timeout_s = follow, odd, timeout_s
@@ -52,7 +52,7 @@ class PlainHttp:
     def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
         """`length` bytes of an object from `start`; `path` is its name in messages.
 
-        Raises FileNotFoundError, DataError for another version, StorageError, TransientError for what may pass.
+        Raises FileNotFoundError, DataError for another version, StorageError, and TransientError for errors worth a retry.
         """
         headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity", **headers_for(etag)}
         asked = urllib.request.Request(url, headers=headers)  # noqa: S310  # Direct gives URLs of HTTP only
@@ -69,16 +69,16 @@ class PlainHttp:
                     return Answer(b"", int(empty[3]), error.headers.get("ETag", ""), _changed(error.headers))
                 raise _by_status(path, error.code) from None
         except StorageError:
-            raise  # of ours, and an OSError
+            raise  # ours, and an OSError
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise TransientError(f"{path}: {without_secrets(str(reason)) or type(error).__name__}") from None
 
 
 class _Hops(urllib.request.HTTPRedirectHandler):
-    """Follows what may be followed, a few times."""
+    """Follows permitted redirects, a few times."""
 
-    max_repeats = max_redirections = 2 * MOST_REDIRECTS  # so that the limit here is met first
+    max_repeats = max_redirections = 2 * MOST_REDIRECTS  # so that our limit is reached first
 
     def __init__(self, path: str, follow: Follow) -> None:
         self._path, self._follow, self._chain = path, follow, [""]
@@ -86,7 +86,7 @@ class _Hops(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request:
-        """The request to make instead of `req`; StorageError if none may be."""
+        """The request to make instead of `req`; StorageError if the redirect must not be followed."""
         del code, msg, headers
         self._chain = self._chain if self._chain[0] else [without_secrets(req.full_url)]
         self._chain.append(without_secrets(newurl))
@@ -101,7 +101,7 @@ class _Hops(urllib.request.HTTPRedirectHandler):
 
 
 def _received(answer: Any, length: int, end: float) -> bytes:
-    """The body, as far as was asked for and one byte more."""
+    """The body, up to one byte more than requested."""
     pieces, left = [], length + 1
     while left and (piece := answer.read(min(left, _PIECE_BYTES))):
         pieces.append(piece)
@@ -117,7 +117,7 @@ def _checked(path: str, answer: Any, start: int, data: bytes) -> Answer:
         raise _by_status(path, answer.status)
     if (int(found[1]), int(found[2]) + 1) != (start, start + len(data)):
         raise WrongAnswerError(
-            f"{path}: the server answered with {len(data):,} bytes and calls them {found[0]!r}; check it, or copy the files"
+            f"{path}: the server sent {len(data):,} bytes and calls them {found[0]!r}; check the server, or copy the files"
         )
     return Answer(data, int(found[3]), answer.headers.get("ETag", ""), _changed(answer.headers))
 
@@ -134,7 +134,7 @@ def _by_status(path: str, status: int) -> Exception:
     if status in (401, 403):
         return StorageError(f"{path}: the store refuses: {status}; check the credentials and what they may read")
     if status in _PASSING:
-        return TransientError(f"{path}: the server answered {status}", slow_down=status in _SLOW_DOWN)
+        return TransientError(f"{path}: the server responded with {status}", slow_down=status in _SLOW_DOWN)
     return WrongAnswerError(
-        f"{path}: the server answered {status} where bytes were asked for; check the name and the server"
+        f"{path}: the server responded with {status} to a request for bytes; check the name and the server"
     )

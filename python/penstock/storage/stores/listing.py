@@ -1,4 +1,4 @@
-"""Listings of a million objects: page after page to columns, and on from where it failed."""
+"""Listings of a million objects: page after page to columns, resumed after failures."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from penstock.storage.stores.version import version_of
 
 _T = TypeVar("_T")
 
-#: Failures one after the other, once some pages have come; before that the whole listing is asked for again.
+#: Failures in a row, once some pages have arrived; before that the whole listing is retried.
 _MOST_FAILURES = 8
 _WAITS = Retry(longest_s=2.0)
 
-#: Objects that a full page names at least.
+#: The fewest objects of a full page.
 _FULL = 1000
-#: Folders that are listed at once, and for how many at most: a folder costs a request.
+#: How many folders are listed at once, and up to how many folders: each costs a request.
 _AT_ONCE, _MOST_FOLDERS = 16, 4096
 
-#: Opens a listing of what lies below a folder, behind a name (None: from the beginning): pages of objects with path, size, e_tag,
+#: Opens a listing of the objects below a folder, after a name (None: from the beginning): pages of objects with path, size, e_tag,
 #: last_modified.
 OpenPages = Callable[[str, str | None], Iterator[Sequence[Any]]]
-#: The folders directly in a folder, and the objects that are.
+#: The folders and the objects directly in a folder.
 LookInto = Callable[[str], tuple[Sequence[str], Sequence[Any]]]
 #: Columns of a page: paths, sizes, versions as numbers and as texts (see `version`).
 Columns = tuple[pa.LargeStringArray, Ids, Ids, pa.LargeStringArray]
 
 
 def listed_objects(open_pages: OpenPages, look_into: LookInto, wanted: Wanted, root: str) -> Shards:
-    """The wanted objects in the order of their names; TransientError where it does not come to an end.
+    """The wanted objects in the order of their names; TransientError if the listing cannot be completed.
 
-    A listing gives page after page. Where the first lies in one of several folders, these are listed at once.
+    A listing returns page after page. If the first page is in one of several folders, these are listed in parallel.
     """
     pages = _pages(lambda after: open_pages(wanted.folder, after))
     first = next(pages, [])
@@ -58,7 +58,7 @@ def listed_objects(open_pages: OpenPages, look_into: LookInto, wanted: Wanted, r
 
 
 def _parts(first: Sequence[Any], look_into: LookInto, folder: str) -> tuple[Sequence[str], Sequence[Any]]:
-    """Folders that hold all there is but for some objects, if a full first page lies in one of them; else none."""
+    """The folders that hold all but some objects, if a full first page is in one of them; else none."""
     if len(first) < _FULL:
         return [], []
     begin, end = first[0]["path"].split("/")[:-1], first[-1]["path"].split("/")[:-1]
@@ -72,7 +72,7 @@ def _parts(first: Sequence[Any], look_into: LookInto, folder: str) -> tuple[Sequ
 
 
 def _at_once(call: Callable[[str], _T], items: Sequence[str]) -> list[_T]:
-    """The calls' results, from threads that keep no process alive; raises what went wrong first."""
+    """The calls' results, from daemon threads; raises the first error."""
     left, found, errors, lock = iter(items), dict[str, _T](), list[BaseException](), threading.Lock()
 
     def work() -> None:
@@ -103,7 +103,7 @@ def _kept(page: Sequence[Any], wanted: Wanted) -> list[Any]:
 
 
 def _pages(open_pages: Callable[[str | None], Iterator[Sequence[Any]]]) -> Iterator[Sequence[Any]]:
-    """All pages; a listing that fails goes on behind the last name, as long as names ascend."""
+    """All pages. A listing that fails resumes after the last name, as long as names ascend."""
     last, ascending, failures = "", True, 0
     pages = open_pages(None)
     while True:
@@ -126,7 +126,7 @@ def _pages(open_pages: Callable[[str | None], Iterator[Sequence[Any]]]) -> Itera
 
 
 def shards_of(pages: Iterator[Sequence[Any]], root: str, folder: str) -> Shards:
-    """The shards that pages of objects are; `folder` is where they were looked for."""
+    """The shards of pages of objects; `folder` is where they were listed."""
     return _joined([_columns(page, root) for page in pages], root, folder)
 
 

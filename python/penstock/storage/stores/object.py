@@ -31,21 +31,21 @@ from penstock.storage.stores.relay import REFUSALS
 from penstock.storage.stores.version import conditions, is_version, moment, shown
 from penstock.storage.trust import NOBODY, Trust
 
-#: Objects that one page of a listing names.
+#: Objects in one page of a listing.
 _PAGE = 1000
 
-#: How obstore says that an answer does not give its length.
+#: obstore's error for a response without a length.
 _NO_LENGTH = "Content-Length Header missing"
 _REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
-#: How it says that it followed redirects in vain; it does not say where they led.
+#: Its error for redirects that it followed in vain, without their targets.
 _ENDLESS = "error following redirect"
 _AGAIN = "if the data was changed on purpose, open the dataset again"
-#: Of a store's settings, those that say where it is.
+#: The settings of a store that hold its location.
 _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
 
 
 class _Plain:
-    """Requests of our own for what obstore does not read (see `plain_http`), and whether all should be made so."""
+    """Our own requests for responses that obstore does not read (see `http`), and whether to make all requests so."""
 
     def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
         self._direct, self._root, self._has_trusted = direct, root, has_trusted
@@ -53,13 +53,13 @@ class _Plain:
         self._is_needed = False
 
     def url(self, name: str, error: Exception | None = None) -> str | None:
-        """Where to ask instead of obstore: because of its error, or because it would not read this answer any more than the last one."""
+        """The client to use instead of obstore: because of its error, or because the last one showed that it cannot read the response."""
         return self._direct.url(name) if self._is_needed or self._helps(error) else None
 
     def _helps(self, error: Exception | None) -> bool:
-        """Whether another client need not meet this error, or can say more of it."""
+        """Whether another client may avoid this error, or can say more about it."""
         found = str(error)
-        is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature where it follows a redirect
+        is_lost = isinstance(error, _REFUSALS)  # obstore drops the signature when it follows a redirect
         return any(mark in found for mark in (REFUSED, *REFUSALS, _NO_LENGTH, _ENDLESS)) or (
             self._has_trusted and is_lost
         )
@@ -74,7 +74,7 @@ class _Plain:
         return answer
 
     def head(self, name: str, url: str) -> Any:
-        """As obstore's; None if there is no such object."""
+        """Like obstore's; None if there is no such object."""
         try:
             answer = self._http.get(self._root + name, url, "", 0, 1)
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class ObjectStore:
         self._store, self._root, self._settings, self._trust = store, root, settings or {}, trust
         self._is_http = root.startswith("http")
         self._has_warned = False
-        #: How the native client may ask for objects; None where it may not.
+        #: The URLs for the native client; None if it cannot be used.
         self.direct = Direct.of(store, root, trust)
         self._plain: _Plain | None = None
 
@@ -102,11 +102,11 @@ class ObjectStore:
         """The store that a URL names, and the path within it: "s3://bucket/train/*.tar" → (…, "train/*.tar").
 
         Credentials and endpoints come from the environment as usual (AWS_*, GOOGLE_*, AZURE_*), for S3 then from ~/.aws; `config`
-        overrides them. Raises StorageError for settings that cannot be.
+        overrides them. Raises StorageError for invalid settings.
         """
         try:
             return cls._opened(url, config, trust)
-        except (exceptions.BaseError, ValueError) as error:  # not one request was made: a setting, or the URL, is wrong
+        except (exceptions.BaseError, ValueError) as error:  # no request was made: a setting, or the URL, is wrong
             found = without_secrets(str(error).partition("\n\nDebug source")[0])
             raise StorageError(
                 f"{url}: {found}; check the URL, and the settings of this store in the environment"
@@ -146,12 +146,12 @@ class ObjectStore:
 
     @property
     def root(self) -> str:
-        """What the name of every file begins with."""
+        """The prefix of every file's name."""
         return self._root
 
     @property
     def endpoint(self) -> str:
-        """What tells this store from others with the same names: its kind, bucket and endpoint, and nothing secret."""
+        """Identifies this store among others with the same names: its kind, bucket and endpoint, without secrets."""
         config = getattr(self._store, "config", {})
         url = urlsplit(str(getattr(self._store, "url", "")))
         named = [str(config[key]) for key in _PUBLIC if config.get(key)]
@@ -173,7 +173,7 @@ class ObjectStore:
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One request, without retries: `length` bytes of an object from `start`.
 
-        Raises TransientError for what may pass, DataError if the object is gone or another one than was listed.
+        Raises TransientError for errors worth a retry, DataError if the object is missing or has changed since it was listed.
         """
         name = path[len(self._root) :]
         if self._plain is not None and (url := self._plain.url(name)) is not None:
@@ -207,7 +207,7 @@ class ObjectStore:
         return answer.data
 
     def _check_version(self, path: str, meta: Any, version: str) -> None:
-        """Not every server minds conditions."""
+        """Warn once if the server may ignore conditions."""
         is_same = is_version(meta, version)
         if is_same is None:
             self._warn_of_dates(path)
@@ -218,8 +218,8 @@ class ObjectStore:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"{path}: the server told when the file was last changed, but its answers do not: whether a file is replaced by "
-                f"another of the same size while it is read is seen only if the server minds If-Unmodified-Since; have it send ETags",
+                f"{path}: the server's listing has a modification time, but its responses do not: a file that is replaced by "
+                f"another of the same size while it is read is noticed only if the server obeys If-Unmodified-Since; configure it to send ETags",
                 stacklevel=2,
             )
 
@@ -235,7 +235,7 @@ class ObjectStore:
             raise self._told(self._root + name, error) from None
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
-        """Pages of the objects below a folder, behind a name; not every server knows to begin there."""
+        """Pages of the objects below a folder, after a name; not every server can start there."""
         use_client("obstore", self._root + folder)
         try:
             for page in obstore.list(self._store, prefix=folder or None, offset=after, chunk_size=_PAGE):
@@ -258,7 +258,7 @@ class ObjectStore:
     def _nothing(self, where: str) -> SourceError:
         if self._is_http:
             return SourceError(
-                f"{self._root}{where}: no such file, and this server lists none; name the files: a list of URLs, or "
+                f"{self._root}{where}: no such file, and this server has no listings; name the files: a list of URLs, or "
                 f"braces, as in train-{{000..099}}.tar"
             )
         return SourceError(f"{self._root}{where}: no such object, and none below it")
@@ -271,7 +271,7 @@ class ObjectStore:
 
 
 def _never_odd(_: str, __: Mapping[str, str]) -> str:
-    """What a store says of an object is what was put there with it."""
+    """Nothing is odd: a store's headers are those that were stored with the object."""
     return ""
 
 

@@ -1,8 +1,8 @@
-"""Hosts that may see a store's credentials: its own, and those that give credentials. Redirects to others are refused.
+"""Hosts that may receive a store's credentials: its own, and those that issue credentials. Redirects to others are refused.
 
-The client follows redirects by itself, and would send a session token along (S3) or a signed URL as Referer (Azure). It has no
-setting against that, but it sends what is not for named hosts to a proxy. So it gets a proxy that is not there, or one of ours
-(`relay`) before the user's own.
+The client follows redirects by itself, and would send a session token (S3) or a signed URL as Referer (Azure). It has no setting
+against that, but it can send requests to all but named hosts through a proxy. So it gets a proxy that does not exist, or our own
+(`relay`) in front of the user's.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from urllib.request import getproxies, proxy_bypass
 
 from penstock.storage.stores.relay import can_relay, relay_url
 
-#: A proxy to which no connection can be made; and how an error says that one was to be made.
+#: A proxy that refuses every connection, and the part of an error that shows a try.
 NOWHERE = "http://127.0.0.1:0"
 REFUSED = "127.0.0.1:0,"
-#: Where machines in a cloud ask for their credentials.
+#: Metadata servers, where machines in a cloud get their credentials.
 _METADATA = ("169.254.0.0/16", "fd00:ec2::/32", "metadata", "google.internal")
 _GOOGLE = ("googleapis.com", "accounts.google.com")
 _MICROSOFT = ("login.microsoftonline.com",)
@@ -31,7 +31,7 @@ _REGION_TIMEOUT_S = 5
 def only_own_hosts(url: SplitResult, settings: Mapping[str, Any]) -> dict[str, str]:
     """Options for the client of the store at `url` that keep it to its own hosts.
 
-    None for HTTP servers, which get no credentials. Where the environment names a proxy, requests go through it by way of a `relay`.
+    None for HTTP servers, which receive no credentials. If the environment names a proxy, requests go through a `relay` to it.
     """
     if url.scheme in ("http", "https"):
         return {}
@@ -79,7 +79,7 @@ def _region(settings: Mapping[str, Any]) -> str:
 
 
 def bucket_region(bucket: str, settings: Mapping[str, Any]) -> str:
-    """The region in which S3 says that a bucket lies, asked without credentials; "" if it does not say."""
+    """The region of an S3 bucket, requested without credentials; "" if the server does not say."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     chosen = settings.get("endpoint") or next((os.environ[name] for name in names if os.environ.get(name)), "")
     url = urlsplit(str(chosen or f"https://s3.{_region(settings)}.amazonaws.com"))

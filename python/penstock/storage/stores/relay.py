@@ -1,7 +1,7 @@
-"""A proxy inside of this process, between a store's client and the user's own proxy: it lets requests through to the store's hosts only.
+"""A proxy in this process, between a store's client and the user's proxy, that forwards requests to the store's hosts only.
 
-The client follows redirects by itself, and has no setting against that. Behind a proxy it would take a session token to whichever
-host a store names; so it is given this one.
+The client follows redirects by itself, and has no setting against that. Behind a proxy it would send a session token to any host
+that a store names; so it uses this one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping
 from urllib.parse import SplitResult, unquote, urlsplit
 
-#: How refused requests and tunnels are answered, neither of which any server here would say, and how obstore's errors show that.
+#: The responses to refused requests and tunnels, which no server here would send, and how obstore's errors show them.
 _REFUSED, _REFUSED_TUNNEL = "492 Another Host", "407 Another Host"
 REFUSALS = ("status code: 492", "ProxyAuthRequired")
 _HEAD_BYTES = 64 << 10
@@ -29,14 +29,14 @@ _CONNECT_S = 30.0
 
 @functools.lru_cache
 def _started(process: int, hosts: frozenset[str], proxies: frozenset[tuple[str, str]]) -> str:
-    del process  # the child of a fork has no thread of its parent
+    del process  # a forked child lacks its parent's threads
     server = _Server(hosts, dict(proxies))
     threading.Thread(target=server.serve_forever, name="penstock-relay", daemon=True).start()
     return f"http://penstock:{server.password}@127.0.0.1:{server.server_address[1]}"
 
 
 def relay_url(hosts: frozenset[str], proxies: Mapping[str, str]) -> str:
-    """The URL of a proxy that goes on to `proxies` (by scheme, as `urllib.request.getproxies` gives them), for these hosts only."""
+    """The URL of a proxy that forwards to `proxies` (by scheme, as from `urllib.request.getproxies`), for these hosts only."""
     return _started(os.getpid(), hosts, frozenset(proxies.items()))
 
 
@@ -55,7 +55,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.hosts, self.proxies, self.password = hosts, proxies, secrets.token_hex(16)
 
     def is_own(self, host: str) -> bool:
-        """Whether requests may go there."""
+        """Whether requests may go to a host."""
         host = host.lower().strip("[]")
         return any(host == one or host.endswith(f".{one}") for one in self.hosts)
 
@@ -76,7 +76,7 @@ class _Handler(socketserver.BaseRequestHandler):
             method, target, _ = first.split(" ")
             url = urlsplit(f"https://{target}" if method == "CONNECT" else target)
             if not self.server.is_own(url.hostname or ""):
-                # First, since a client that was redirected drops the password.
+                # First, since a redirected client drops the password.
                 self._answer(_REFUSED_TUNNEL if method == "CONNECT" else _REFUSED)
             elif not self._is_allowed(lines):
                 self._answer("403 Wrong Password")
@@ -111,7 +111,7 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 def _head(stream: socket.socket) -> bytes:
-    """What comes up to the end of a request's or an answer's head, and with it."""
+    """The bytes received up to the end of a request's or response's head, and any after it."""
     head = b""
     while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES:
         piece = stream.recv(_HEAD_BYTES)
@@ -134,7 +134,7 @@ def _connected(url: SplitResult, *, is_tls: bool) -> socket.socket:
 
 
 def _request(method: str, url: SplitResult, proxy: SplitResult | None, lines: list[str]) -> bytes:
-    """The head to send: to the user's proxy with its own password, one request a connection, so that none is overlooked."""
+    """The head to send: to the user's proxy with its own password, one request a connection, so that every request is checked."""
     kept = [line for line in lines if not line.lower().startswith(("proxy-", "connection:"))]
     if proxy is not None and proxy.username is not None:
         kept.append(f"Proxy-Authorization: {_basic(unquote(proxy.username), unquote(proxy.password or ''))}")
@@ -146,7 +146,7 @@ def _request(method: str, url: SplitResult, proxy: SplitResult | None, lines: li
 
 
 def _join(one: socket.socket, other: socket.socket) -> None:
-    """Passes on what either side sends, until one ends."""
+    """Forward what either side sends, until one ends."""
     with selectors.DefaultSelector() as ready:
         ready.register(one, selectors.EVENT_READ, other)
         ready.register(other, selectors.EVENT_READ, one)

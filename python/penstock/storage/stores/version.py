@@ -1,7 +1,7 @@
-"""What tells one version of an object from another, as one text that is listed, asked for and compared.
+"""Identifies versions of an object by one text that is listed, requested and compared.
 
-It is the ETag; behind a line's end, which no header holds, comes the date of the last change where there is no ETag or only a weak one (W/"…"),
-which a request cannot ask for (RFC 9110, 13.1.1). "" where a store says neither. `rust/src/http/head.rs` reads the same.
+It is the ETag. If there is none, or only a weak one (W/"…"), which a request cannot use (RFC 9110, 13.1.1), the modification date follows
+after a line feed, which no header can hold. "" if a store states neither. `rust/src/http/head.rs` reads the same.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any
 
-#: What obstore gives where an answer has no date.
+#: obstore's date for a response without one.
 NO_DATE = datetime.fromtimestamp(0, UTC)
 
 
 def version_of(meta: Any) -> str:
-    """The version of an object out of what obstore says of it."""
+    """The version of an object from obstore's metadata."""
     etag = meta["e_tag"] or ""
     if (etag and not etag.startswith("W/")) or meta["last_modified"] == NO_DATE:
         return str(etag)
@@ -23,7 +23,7 @@ def version_of(meta: Any) -> str:
 
 
 def headers_for(version: str) -> dict[str, str]:
-    """The header under which a request holds for this version only, as far as the server minds it."""
+    """The header that limits a request to this version, if the server obeys it."""
     etag, _, date = version.partition("\n")
     if date:
         return {"If-Unmodified-Since": date}
@@ -37,7 +37,7 @@ def conditions(version: str) -> dict[str, Any]:
 
 
 def moment(date: str) -> datetime:
-    """A date of HTTP as obstore gives it."""
+    """An HTTP date as obstore returns it."""
     try:
         found = parsedate_to_datetime(date)
     except ValueError:
@@ -46,7 +46,7 @@ def moment(date: str) -> datetime:
 
 
 def is_version(meta: Any, version: str) -> bool | None:
-    """Whether an answer is of a version; None if it does not say, though its listing did."""
+    """Whether a response is of a version; None if it does not say, though the listing did."""
     etag, _, date = version.partition("\n")
     if etag and bare(meta["e_tag"]) != bare(etag):
         return False

@@ -68,7 +68,7 @@ fn an_answer_that_ends_below_the_low_water_is_told() {
             assert_eq!(ended, Outcome::Slow);
             assert!(out[..100 * KIB] == pattern(100 * KIB), "what came was taken after a while");
         } else {
-            assert_eq!(ended, Outcome::Broken("the answer ended early".into()));
+            assert_eq!(ended, Outcome::Broken("the response ended early".into()));
         }
     }
 }

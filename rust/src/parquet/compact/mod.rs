@@ -1,7 +1,7 @@
 //! Thrift's compact protocol, read and written:
 //! <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 //!
-//! A reader never looks past its bytes, and takes no memory by a count that it was told.
+//! A reader never reads past its bytes, and allocates no memory by a count in the data.
 
 mod reader;
 mod writer;

@@ -21,7 +21,7 @@ impl Writer {
         self.last.push(0);
     }
 
-    /// Ends the struct that was begun last.
+    /// Ends the innermost open struct.
     pub fn end(&mut self) {
         self.last.pop();
         self.out.push(0);
