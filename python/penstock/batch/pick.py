@@ -62,7 +62,7 @@ def _text(spans: Spans) -> pa.Array:
 
 
 def pick_lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
-    """Rows of nested arrays: piece by piece, then into their order."""
+    """Rows of nested arrays: taken piece by piece, then put in order."""
     turn = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[turn], np.arange(len(parts) + 1))
     taken = [

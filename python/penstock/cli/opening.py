@@ -77,7 +77,7 @@ def _joined(runs: list[Columns], rows: int) -> dict[str, Any]:
 
 
 def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
-    """Some rows from all over the dataset, always the same; the first ones where it comes in one order only."""
+    """Rows from all over the dataset, always the same ones; the first rows of a stream."""
     if dataset.source.access is Access.FORWARD:
         return first_rows(dataset, rows)
     with Loader(_spread(dataset, rows), rank=0, world_size=1) as loader:
@@ -117,7 +117,7 @@ def image_columns(dataset: Dataset) -> list[str]:
     found: list[str] = []
     for rows in (1, _LOOKED_AT_IMAGES) if candidates else ():
         first = first_rows(dataset, rows)
-        found = [name for name in candidates if is_picture(first[name])]
+        found = [name for name in candidates if is_image(first[name])]
         if found or source.access is Access.FORWARD:
             break
     return found

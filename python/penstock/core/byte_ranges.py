@@ -12,7 +12,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
 
-#: Finds single files by path or URL, wherever they lie: their listing, in the order given, and how to read them.
+#: Finds single files by path or URL: returns their listing, in the given order, and a reader of them.
 Locate = Callable[[Sequence[str]], tuple[Shards, "ByteRanges"]]
 
 

@@ -24,7 +24,7 @@ RESERVE_BYTES = 256 << 20
 #: Errors of a full or read-only disk, and of missing permission.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _REFUSED = (errno.EACCES, errno.EPERM)
-#: Where files cannot be locked, one that was not written to for so long belongs to nobody.
+#: Where files cannot be locked, one that was not written to for so long is a leftover.
 _STALE_S = 24 * 3600.0
 
 

@@ -163,7 +163,7 @@ class DecodedParts:
             self._stored_bytes += size
         try:
             if self._stored_bytes > limit:
-                raise OSError(27, f"the cache is bounded to {limit:,} bytes; {LIMIT_NAME} sets that", folder)
+                raise OSError(27, f"the cache's limit is {limit:,} bytes; {LIMIT_NAME} sets it", folder)
             make_room(folder, size)
             with files.writing(name, size) as scratch:
                 _write(scratch, rows)

@@ -150,7 +150,7 @@ def _unpack(job: _Job, options: Options, room: _Room) -> int:
             total += len(piece)
             if total > most:
                 raise DataError(
-                    f"{job.path}: {job.size} packed bytes become more than {most}; "
+                    f"{job.path}: {job.size} compressed bytes expand to more than {most}; "
                     "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
                 )
             room.take(source.tell() - read, len(piece), job.path)

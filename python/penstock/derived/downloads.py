@@ -198,7 +198,7 @@ def naming(shards: Shards, paths: Sequence[str]) -> Iterator[None]:
 
 
 def _all(shards: Shards, read: ByteRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
-    """use(desk, shard) of every shard, several at once; the error of the first that fails."""
+    """Call use(desk, shard) for every shard, several at once; raises the first error."""
 
     def run(work: Bringing) -> list[_T]:
         with (

@@ -46,7 +46,7 @@ class LocalStorage:
         return _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Reads ranges in native threads; see `core.byte_ranges.ByteRanges`."""
+        """Read ranges in native threads; see `core.byte_ranges.ByteRanges`."""
         offsets, names = shards.path_buffers
         try:
             kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)

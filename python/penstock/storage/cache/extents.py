@@ -35,7 +35,7 @@ SUM_BYTES = 4
 
 
 def stored_bytes(length: Ids, in_blocks: Any = True) -> Ids:
-    """What pieces take of a pack, with the checksums of their blocks: stored_bytes(np.array([100, 8193])) == [100, 8201]."""
+    """Bytes of pieces in a pack, with the checksums of their blocks: stored_bytes(np.array([100, 8193])) == [100, 8201]."""
     has_sums = (length > BLOCK_BYTES) & in_blocks
     return length + np.where(has_sums, -(-length // BLOCK_BYTES) * SUM_BYTES, 0)
 

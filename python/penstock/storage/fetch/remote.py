@@ -101,7 +101,7 @@ class RemoteStorage:
         )
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ByteRanges`; StorageError if the store does not answer in time."""
+        """See `core.byte_ranges.ByteRanges`; StorageError after a timeout."""
         longest_bytes = self._fetcher.longest_bytes(int(length.sum()))
         requests = plan(shard, offset, length, at, longest_bytes=longest_bytes)
         _told(lambda: self._fetcher.fetch(_Get(self._store, shards), requests, out))

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.storage.stores.version import bare
 
-#: Names of what identifies the content, the surest first; then names of times. File systems spell them in many ways.
+#: Names of identifiers of the content, the most reliable first, and names of times. File systems spell them in many ways.
 _CONTENT = ("ETag", "etag", "e_tag", "generation", "md5Hash", "content_md5", "md5", "checksum", "sha", "blob_id", "CRC")
 _TIMES = (
     *("mtime", "modificationTime", "LastModified", "Last-Modified", "last_modified", "modified", "modify"),
