@@ -209,6 +209,3 @@ def test_rows_that_are_not_there_are_refused() -> None:
             order.gather_steps(share, 0, 4, [one], [8], [out])
         with pytest.raises(ValueError, match="20 rows are no whole steps of the places"):
             order.step_ids(share, 0, np.zeros(20, dtype=np.int64), 1)
-    nowhere = np.array([4])
-    with pytest.raises(ValueError, match="equally long, and there"):
-        order.blocks(nowhere, nowhere)
