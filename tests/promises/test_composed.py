@@ -235,5 +235,8 @@ def test_a_bad_row_is_named_with_its_source(tmp_path: Path) -> None:
     bad.write_text('{"x": 1}\n' * 3)
     plan = ps.concat([ps.read(good), ps.read(bad)]).batch(4)
     bad.write_text('{"x": 1}\n' * 2 + '{"x": ]}\n')
-    with pytest.raises(ps.DataError, match=r"bad\.jsonl, record 2"):
+    with pytest.raises(ps.DataError, match=r"bad\.jsonl, record 2") as raised:
         list(ps.Loader(plan))
+    error = raised.value
+    assert error.where.endswith("bad.jsonl, record 2, byte 18")
+    assert (error.sample, str(error).partition(": ")[2]) == (2, f"{error.found}; {error.do}" if error.do else error.found)

@@ -12,6 +12,8 @@ PenstockError
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class PenstockError(Exception):
     """Every error that Penstock raises on purpose."""
@@ -33,7 +35,22 @@ class StorageError(PenstockError, OSError):
 
 
 class DataError(PenstockError, ValueError):
-    """A record or shard is damaged, hostile, or not of the shape that the plan expects."""
+    """A record or shard is damaged, hostile, or not of the shape that the plan expects.
+
+    Where one row is to blame, its parts are attributes: where ("b.jsonl, record 2"), sample (its id), found, do.
+    """
+
+    where: str = ""
+    sample: int | None = None
+    found: str = ""
+    do: str = ""
+
+    @classmethod
+    def of_row(cls, where: str, sample: int, error: RowError) -> Self:
+        """A kernel's complaint about a row, with the row's place and id."""
+        made = cls(f"{where}: {error.found}; {error.do}" if error.do else f"{where}: {error.found}")
+        made.where, made.sample, made.found, made.do = where, sample, error.found, error.do
+        return made
 
 
 class StateError(PenstockError, ValueError):

@@ -106,5 +106,5 @@ def _named(source: BlockSource, first: int) -> Iterator[None]:
     try:
         yield
     except RowError as error:
-        what = f"{source.manifest.place(first + error.row)}: {error.found}"
-        raise DataError(f"{what}; {error.do}" if error.do else what) from None
+        sample = first + error.row
+        raise DataError.of_row(source.manifest.place(sample), sample, error) from None

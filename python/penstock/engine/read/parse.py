@@ -31,5 +31,5 @@ class NamedRows:
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if isinstance(error, RowError):
-            what = f"{self._place(int(self._ids[error.row]))}: {error.found}"
-            raise DataError(f"{what}; {error.do}" if error.do else what) from None
+            sample = int(self._ids[error.row])
+            raise DataError.of_row(self._place(sample), sample, error) from None
