@@ -35,7 +35,7 @@ from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
 #: What stands for no value; "nan" is a number.
 _NULLS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
-#: Whole numbers up to this are told apart by float64.
+#: float64 holds every whole number up to this exactly.
 _EXACT = 1 << 53
 #: Digits of whole numbers that are looked at.
 _DIGITS = 40
@@ -75,7 +75,7 @@ class CsvRecords:
 
     @property
     def spec(self) -> Spec:
-        """The chosen columns."""
+        """The selected columns."""
         return {column.name: column.field for column in self.columns}
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:

@@ -69,7 +69,7 @@ class HuggingFace:
 
 
 def open_huggingface(shards: Shards, read: ByteRanges, options: Options) -> HuggingFace:
-    """Opens one split; `options.columns` names features, of which pictures and sounds are bytes."""
+    """Opens one split; `options.columns` names features, of which images and audio are bytes."""
     own = dict(options.own)
     split = own.pop("split", None)
     paths: list[str] = shards.paths.to_pylist()
@@ -199,7 +199,7 @@ def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> 
 
 
 def _offered(schema: pa.Schema) -> dict[str, _Known]:
-    """The features by the names that users know: pictures, sounds and films by their own, in structs and lists as well."""
+    """The features by the names that users know: images, audio and video by their own, in structs and lists as well."""
     features: Any = _features(schema)
     found = [known for path in leaf_paths(schema) if (known := _known(path, features)) is not None]
     return {name: known for name, (_, known) in dotted(found).items()}

@@ -1,4 +1,4 @@
-"""Rows that come in one order only: iterables that are drawn while the training runs, and nothing is kept.
+"""Rows that come in one order only: iterables that are drawn while the training runs, and nothing is stored.
 
 The natural order is the only one. Each rank draws all rows and keeps its own; a new epoch makes a new iterator; resuming
 draws the rows before again, unless the function takes the number of the first row as `start`.

@@ -104,7 +104,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 def _picture(picture: Any) -> npt.NDArray[Any]:
     if picture.mode == "P":
-        raise ValueError("it is a picture of palette numbers; call .convert('RGB') on it")
+        raise ValueError("it is an image of palette numbers; call .convert('RGB') on it")
     pixels: npt.NDArray[Any] = np.asarray(picture)
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
@@ -171,5 +171,5 @@ def _advice(found: Field, field: Field) -> str:
         ragged = ", ".join(["None", *map(str, field.shape[1:])]) + ("," if len(field.shape) == 1 else "")
         return f"make all items of one shape, or give the column a shape of ({ragged}) with columns={{…: penstock.Column(…)}}"
     if found.dtype == field.dtype:
-        return "make all items of one shape: resize or pad in the dataset, or return encoded pictures as bytes"
+        return "make all items of one shape: resize or pad in the dataset, or return encoded images as bytes"
     return "make all items alike, or ask for a dtype with columns={…: penstock.Column(…)}"

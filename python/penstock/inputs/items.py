@@ -8,7 +8,7 @@
 | anything else             | "data"                                                     |
 
 Values are numbers, text, bytes, or what NumPy takes for an array of numbers: arrays, nested lists, torch tensors on the
-CPU, PIL pictures (uint8, height × width × channels).
+CPU, PIL images (uint8, height × width × channels).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Items:
     take: Callable[[Sequence[Any]], Mapping[str, Sequence[Any]]]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The columns in words, for digests."""
         return ", ".join(f"{column.name}={column.feature}:{column.field}" for column in self.columns)
 

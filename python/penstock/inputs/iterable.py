@@ -1,4 +1,4 @@
-"""Iterables and generator functions: kept in the cache and then like any dataset, or drawn while the training runs."""
+"""Iterables and generator functions: drawn once into the cache and then like any dataset, or drawn while the training runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Making:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """What messages call it."""
         return f"from_iterable({self._made_by.__qualname__})"
 
     @property
@@ -75,19 +75,19 @@ class Making:
     @property
     def called(self) -> str:
         """What a user calls the data, or else where its function is; with the arguments, as far as they are plain."""
-        told = [self.name or f"{self._made_by.__module__}.{self._made_by.__qualname__}", self.version]
+        parts = [self.name or f"{self._made_by.__module__}.{self._made_by.__qualname__}", self.version]
         for name, value in sorted(self.arguments.items()):
             with suppress(PlanError):
-                told.append(code_key(_nothing, {name: value}))
-        return " ".join(told)
+                parts.append(code_key(_nothing, {name: value}))
+        return " ".join(parts)
 
     @property
     def key(self) -> str | None:
         """What tells this data from other; None if nothing does."""
         if self.name is None and not self.calls:
             return None
-        told = "" if self.name is not None else code_key(self.make, self.arguments)
-        return digest_of(f"{self.called} {told} {self.columns!r}")
+        code = "" if self.name is not None else code_key(self.make, self.arguments)
+        return digest_of(f"{self.called} {code} {self.columns!r}")
 
 
 def _nothing() -> None:
@@ -103,7 +103,7 @@ def from_iterable(
     return _spooled(making, limits, progress) if spool else _streamed(making)
 
 
-# Kept
+# Cached
 
 
 def _spooled(making: Making, limits: Limits, progress: Progress | None) -> Spool:
@@ -179,7 +179,7 @@ def _streamed(making: Making) -> Stream:
     if first is _NO_ITEM:
         raise SourceError(f"{making.where}: it is empty")
     items = learn_items(first, making.columns, making.where)
-    digest = digest_of(f"stream {making.called} {samples} {items.told}")
+    digest = digest_of(f"stream {making.called} {samples} {items.description}")
     manifest = StatedManifest.of("stream", samples, digest, samples * items.row_bytes)
     draw = Draw(chain([first], drawn), _again(making, drawn), skips=making.skips)
     return Stream(manifest, items, draw, first, rows_together(took_s))

@@ -134,7 +134,7 @@ def from_dataset(
         learn_columns(first, columns, where) if isinstance(first, Mapping) else learn_items(first[0], columns, where)
     )
     called = name or f"{type(data).__module__}.{type(data).__qualname__}"
-    digest = digest_of(f"objects {called} {version} {samples} {items.told}")
+    digest = digest_of(f"objects {called} {version} {samples} {items.description}")
     manifest = StatedManifest.of("objects", samples, digest, samples * items.row_bytes)
     return Objects(manifest, data, items, threads, rows_together(took_s), calls)
 

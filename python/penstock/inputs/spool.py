@@ -1,4 +1,4 @@
-"""Rows that are drawn once and kept in the user's cache: an Arrow IPC file of blocks, memory-mapped.
+"""Rows that are drawn once and cached: an Arrow IPC file of blocks, memory-mapped.
 
 Fixed columns are stored as fixed-size binary, a row's bytes each; text, bytes and lists as Arrow has them. A kept spool is
 two files, `<key>.arrow` and then `<key>.json`, which says what is in it; each appears whole or not at all. A spool without
@@ -74,7 +74,7 @@ def _rows_of(part: pa.Array, field: Field) -> npt.NDArray[Any]:
     return held.view(field.numpy_dtype).reshape(len(part), *(axis or 0 for axis in field.shape))
 
 
-# Keeping
+# Storing
 
 
 def kept_spool(
@@ -114,13 +114,13 @@ def own_spool(spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progr
 def _folder() -> str:
     folder = cache_folder(_FOLDER)
     if folder is None:
-        raise SourceError("rows that are drawn once are kept in the user's cache, and there is none that can be used")
+        raise SourceError("rows that are drawn once are written to the cache, and there is none that can be used")
     return folder
 
 
 @contextmanager
 def _scratch(path: str, folder: str) -> Iterator[str]:
-    """A scratch file; only what goes wrong with it is said to be for want of room, not what the user's iterable raises."""
+    """A scratch file. A full disk is reported as such only while it is made, not when the user's iterable raises."""
     with ExitStack() as made:
         with room_errors(path, folder, _FACTS_BYTES, _WHAT):
             scratch = made.enter_context(scratch_file(path))

@@ -34,7 +34,7 @@ Checksums = npt.NDArray[np.uint32]
 
 
 def index_path(digest: str, column: str, part: int | None = None) -> str | None:
-    """Where the index of a dataset's column is kept, or a part of it while it is built; None without a cache."""
+    """The path of the index of a dataset's column, or of a part of it while it is built; None without a cache."""
     folder = cache_folder("jpeg")
     name = hashlib.blake2b(column.encode(), digest_size=4).hexdigest()
     suffix = "entries" if part is None else f"part{part}"

@@ -35,9 +35,9 @@ from penstock.source.tables.table import (
 )
 
 _DAMAGED = "the file is damaged or was cut, write it again"
-#: Changes when what is kept of a decoded batch does.
+#: Changes when what is stored of a decoded batch does.
 _VERSION = 2
-#: Batches whose columns are kept ready; they point into mapped files.
+#: Batches whose columns stay in memory; they point into mapped files.
 _READY = 1_024
 
 
@@ -284,7 +284,7 @@ def _dictionaries(messages: list[Message], batch: Message) -> tuple[Message, ...
 
 
 def _lies_plain(kind: pa.DataType) -> bool:
-    """Whether a batch can hold values of a type where they lie; what must be made first is kept as packed batches are."""
+    """Whether a batch can hold values of a type where they lie; what must be made first is cached as compressed batches are."""
     if pa.types.is_struct(kind):
         return all(_lies_plain(part.type) for part in kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -304,7 +304,7 @@ FORMAT = Format(
     name="arrow",
     suffixes=(".arrow", ".arrows", ".feather", ".ipc"),
     matches=_matches,
-    access="where it lies in its record batch; packed batches decoded once and kept",
+    access="where it lies in its record batch; compressed batches decoded once and cached",
     detects="truncation inside a batch, offsets out of bounds, text that is no UTF-8",
     open=open_arrow,
 )

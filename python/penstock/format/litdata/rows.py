@@ -66,7 +66,7 @@ class RowsSource:
 
 @contextmanager
 def _named(where: str) -> Iterator[None]:
-    """Names of columns that are no text are told with their chunk."""
+    """An error for column names that are not UTF-8, with their chunk."""
     try:
         yield
     except UnicodeDecodeError as error:

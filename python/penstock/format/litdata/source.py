@@ -122,7 +122,7 @@ def _check_sizes(chunks: Sequence[Entry], shards: Shards, packing: dict[int, Pac
 
 
 def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
-    """Items of leaves."""
+    """The source of chunks whose items have leaves."""
     if "window" in options.own:
         raise PlanError(
             f"read: window=… is for chunks of tokens, and {config.where} has items of leaves; leave it away"

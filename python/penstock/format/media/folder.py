@@ -1,6 +1,6 @@
 """Folders of media files: every file is one record, and its folder names its class (see `class_folders`).
 
-What a kind of file is called is its `Kind`: pictures (see image_folder), sound, films. The bytes stay encoded.
+`Kind` describes what such a folder holds: images (see `images`), audio, video. The bytes stay encoded.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFold
 
 
 def _classes(shards: Shards, options: Options) -> Classes:
-    """The classes; none where they cannot be told and nobody asks for the label."""
+    """The classes; none if the folders do not name them and nobody asks for the label."""
     is_wanted = "label" in Selection(options.columns).features(["label"])
     try:
         return classes_of(shards, options.own.get("classes"), warn=is_wanted)
@@ -109,7 +109,7 @@ def _classes(shards: Shards, options: Options) -> Classes:
         return Classes()
 
 
-def _is_sound(head: bytes) -> bool:
+def _is_audio(head: bytes) -> bool:
     riff = head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"
     frame = (
         len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] >> 4 not in (0, 15)
@@ -117,7 +117,7 @@ def _is_sound(head: bytes) -> bool:
     return riff or frame or head.startswith((b"fLaC", b"OggS", b"ID3")) or head[4:12] == b"ftypM4A "
 
 
-def _is_film(head: bytes) -> bool:
+def _is_video(head: bytes) -> bool:
     boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A "
     return boxes or head.startswith(b"\x1a\x45\xdf\xa3") or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
 
@@ -127,7 +127,7 @@ AUDIO = folder_format(
         format="audio_folder",
         column="audio",
         suffixes=(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
-        matches=_is_sound,
+        matches=_is_audio,
         detects="what its decoder sees",
     )
 )
@@ -137,7 +137,7 @@ VIDEO = folder_format(
         format="video_folder",
         column="video",
         suffixes=(".mp4", ".mkv", ".webm", ".avi", ".mov"),
-        matches=_is_film,
+        matches=_is_video,
         detects="what its decoder sees",
     )
 )

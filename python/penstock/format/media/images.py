@@ -1,4 +1,4 @@
-"""Folders of pictures: a kind of media folder, with columns image (bytes), label and path."""
+"""Image folders: a kind of media folder, with columns image (bytes), label and path."""
 
 from __future__ import annotations
 

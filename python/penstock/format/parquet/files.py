@@ -58,7 +58,7 @@ class Files:
         opened = opened or self.bytes_of(shard)
         with arrow_errors(self.shards.path(shard), NO_PARQUET):
             file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
-            check_names(file.schema_arrow)  # names that are no text are told here
+            check_names(file.schema_arrow)  # names that are not UTF-8 are reported here
             return file
 
 

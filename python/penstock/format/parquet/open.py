@@ -46,7 +46,7 @@ class Look:
     pruning: Pruning | None
 
     def __call__(self, shard: int) -> tuple[Parts, list[_Kept]]:
-        """A file's parts, and the rows that are kept of each of its row groups that has some."""
+        """A file's parts, and the rows that pass the filter, of each row group that has some."""
         shards, place, opened = self.files.shards, self.files.shards.path(shard), self.files.bytes_of(shard)
         with arrow_errors(place, NO_PARQUET):  # before pyarrow does, so that what is read ahead of a store serves both
             paged = self.paged.look(shard, opened)
@@ -76,7 +76,7 @@ class Look:
     def _parts(
         self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: _Kept | None
     ) -> Parts:
-        """The parts of a row group, whose columns are of `size` bytes together; none where no row is kept."""
+        """The parts of a row group, whose columns are of `size` bytes together; none if no row passes the filter."""
         wanted = [column.stored for column in self.columns]
         edges, by_pages = np.array([0, rows]), False
         some = kept is not None and 0 < len(kept) < rows
@@ -118,7 +118,7 @@ class Look:
         return kept
 
     def _kept_of(self, shard: int, file: pq.ParquetFile, group: int, rows: int, wanted: Ids | None) -> _Kept:
-        """The rows of a row group that are kept; all of them are among `wanted`."""
+        """The rows of a row group that pass the filter, all of them among `wanted`."""
         assert self.keep is not None
         with arrow_errors(f"{self.files.place(shard, group)}: filters={self.keep}", DAMAGED):
             if wanted is not None and self.paged.pages(shard, group, self.filtered):

@@ -27,7 +27,7 @@ def possible_rows(
     group: int,
     known: pc.Expression,
 ) -> Ids | None:
-    """The rows, ascending, that could be kept; None if that may be all of them.
+    """The rows, ascending, that could pass the filter; None if that may be all of them.
 
     schema: the file's own; known: what is true of all of its rows.
     """

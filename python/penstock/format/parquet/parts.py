@@ -47,7 +47,7 @@ class Pages:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts of row groups: shard, number of the row group in its file, rows of it, whether they are read by pages, and which are kept.
+    """Parts of row groups: shard, number of the row group in its file, rows of it, whether they are read by pages, and which pass the filter.
 
     first, rows: the rows [first, first + rows) of the row group. kept: int32, the numbers in the row group of those that a filter leaves; None
     where there is no filter.

@@ -45,7 +45,7 @@ class Pruning:
     def possible(
         self, schema: pa.Schema, rows: list[int], said: Sequence[RowGroup] | None, known: pc.Expression
     ) -> list[bool]:
-        """Whether each row group of a file, or each piece of one, could hold a row that is kept.
+        """Whether each row group of a file, or each piece of one, could hold a row that passes.
 
         schema: the file's own; rows: of each row group; said: what its footer says, None if that is not known; known: what is
         true of all of its rows.

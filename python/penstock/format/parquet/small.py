@@ -146,7 +146,7 @@ class LackingDictionary(Exception):
 
 
 def schema_of(footer: kernels.ParquetFooter, leaves: Sequence[int], schema: pa.Schema) -> pa.Schema:
-    """What pyarrow makes of these columns alone, if it is told that they are of this schema."""
+    """What pyarrow makes of these columns alone, given that they are of this schema."""
     end = footer.part(0, 0, [[leaf, 0, -1, 4, 0, 0] for leaf in leaves], base64.b64encode(schema.serialize()))
     file = _MAGIC + end + len(end).to_bytes(4, "little") + _MAGIC
     return pq.ParquetFile(pa.BufferReader(file)).schema_arrow

@@ -30,7 +30,7 @@ from penstock.source.protocol import Access, Format
 from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
 
-#: Changes when what is kept of a decoded part does.
+#: Changes when what is stored of a decoded part does.
 _VERSION = 3
 #: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
 CACHE_BYTES = 32 << 30
@@ -187,7 +187,7 @@ FORMAT = Format(
     suffixes=(".parquet", ".pq", ".parq"),
     matches=lambda head: head.startswith((b"PAR1", b"PARE")),
     options={"filters": "which rows to read: [('year', '>=', 2020)] or a pyarrow.compute expression"},
-    access="by its row group, or its pages where they are listed, decoded once and kept",
+    access="by its row group, or its pages where they are listed, decoded once and cached",
     detects="any flipped bit in pages with checksums, otherwise what cannot be decoded; not bounds in a footer or a page index, which filters trust",
     open=open_parquet,
 )

@@ -105,5 +105,5 @@ def _open(extension: str, options: Options, samples: Sequence[Members], manifest
 
 
 def _of_it(found: str) -> str:
-    """What is wrong with a line, told of a member."""
+    """What is wrong with a line, worded for a member."""
     return found.replace("of the line:", "of it:", 1).replace("the line is", "it is", 1)

@@ -73,7 +73,7 @@ class RangedStore(Store):
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """Several of these."""
+        """The values of several keys."""
         return list(await asyncio.gather(*(self.get(key, prototype, wanted) for key, wanted in key_ranges)))
 
     async def exists(self, key: str) -> bool:
@@ -81,15 +81,15 @@ class RangedStore(Store):
         return await asyncio.to_thread(self._place, key) is not None
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Never."""
-        raise PermissionError(f"{self}: the store is only read")
+        """Refused: the store is read-only."""
+        raise PermissionError(f"{self}: the store is read-only")
 
     async def delete(self, key: str) -> None:
-        """Never."""
-        raise PermissionError(f"{self}: the store is only read")
+        """Refused: the store is read-only."""
+        raise PermissionError(f"{self}: the store is read-only")
 
     async def list(self) -> AsyncIterator[str]:
-        """All names."""
+        """The names of all files."""
         for name in self._files:
             yield name
 

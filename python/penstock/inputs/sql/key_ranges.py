@@ -43,7 +43,7 @@ class Query:
 
     @property
     def order(self) -> str:
-        """The columns that decide the order: equal keys are told apart by all the other columns."""
+        """The columns that decide the order: all the other columns order equal keys."""
         rest = [name for name in self.names if name != self.key] if self.ties else []
         return ", ".join(map(quoted, [self.key, *rest]))
 

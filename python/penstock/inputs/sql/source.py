@@ -129,7 +129,7 @@ def _partitioned(
     _check_key(ranges.keys.type, partition, place)
     server.recheck = _Unchanged(query, step, place, ranges.digest)
     shown = [(column.name, column.feature, str(column.field)) for column in columns]
-    told = f"{' '.join(text.split())} {partition} {ties} {shown} {ranges.digest}"
+    identity = f"{' '.join(text.split())} {partition} {ties} {shown} {ranges.digest}"
     made = partial(
         SqlSource,
         columns=columns,
@@ -139,9 +139,9 @@ def _partitioned(
         ranges=ranges,
         schema=_schema(start, columns),
     )
-    source = made(manifest=_manifest(told, ranges.rows, start, place))
+    source = made(manifest=_manifest(identity, ranges.rows, start, place))
     if checksum:
-        source = made(manifest=_manifest(told + _content(source), ranges.rows, start, place))
+        source = made(manifest=_manifest(identity + _content(source), ranges.rows, start, place))
     return source
 
 
@@ -160,9 +160,9 @@ def _schema(start: pa.Table, columns: tuple[TableColumn, ...]) -> pa.Schema:
     return pa.schema([start.schema.field(name) for name in dict.fromkeys(column.path[0] for column in columns)])
 
 
-def _manifest(told: str, rows: int, start: pa.Table, place: Place) -> SqlManifest:
+def _manifest(identity: str, rows: int, start: pa.Table, place: Place) -> SqlManifest:
     found = SqlManifest.of("sql", rows, "", rows * max(1, start.nbytes // start.num_rows))
-    digest = hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return SqlManifest(
         found.format,
         found.shards,
@@ -200,7 +200,7 @@ class _Unchanged:
     digest: str
 
     def __call__(self, asked: Asked) -> None:
-        """Counts again."""
+        """Count again, and compare."""
         if find_ranges(asked, self.query, self.step, self.place).digest != self.digest:
             raise DataError("the data was changed; open it again and start anew")
 

@@ -1,4 +1,4 @@
-"""Values in plain rows on disk (token files, .npy, HDF5 without chunks): every place is arithmetic, no index is kept.
+"""Values in plain rows on disk (token files, .npy, HDF5 without chunks): every place is arithmetic, there is no index.
 
 Local files are mapped and rows copied straight from the page cache to the batch; elsewhere rows are read as byte ranges.
 """

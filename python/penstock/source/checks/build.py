@@ -1,4 +1,4 @@
-"""Making checksums: every file of a dataset is read once, and an interrupted run goes on with the files that it had not finished."""
+"""Making checksums: every file of a dataset is read once, and an interrupted run continues with the files that it had not finished."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ class _Kept:
         while self._pending:
             if not store_files(*self._pending.pop(0)):
                 raise PlanError(
-                    "the checksums could not be kept: is there a folder for them (XDG_CACHE_HOME), and room?"
+                    "the checksums could not be stored: is there a folder for them (XDG_CACHE_HOME), and room?"
                 )
         self._stored_at = time.monotonic()

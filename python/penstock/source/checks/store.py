@@ -1,4 +1,4 @@
-"""Checksums of files, kept in the user's cache: a file a folder, with the CRC-32C of every 64 KiB of the files in it.
+"""Checksums of files in the user's cache: one file a folder, with the CRC-32C of every 64 KiB of the files in it.
 
 A file's checksums count as long as it has the size and the version (modification time, or hash of the ETag) that it had when
 they were made. Like every entry of the cache they appear whole or not at all, and damaged ones are as good as none.
@@ -114,7 +114,7 @@ def load_folder(folder: str) -> FolderChecksums | None:
 
 
 def store_files(shards: Shards, sums: Checksums) -> bool:
-    """Keeps the checksums of files, those of each file after those of the one before; False if there is no place for them."""
+    """Store the checksums of files, file after file; False if there is no place for them."""
     cache = cache_folder(_FOLDER)
     first = np.append(0, np.cumsum(chunks_of(shards.sizes))).astype(np.int64)
     kept = cache is not None

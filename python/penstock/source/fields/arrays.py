@@ -134,7 +134,9 @@ class ArrayLeaf(ValuesLeaf):
         """Another dtype; or ragged."""
         if shape is not None and self.header is not None and shape[:1] == (None,):
             if tuple(shape[1:]) != self.field.shape[1:]:
-                raise PlanError(f"{self.field} cannot have the shape {shape}; (None, …) goes before its other axes")
+                raise PlanError(
+                    f"{self.field} cannot have the shape {shape}; (None, …) must come before its other axes"
+                )
             return RaggedLeaf(Field(self.stored, tuple(shape)), self.stored, self.header).as_field(dtype, None)
         return super().as_field(dtype, shape)
 

@@ -54,7 +54,7 @@ class BytesLeaf:
         return spans
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """Bytes or text."""
+        """The leaf of bytes or of text."""
         return _text_or_bytes(self, dtype, shape)
 
 
@@ -69,7 +69,7 @@ class TextLeaf:
         return text_of(spans)
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """Bytes or text."""
+        """The leaf of bytes or of text."""
         return _text_or_bytes(self, dtype, shape)
 
 
@@ -113,7 +113,7 @@ class ListLeaf:
         return pa.LargeListArray.from_arrays(pa.array(edges_of(counts)), joined(Spans(spans.buffers, *places)))
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """Nothing else."""
+        """The same leaf: lists of bytes become nothing else."""
         if dtype not in (None, "bytes") or shape not in (None, (None,)):
             raise PlanError(f"lists of bytes cannot become {dtype or 'bytes'} of shape {shape}; leave both away")
         return self

@@ -1,4 +1,4 @@
-"""Pictures stored raw, as MDS and LitData write PIL images: u32 for width, height and the length of the mode's name, the name, the pixels."""
+"""Images stored raw, as MDS and LitData write PIL images: u32 for width, height and the length of the mode's name, the name, the pixels."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _PictureHeader:
         mode = modes[0].decode("ascii", "replace")
         if (other := np.flatnonzero(modes != modes[0])).size:
             raise RowError(
-                int(other[0]), f"a picture of mode {modes[other[0]]!r} where others have {mode!r}", "write all alike"
+                int(other[0]), f"an image of mode {modes[other[0]]!r} where others have {mode!r}", "write all alike"
             )
         if mode not in _MODES:
-            raise PlanError(f"raw pictures of mode {mode!r} are not read; write them as png")
+            raise PlanError(f"raw images of mode {mode!r} are not read; write them as png")
         dtype, channels = _MODES[mode]
         axes: Ids = words[:, 1::-1]
         if channels:
@@ -50,8 +50,8 @@ class _PictureHeader:
 
 
 def picture_leaf(spans: Spans) -> Leaf:
-    """Arrays of (height, width, channels), of one size; PlanError for pictures of several sizes."""
+    """Arrays of (height, width, channels), of one size; PlanError for images of several sizes."""
     leaf = array_leaf(_PictureHeader(), spans)
     if None in leaf.field.shape:
-        raise PlanError("raw pictures of several heights; leave the column out, or write it as jpeg or png")
+        raise PlanError("raw images of several heights; leave the column out, or write it as jpeg or png")
     return leaf

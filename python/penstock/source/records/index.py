@@ -1,4 +1,4 @@
-"""Where the records of files without an index of their own lie: native indexing on first use, kept in the user's cache.
+"""Where the records of files without an index of their own lie: native indexing on first use, cached for this user.
 
 What is particular to a format is its `Framing`. Files that were packed as a whole are unpacked once to the cache and read from
 there (see `unpack`); they stay as long as what was opened is in use. Files that lie elsewhere are read once, whole, for their index.
@@ -154,7 +154,7 @@ class _Job:
     unpacked: _Unpacked
 
     def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[Entry]:
-        """Of local files."""
+        """The entries of local files."""
         threads = usable_cpus()
         packing = np.zeros(len(shards), dtype=np.int64)
         if self.framing.packing is not None:
@@ -184,7 +184,7 @@ class _Job:
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
     def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[Entry]:
-        """Of files that are brought here one by one, but for those whose index lies beside them."""
+        """The entries of remote files, which are downloaded one by one unless an index lies beside them."""
         stated = self._stated(shards, read)
         rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
 

@@ -19,7 +19,7 @@ from penstock.core.spec import Field, is_bytes, is_list, is_text, unwrapped_type
 
 #: What is wrong with a row without a value.
 NULL, _NULL_INSIDE = "is null", "has a null in a list"
-#: Whole numbers up to this are told apart by float64.
+#: float64 holds every whole number up to this exactly.
 _EXACT = 1 << 53
 _HEX = np.array([f"{byte:02x}" for byte in range(256)], dtype="S2")
 #: Where the dashes of a UUID's text stand, and where its digits do.

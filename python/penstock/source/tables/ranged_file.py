@@ -14,7 +14,7 @@ from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.shards import Shards
 
-#: Bytes that are read at least, and kept: libraries ask for a footer or a header in many small reads.
+#: Bytes that one read fetches at least: libraries ask for a footer or a header in many small reads.
 _AHEAD_BYTES = 1 << 16
 
 
@@ -51,11 +51,11 @@ class RangedFile(io.RawIOBase):
         return self._size
 
     def readable(self) -> bool:
-        """Always."""
+        """True: any place can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
+        """True: any place can be read."""
         return True
 
     def tell(self) -> int:
