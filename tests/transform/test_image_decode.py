@@ -181,6 +181,7 @@ def test_a_gif_frame_much_larger_than_its_screen_gets_no_memory() -> None:
         kernels.decode_image(bytes(data))
 
 
+@pytest.mark.slow
 def test_a_packed_colour_profile_gets_no_memory() -> None:
     packer = zlib.compressobj(9)
     profile = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(1 << 9)), packer.flush()])
