@@ -337,7 +337,7 @@ def test_a_damaged_page_index_gives_no_wrong_rows(tmp_path: Path, by_pages: list
     assert end - begin > 100
     rng, path = random.Random(0), tmp_path / "0.parquet"
     told = lost = 0
-    count = tries(1_000, at_least=50)
+    count = tries(1_000, at_least=100)
     for _ in range(count):
         flipped = bytearray(content)
         flipped[rng.randrange(begin, end)] ^= 1 << rng.randrange(8)
