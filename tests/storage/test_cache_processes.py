@@ -337,6 +337,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["journal", "pack", "tail"])
 def test_what_killed_processes_leave_goes_when_the_cache_is_opened(tmp_path: Path, what: str) -> None:
     remote = Remote(tmp_path)
