@@ -97,6 +97,7 @@ def test_recipes_have_folders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @needs_demo
+@pytest.mark.slow
 class TestRun:
     def test_all_proofs_of_delivery_hold(self, figures: dict) -> None:
         proofs = {proof["name"]: proof["holds"] for proof in figures["proofs"]}

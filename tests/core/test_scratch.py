@@ -149,6 +149,7 @@ assert [bytes(one)[:1] for one in batches[0]["bin"].to_pylist()] == [bytes([numb
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["small", "full"])
 def test_a_tar_of_5_mb_is_read_where_little_is_free(tmp_path: Path, kind: str) -> None:
     """On a disk of 24 MB, and on one that is full."""

@@ -44,6 +44,7 @@ def write(path: Path) -> None:
         path.write_bytes(b"".join(tfrecords.frame(tfrecords.example(x=tfrecords.texts(text))) for text in texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.h5", "a.tfrecord"])
 def test_ranks_that_start_together_read_a_file_whole_once(tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()

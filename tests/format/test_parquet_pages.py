@@ -27,6 +27,7 @@ from penstock.format.parquet.parts import Pages, edges_of
 from penstock.format.parquet.small import SmallFile
 from support import damage, tables
 from support.cases import MemoryStorage
+from support.tries import tries
 
 WHERE = "memory://0.parquet"
 
@@ -337,7 +338,8 @@ def test_a_damaged_page_index_gives_no_wrong_rows(tmp_path: Path, by_pages: list
     assert end - begin > 100
     rng, path = random.Random(0), tmp_path / "0.parquet"
     told = lost = 0
-    for _ in range(100):
+    count = tries(1_000, at_least=100)
+    for _ in range(count):
         flipped = bytearray(content)
         flipped[rng.randrange(begin, end)] ^= 1 << rng.randrange(8)
         path.write_bytes(flipped)
@@ -351,7 +353,7 @@ def test_a_damaged_page_index_gives_no_wrong_rows(tmp_path: Path, by_pages: list
         assert batch["text"].to_pylist() == [f"text {n}" for n in ids]
         assert batch["list"].to_pylist() == [[n] * (n % 3) for n in ids]
         lost += len(ids) < 20  # a bound that is damaged is believed
-    assert lost < 10
+    assert lost < count / 10
     assert told
     assert by_pages
 

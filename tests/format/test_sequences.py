@@ -15,6 +15,7 @@ from penstock.core.limits import Limits
 from penstock.core.options import Column
 from penstock.core.spec import Field
 from support.tfrecords import GOLDEN, block, entry, example, floats, integers, listed, open_files, parse, texts, write
+from support.tries import tries
 
 FILE = GOLDEN / "sequences.tfrecord"
 
@@ -103,7 +104,7 @@ def test_garbage_in_records_with_sound_checksums_never_crashes(tmp_path: Path) -
     rng = random.Random(8)
     good = sequence(example(id=integers(1)), x=[floats(1, 2)] * 3, y=[texts(b"a", b"b"), texts()], z=[integers(300)])
     outcomes = set()
-    for _ in range(500):
+    for _ in range(tries(5_000)):
         data = bytearray(good)
         for _ in range(rng.choice([1, 2, 5])):
             place = rng.randrange(len(data))

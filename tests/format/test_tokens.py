@@ -15,6 +15,7 @@ import penstock as ps
 from penstock.core.shards import Shards
 from support.cases import MemoryStorage
 from support.files import columns_of, cuts, errors, flips, outcomes, rows_of, through
+from support.tries import tries
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "megatron"
 RNG = np.random.default_rng(3)
@@ -192,8 +193,9 @@ def test_damaged_indices_are_told(tmp_path: Path) -> None:
     index.write_bytes(whole)
     wanted = read()
     assert errors(outcomes(index, cuts(whole), read)) == len(whole)
-    found = outcomes(index, flips(whole), read)
-    assert errors(found) > 850  # bounds of documents can change and still be bounds
+    count = tries(10_000)
+    found = outcomes(index, flips(whole, count), read)
+    assert errors(found) > 0.8 * count  # bounds of documents can change and still be bounds
     assert all(len(row) == 3 for one in found if isinstance(one, dict) for row in one["tokens"])
     hostile = [
         whole[:18] + struct.pack("<QQ", 1 << 63, 1 << 63) + whole[34:],

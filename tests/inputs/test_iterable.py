@@ -93,6 +93,7 @@ def test_the_function_is_drawn_once() -> None:
     assert ps.from_iterable(partial(rows, 9)).source.manifest.digest == first.source.manifest.digest
 
 
+@pytest.mark.slow
 def test_other_processes_find_what_was_drawn(tmp_path: Path) -> None:
     """Two at once draw it once; a later one finds it."""
     (tmp_path / "made.py").write_text(

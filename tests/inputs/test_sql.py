@@ -73,7 +73,10 @@ TABLE = (
 )
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "postgresql", "grpc"])
+SERVED = [pytest.param(name, marks=pytest.mark.servers) for name in ("postgresql", "grpc")]
+
+
+@pytest.fixture(params=["sqlite", "duckdb", *SERVED])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the table `samples`."""
     if request.param == "postgresql":

@@ -223,7 +223,7 @@ def opened(kind: str, root: Path) -> ps.Dataset:
     return dataset.transform(image=ops)
 
 
-@pytest.fixture(params=[False, True], ids=["", "no gc"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.slow), True], ids=["", "no gc"])
 def collector(request: pytest.FixtureRequest) -> Iterator[None]:
     """Without the collector of garbage too, and with threads that give way to each other all the time."""
     interval = sys.getswitchinterval()

@@ -146,8 +146,8 @@ def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] 
 
 @pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("last", ["short", "drop", "pad"])
-@pytest.mark.parametrize("world", [1, 2, 8])
-@pytest.mark.parametrize("window", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("window", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_blocks_are_read_once_by_one_rank(shards: int, last: str, world: int, window: int) -> None:
     """Every byte of the data is read by one rank only, and by it once an epoch, besides what padding repeats."""
     dataset, storage = cases.numbered(1019, shards)

@@ -219,6 +219,7 @@ def test_secrets_in_urls_of_all_kinds(url: str, said: Said, tmp_path: Path) -> N
         said.command(command, url)
 
 
+@pytest.mark.slow
 def test_success_shows_no_secret(said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with scripted(lambda asked: asked.part(DATA)) as server:
         for store in ("s3", "s3 with a login", "http"):
@@ -259,6 +260,7 @@ class Options(MemoryFileSystem):
         return super().cat_file(*args, **kwargs)
 
 
+@pytest.mark.slow
 def test_options_of_a_file_system(said: Said) -> None:
     nested = {"headers": {"Authorization": f"Bearer {OPTION}"}, "password": f"{OPTION}-2"}
     storage = Options(key=f"{OPTION}-key", secret=f"{OPTION}-secret", token=OPTION, client_kwargs=nested)

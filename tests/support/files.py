@@ -80,7 +80,7 @@ def cuts(content: bytes, step: int = 1) -> Iterator[bytes]:
     return (content[:size] for size in range(0, len(content), step))
 
 
-def flips(content: bytes, count: int = 1_000) -> Iterator[bytes]:
+def flips(content: bytes, count: int) -> Iterator[bytes]:
     """The content with one bit flipped, or a few."""
     rng = random.Random(2)
     for _ in range(count):

@@ -68,6 +68,7 @@ CHAINS: dict[str, tuple[list[ImageOp], float, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_error_is_within_the_stated_bounds(photographs: list[Image.Image], chain: str, sampling: str) -> None:
