@@ -36,7 +36,6 @@ from penstock.plan.nodes import Batch, is_whole
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
-from penstock.storage import traffic_of
 
 
 class Loader(Generic[BatchT]):
@@ -412,7 +411,7 @@ class Loader(Generic[BatchT]):
         found = {
             id(traffic): traffic
             for leaf in leaves(self.dataset.root)
-            if (traffic := traffic_of(leaf.opened.read_ranges))
+            if (traffic := leaf.opened.read_ranges.traffic) is not None
         }
         return sum_of(found.values()) if found else None
 

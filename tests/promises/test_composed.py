@@ -239,4 +239,7 @@ def test_a_bad_row_is_named_with_its_source(tmp_path: Path) -> None:
         list(ps.Loader(plan))
     error = raised.value
     assert error.where.endswith("bad.jsonl, record 2, byte 18")
-    assert (error.sample, str(error).partition(": ")[2]) == (2, f"{error.found}; {error.do}" if error.do else error.found)
+    assert (error.sample, str(error).partition(": ")[2]) == (
+        2,
+        f"{error.found}; {error.do}" if error.do else error.found,
+    )

@@ -31,7 +31,6 @@ from penstock.plan.rules import optimize
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
-from penstock.storage import traffic_of
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse
 
@@ -214,7 +213,7 @@ class _Lowering:
 
     def reads_at_once(self, leaf: Read) -> int:
         """Items that are read at once: one from disks; of remote stores as many as fill a line while answers are on the way."""
-        if traffic_of(leaf.opened.read_ranges) is None:
+        if leaf.opened.read_ranges.traffic is None:
             return 1
         step_bytes = max(1, self.rows_per_step * self.record_bytes)
         far_bytes = min(_FAR_BYTES, self.budget.limit_bytes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
@@ -103,11 +102,6 @@ def open_storages(urls: Sequence[str], trust: Trust = NOBODY) -> list[tuple[Stor
         else:
             opened.append((known[root][0], url[len(root) :]))
     return opened
-
-
-def traffic_of(read: ByteRanges) -> Traffic | None:
-    """Requests and bytes so far of the storage behind; None for local files and for memory."""
-    return read.traffic
 
 
 def adopt_storage(given: Any) -> Storage:
