@@ -253,8 +253,8 @@ class Dataset:
         lines = [
             "Order",
             f"  {order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-            f"  blocks of {order.rows.block_rows:,} samples, windows of {order.rows.window_blocks} blocks"
-            if order.rows.is_shuffled
+            f"  blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
+            if order.rows.shape.is_shuffled
             else "  natural: step k is samples k × batch size and the following",
             *(f"  {line}" for line in self._explain_ranks(lowered, world_size)),
             f"  {lowered.steps_per_item} steps are made together",

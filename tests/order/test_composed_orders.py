@@ -63,7 +63,7 @@ def orders(draw: st.DrawFn) -> RowOrder:
             lanes=lanes,
             rows_per_lane=rows_per_lane,
             wanted_rows=draw(st.integers(1, 6)),
-            windows_of=draw(st.integers(1, 3)),
+            window_blocks=draw(st.integers(1, 3)),
             seed=draw(st.integers(0, 9)),
         )
 
@@ -97,7 +97,7 @@ def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
     first, end, which = order.blocks(epoch, ids)
     assert (first == np.unique(first)).all() or len(first) == len(set(first.tolist()))
     assert ((ids >= first[which]) & (ids < end[which])).all()
-    assert (end - first <= max(1, order.block_rows)).all()
+    assert (end - first <= max(1, order.shape.block_rows)).all()
     lane, low, high = order.windows(epoch, ids)
     at = 0
     for number, rows in enumerate(map(len, lanes)):
@@ -113,7 +113,7 @@ def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
 @given(orders(), st.sampled_from(Last), st.integers(0, 2))
 def test_batches_take_every_row_once_on_any_ranks(order: RowOrder, last: Last, epoch: int) -> None:
     every = np.concatenate(lanes_of(order, epoch)).tolist()
-    size = order.lanes * order.rows_per_lane
+    size = order.shape.lanes * order.shape.rows_per_lane
     if last is Last.DROP and len(every) < size:
         return
     batches = BatchOrder(rows=order, last=last)

@@ -110,12 +110,12 @@ def test_lanes_blocks_and_windows(order: BatchOrder, epoch: int) -> None:
     assert sorted(np.concatenate(lanes).tolist()) == list(range(order.samples))
     sizes = [len(ids) for ids in lanes]
     assert max(sizes) - min(sizes) <= 1
-    if not order.rows.is_shuffled:
+    if not order.rows.shape.is_shuffled:
         return
     tail, block_rows = made.tail_start, made.block_rows
     owners = [{int(i) // block_rows for i in ids if i < tail} for ids in lanes]
     assert sum(map(len, owners)) == len(set().union(*owners)), "a block in two lanes"
-    window_rows = block_rows * (1 if block_rows == 1 else order.rows.window_blocks)
+    window_rows = block_rows * (1 if block_rows == 1 else order.rows.shape.window_blocks)
     for ids in lanes:
         blocks = [int(i) // block_rows for i in ids if i < tail]
         opened = {block: blocks.index(block) for block in set(blocks)}

@@ -32,7 +32,7 @@ def order_of(
             lanes=lanes,
             rows_per_lane=rows_per_lane,
             wanted_rows=block_rows,
-            windows_of=window_blocks,
+            window_blocks=window_blocks,
             seed=seed,
         )
     return BatchOrder(rows=rows, last=last, steps=steps)

@@ -289,8 +289,9 @@ class _Lowering:
         """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
         order, (first, last) = self.order, self.cursor.share
         lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
-        blocks = lanes * order.rows.window_blocks * 3 // 2 if order.rows.is_shuffled else 1
-        self.window_bytes = blocks * order.rows.block_rows * self.record_bytes
+        shape = order.rows.shape
+        blocks = lanes * shape.window_blocks * 3 // 2 if shape.is_shuffled else 1
+        self.window_bytes = blocks * shape.block_rows * self.record_bytes
 
     # Nodes
 

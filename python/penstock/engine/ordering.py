@@ -175,7 +175,7 @@ class _RowOrders:
                 lanes=self._lanes,
                 rows_per_lane=self._rows_per_lane,
                 wanted_rows=1 if node.mode == "global" else node.block_rows or block_rows_of(node),
-                windows_of=node.window_blocks or WINDOW_BLOCKS,
+                window_blocks=node.window_blocks or WINDOW_BLOCKS,
                 seed=self._seed_here(node.seed),
             )
         return found[0]

@@ -47,12 +47,12 @@ class BatchOrder:
     @property
     def lanes(self) -> int:
         """Number of lanes."""
-        return self.rows.lanes
+        return self.rows.shape.lanes
 
     @property
     def rows_per_lane(self) -> int:
         """Rows that a step takes from every lane."""
-        return self.rows.rows_per_lane
+        return self.rows.shape.rows_per_lane
 
     @cached_property
     def batch_size(self) -> int:

@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.lanes import step_ids_of
-from penstock.order.protocol import RowOrder
+from penstock.order.protocol import RowOrder, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concat:
+class Concat(RowOrder):
     """See `protocol.RowOrder`. first_ids: where the ids of each input begin, in ascending order."""
 
     inputs: tuple[RowOrder, ...]
     first_ids: tuple[int, ...]
 
-    @property
-    def lanes(self) -> int:
-        """Number of lanes."""
-        return self.inputs[0].lanes
-
-    @property
-    def rows_per_lane(self) -> int:
-        """Rows that a full step takes from every lane."""
-        return self.inputs[0].rows_per_lane
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether epochs differ."""
-        return any(order.is_shuffled for order in self.inputs)
-
-    @property
-    def block_rows(self) -> int:
-        """Rows that are read together, at most."""
-        return max(order.block_rows for order in self.inputs)
-
-    @property
-    def window_blocks(self) -> int:
-        """Blocks of a lane among which rows are mixed, at most."""
-        return max(order.window_blocks for order in self.inputs)
+    @cached_property
+    def shape(self) -> Shape:
+        """What the epochs have in common; of blocks the largest."""
+        shapes = [order.shape for order in self.inputs]
+        return replace(
+            shapes[0],
+            block_rows=max(shape.block_rows for shape in shapes),
+            window_blocks=max(shape.window_blocks for shape in shapes),
+        )
 
     @cached_property
     def _edges(self) -> Ids:
@@ -66,10 +50,6 @@ class Concat:
             parts.append(self.inputs[number].ids(epoch, lane, first - edges[number], rows))
             first, count = first + rows, count - rows
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-
-    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
-        """Writes the ids of whole steps."""
-        step_ids_of(self, epoch, share, step, out)
 
     def _input_of(self, ids: Ids) -> Ids:
         return np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), ids, side="right")
@@ -97,6 +77,3 @@ class Concat:
             shift = np.where(begin < stop, self._edges[number, lane[mine]], 0)
             first[mine], end[mine] = begin + shift, stop + shift
         return lane, first, end
-
-    def native(self, _: int) -> None:
-        """There is none."""

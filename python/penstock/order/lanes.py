@@ -6,7 +6,6 @@ import numpy as np
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
-from penstock.order.protocol import RowOrder
 
 #: More lanes than this mix no better and cost memory, since each has a window of blocks open.
 MAX_LANES = 64
@@ -68,13 +67,3 @@ def deal(rows: int, room: Ids) -> Ids:
         edges = np.arange(len(more) + 1) * rest // len(more)
         dealt[more[np.diff(edges) > 0]] += 1
     return dealt
-
-
-def step_ids_of(order: RowOrder, epoch: int, share: tuple[int, int], step: int, out: Ids) -> None:
-    """Writes the ids of whole steps from `step` on, of a share of the global batch, lane by lane."""
-    rows_per_lane, (begin, end) = order.rows_per_lane, share
-    steps = out.reshape(-1, end - begin)
-    for lane in range(begin // rows_per_lane, -(-end // rows_per_lane)):
-        low, high = max(begin, lane * rows_per_lane), min(end, (lane + 1) * rows_per_lane)
-        ids = order.ids(epoch, lane, step * rows_per_lane, len(steps) * rows_per_lane).reshape(-1, rows_per_lane)
-        steps[:, low - begin : high - begin] = ids[:, low - lane * rows_per_lane : high - lane * rows_per_lane]

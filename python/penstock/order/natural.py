@@ -10,11 +10,12 @@ import numpy as np
 from penstock.core.distinct import distinct
 from penstock.core.kernels import EpochOrder
 from penstock.core.spec import Ids
+from penstock.order.protocol import RowOrder, Shape
 from penstock.order.segments import Segments
 
 
 @dataclass(frozen=True, kw_only=True)
-class Natural:
+class Natural(RowOrder):
     """See `protocol.RowOrder`. wanted_rows: how many rows are worth reading together."""
 
     segments: Segments
@@ -22,20 +23,10 @@ class Natural:
     rows_per_lane: int
     wanted_rows: int = 1
 
-    @property
-    def block_rows(self) -> int:
-        """Rows that are read together."""
-        return self.epoch(0).block_rows
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether epochs differ."""
-        return False
-
-    @property
-    def window_blocks(self) -> int:
-        """Blocks of a lane among which rows are mixed."""
-        return 1
+    @cached_property
+    def shape(self) -> Shape:
+        """What the epochs have in common."""
+        return Shape(lanes=self.lanes, rows_per_lane=self.rows_per_lane, block_rows=self.epoch(0).block_rows)
 
     def epoch(self, epoch: int) -> EpochOrder:
         """The native order of an epoch, of places."""

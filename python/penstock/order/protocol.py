@@ -1,4 +1,4 @@
-"""The protocol of an order: which row comes when. Numbers in, numbers out.
+"""What every order answers: which row comes when. Numbers in, numbers out.
 
 Reading, the cache's forecast, `simulate`, ranks and resuming are written against it and know no implementation: `natural`,
 `shuffled`, `concat`, `slice`.
@@ -6,13 +6,29 @@ Reading, the cache's forecast, `simulate`, ranks and resuming are written agains
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from penstock.core.kernels import EpochOrder
 from penstock.core.spec import Ids
 
 
-class RowOrder(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What the epochs of an order have in common.
+
+    rows_per_lane: rows that a full step takes from every lane. block_rows: rows that are read together; 1 where each is read by itself.
+    window_blocks: blocks of a lane among which rows are mixed. is_shuffled: whether epochs differ.
+    """
+
+    lanes: int
+    rows_per_lane: int
+    block_rows: int = 1
+    window_blocks: int = 1
+    is_shuffled: bool = False
+
+
+class RowOrder(ABC):
     """The rows of every epoch, dealt to lanes.
 
     A row's identity is three numbers: its source, its sample id there, and the draw, which is the epoch. The first two travel as one
@@ -21,42 +37,39 @@ class RowOrder(Protocol):
     """
 
     @property
-    def lanes(self) -> int:
-        """Number of lanes."""
+    @abstractmethod
+    def shape(self) -> Shape:
+        """What the epochs have in common."""
 
-    @property
-    def rows_per_lane(self) -> int:
-        """Rows that a full step takes from every lane."""
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether epochs differ."""
-
-    @property
-    def block_rows(self) -> int:
-        """Rows that are read together; 1 where every row is read by itself."""
-
-    @property
-    def window_blocks(self) -> int:
-        """Blocks of a lane among which rows are mixed."""
-
+    @abstractmethod
     def lane_rows(self) -> Ids:
         """How many rows each lane has: the same in every epoch, so that all epochs have equally many steps."""
 
+    @abstractmethod
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane; rows past its end start again at its first one."""
 
-    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
-        """Writes the ids of whole steps from `step` on, of the places [share[0], share[1]) of each global batch."""
-
+    @abstractmethod
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
-        """The blocks that rows lie in, in ascending order, each of one source: their first ids and ends, and the block of each row."""
+        """The blocks that rows lie in, each of one source: their first ids and ends, and the block of each row."""
 
+    @abstractmethod
     def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: the lane, and the rows [first, end) of it among which their blocks are mixed.
 
         Lane -1 stands for all lanes; where first == end the row is never needed.
         """
 
+    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the ids of whole steps from `step` on, of the places [share[0], share[1]) of each global batch."""
+        rows_per_lane, (begin, end) = self.shape.rows_per_lane, share
+        steps = out.reshape(-1, end - begin)
+        for lane in range(begin // rows_per_lane, -(-end // rows_per_lane)):
+            first = lane * rows_per_lane
+            low, high = max(begin, first), min(end, first + rows_per_lane)
+            ids = self.ids(epoch, lane, step * rows_per_lane, len(steps) * rows_per_lane).reshape(-1, rows_per_lane)
+            steps[:, low - begin : high - begin] = ids[:, low - first : high - first]
+
     def native(self, epoch: int) -> EpochOrder | None:
         """The native order, where ids are its own: kernels gather whole steps by it."""
+        return None

@@ -55,7 +55,7 @@ def lanes_for(batch_size: int, ranks: Sequence[int]) -> int:
 
 def _has_blocks(order: BatchOrder) -> bool:
     """Whether rows of one lane come out of blocks that are read together; else every row is read by one rank alone."""
-    return order.rows.is_shuffled and order.rows.block_rows > 1
+    return order.rows.shape.is_shuffled and order.rows.shape.block_rows > 1
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.lanes import deal, step_ids_of
-from penstock.order.protocol import RowOrder
+from penstock.order.lanes import deal
+from penstock.order.protocol import RowOrder, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class Slice(RowOrder):
     """See `protocol.RowOrder`. Rows [first, first + count) of an order: of its first `first` rows, and of those that are taken, each lane gives its part."""
 
     input: RowOrder
@@ -21,29 +21,9 @@ class Slice:
     count: int
 
     @property
-    def lanes(self) -> int:
-        """Number of lanes."""
-        return self.input.lanes
-
-    @property
-    def rows_per_lane(self) -> int:
-        """Rows that a full step takes from every lane."""
-        return self.input.rows_per_lane
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether epochs differ."""
-        return self.input.is_shuffled
-
-    @property
-    def block_rows(self) -> int:
-        """Rows that are read together."""
-        return self.input.block_rows
-
-    @property
-    def window_blocks(self) -> int:
-        """Blocks of a lane among which rows are mixed."""
-        return self.input.window_blocks
+    def shape(self) -> Shape:
+        """What the epochs have in common."""
+        return self.input.shape
 
     @cached_property
     def _cut(self) -> tuple[Ids, Ids]:
@@ -68,10 +48,6 @@ class Slice:
             first, count = first + unbroken, count - unbroken
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
-    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
-        """Writes the ids of whole steps."""
-        step_ids_of(self, epoch, share, step, out)
-
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """First ids and ends of the blocks that rows lie in, and the block of each row."""
         return self.input.blocks(epoch, ids)
@@ -82,6 +58,3 @@ class Slice:
         begin, rows = (of_lane[lane] for of_lane in self._cut)
         low, high = np.clip(first - begin, 0, rows), np.clip(end - begin, 0, rows)
         return lane, low, np.maximum(low, high)
-
-    def native(self, _: int) -> None:
-        """There is none."""

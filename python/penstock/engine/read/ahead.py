@@ -141,7 +141,7 @@ class Ahead:
         samples = self._cursor.ids(work) - self._first_id
         samples = samples[(samples >= 0) & (samples < self._manifest.samples)]
         places = Places(self._manifest)
-        if self._order.rows.block_rows == 1 or self._manifest.scattered or not len(samples):
+        if self._order.rows.shape.block_rows == 1 or self._manifest.scattered or not len(samples):
             shard, offset, length = places.of(samples)
         else:
             first, end, _ = blocks_of(self._order, work.epoch, self._first_id, samples)

@@ -15,12 +15,12 @@ from penstock.source.protocol import Access
 
 
 def _records(reading: Reading, source: Any) -> Reader:
-    is_single = reading.order.rows.block_rows == 1 or source.manifest.scattered
+    is_single = reading.order.rows.shape.block_rows == 1 or source.manifest.scattered
     return SingleRecords(reading, source) if is_single else WindowedRecords(reading, source)
 
 
 def _parts(reading: Reading, source: Any) -> Reader:
-    return Parts(reading, source) if reading.order.rows.block_rows == 1 else Blocks(reading, source)
+    return Parts(reading, source) if reading.order.rows.shape.block_rows == 1 else Blocks(reading, source)
 
 
 #: A reader for each way to reach a source's rows.
