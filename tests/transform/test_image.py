@@ -24,6 +24,7 @@ from penstock.transform.image import (
     Decode,
     ImageKernel,
     Normalize,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomVerticalFlip,
@@ -179,6 +180,36 @@ class TestFlips:
         source[:, :, 0] = 1
         flipped = dense([RandomHorizontalFlip(0.3), NHWC], source)[:, 0, 1, 0].mean()
         assert abs(flipped - 0.3) < 0.03
+
+
+class TestGrayscale:
+    def test_equals_pillow(self) -> None:
+        source = picture(53, 37)
+        grey = np.asarray(source.convert("L").convert("RGB"))
+        pixels = np.asarray(source)[None]
+        assert np.array_equal(dense([RandomGrayscale(1), NHWC], pixels)[0], grey)
+        assert np.array_equal(dense([RandomGrayscale(0), NHWC], pixels), pixels)
+        assert np.array_equal(dense([RandomGrayscale(1), RandomGrayscale(1), NHWC], pixels)[0], grey)
+
+    def test_before_and_after_a_resize_and_crop(self) -> None:
+        source = picture(53, 37)
+        size, bicubic = (30, 20), Image.Resampling.BICUBIC
+        before = np.asarray(source.convert("L").convert("RGB").resize(size, bicubic))
+        after = np.asarray(source.resize(size, bicubic).convert("L").convert("RGB"))
+        resize = Resize((20, 30), "bicubic")
+        for ops, expected in (([RandomGrayscale(1), resize], before), ([resize, RandomGrayscale(1)], after)):
+            got = dense([*ops, RandomVerticalFlip(1), CenterCrop((11, 40)), NHWC], np.asarray(source)[None])[0]
+            assert np.array_equal(got[:, 5:35], expected[::-1][4:15])
+            assert not got[:, :5].any()
+
+    def test_one_channel_stays(self) -> None:
+        source = np.asarray(picture(9, 7).convert("L"))[None, :, :, None]
+        assert np.array_equal(dense([RandomGrayscale(1), NHWC], source), source)
+
+    def test_about_p_are_grey(self) -> None:
+        source = np.zeros((4_000, 1, 1, 3), np.uint8)
+        source[..., 0] = 255
+        assert abs((dense([RandomGrayscale(0.3), NHWC], source)[:, 0, 0, 1] > 0).mean() - 0.3) < 0.03
 
 
 class TestRandomResizedCrop:

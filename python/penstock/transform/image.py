@@ -20,12 +20,13 @@ from penstock.core.kernels import ImageProgram, image_info
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.transform.image_ops import (
-    GEOMETRY,
+    PIXEL_OPS,
     IMAGENET,
     CenterCrop,
     Decode,
     ImageOp,
     Normalize,
+    RandomGrayscale,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomVerticalFlip,
@@ -42,6 +43,7 @@ __all__ = [
     "ImageKernel",
     "ImageOp",
     "Normalize",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomVerticalFlip",
@@ -216,7 +218,7 @@ def _checked(ops: Sequence[ImageOp], source: Field) -> _Chain:
                 numbers = numbers.to_dtype(op)
             case ToLayout():
                 layout = op.layout
-            case _ if isinstance(op, GEOMETRY):
+            case _ if isinstance(op, PIXEL_OPS):
                 if numbers.dtype != "uint8":
                     raise PlanError(f"{op}: follows Normalize or ToDtype; put it before them")
                 geometry.append((number, {"op": type(op).__name__, **asdict(op)}))

@@ -143,6 +143,16 @@ class RandomVerticalFlip:
 
 
 @dataclass(frozen=True)
+class RandomGrayscale:
+    """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
+
+    p: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
 class Normalize:
     """(x - mean) / std by channel; uint8 is first scaled to [0, 1], and becomes float32.
 
@@ -203,11 +213,13 @@ ImageOp: TypeAlias = (
     | CenterCrop
     | RandomHorizontalFlip
     | RandomVerticalFlip
+    | RandomGrayscale
     | Normalize
     | ToDtype
     | ToLayout
 )
-GEOMETRY = (RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, RandomVerticalFlip)
+#: Ops on bytes, before these become other numbers.
+PIXEL_OPS = (RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, RandomVerticalFlip, RandomGrayscale)
 
 
 def _set(op: object, **values: object) -> None:

@@ -67,6 +67,7 @@ fn op(from: &Bound<'_, PyDict>) -> PyResult<Op> {
             Op::CenterCrop { height, width }
         }
         "RandomHorizontalFlip" => Op::FlipHorizontal(item(from, "p")?),
+        "RandomGrayscale" => Op::Grayscale(item(from, "p")?),
         "RandomVerticalFlip" => Op::FlipVertical(item(from, "p")?),
         _ => return Err(unknown("operation", &name)),
     })

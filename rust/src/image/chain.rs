@@ -46,6 +46,8 @@ pub struct Pass {
     pub size: (u32, u32),
     /// Where the task's window stands in the result; zeros are around it.
     pub offset: (u32, u32),
+    /// Whether the result is grey.
+    pub grey: bool,
 }
 
 /// The composition so far; every method sees the image as the methods before have left it.
@@ -59,6 +61,7 @@ pub struct Chain {
     window: Window,
     valid: Window,
     flip: (bool, bool),
+    grey: bool,
 }
 
 const UNSCALED: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
@@ -76,6 +79,7 @@ impl Chain {
             window: Window::whole(size),
             valid: Window::whole(size),
             flip: (false, false),
+            grey: false,
         }
     }
 
@@ -95,6 +99,11 @@ impl Chain {
         self.flip.1 = !self.flip.1;
     }
 
+    /// Makes all channels equal.
+    pub const fn grey(&mut self) {
+        self.grey = true;
+    }
+
     /// Keeps a part of the image; where the part lies outside, there are zeros.
     pub fn crop(&mut self, part: Window) {
         let (width, height) = (i64::from(self.window.width), i64::from(self.window.height));
@@ -109,7 +118,7 @@ impl Chain {
         if size == self.size() {
             return;
         }
-        if self.scaling.is_some() || self.valid != self.window {
+        if self.scaling.is_some() || self.valid != self.window || self.grey {
             self.end_pass();
         }
         // Unscaled and unpadded: the window lies inside the crop.
@@ -159,8 +168,8 @@ impl Chain {
             window: Rect { x: valid.x as u32, y: valid.y as u32, width: valid.width, height: valid.height },
             reversed: self.flip,
         });
-        let pass =
-            Pass { crop: self.crop, task, size: self.size(), offset: if task.is_some() { offset } else { (0, 0) } };
+        let offset = if task.is_some() { offset } else { (0, 0) };
+        let pass = Pass { crop: self.crop, task, size: self.size(), offset, grey: self.grey };
         let passes = std::mem::take(&mut self.passes);
         *self = Self::new(pass.size);
         self.passes = passes;

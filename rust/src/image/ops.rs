@@ -56,6 +56,8 @@ pub enum Op {
     FlipHorizontal(f64),
     /// Top and bottom exchanged with the given probability.
     FlipVertical(f64),
+    /// Grey with the given probability.
+    Grayscale(f64),
 }
 
 /// Python's `round`: halves to the even neighbour.
@@ -81,6 +83,11 @@ impl Op {
             Self::FlipVertical(probability) => {
                 if rng.uniform() < probability {
                     chain.flip_vertical();
+                }
+            }
+            Self::Grayscale(probability) => {
+                if rng.uniform() < probability {
+                    chain.grey();
                 }
             }
         }

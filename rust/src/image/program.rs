@@ -70,6 +70,7 @@ struct Buffers {
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
+    grey: Vec<u8>,
 }
 
 impl Worker {
@@ -83,6 +84,7 @@ impl Worker {
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
+            grey: Vec::new(),
         };
         Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
     }
@@ -228,7 +230,7 @@ impl Buffers {
         jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, colours, planar, row, bordered } = self;
+        let Self { decoders, resampler, colours, planar, row, bordered, grey } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
@@ -236,6 +238,7 @@ impl Buffers {
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
+            let planes = if pass.grey { greyed(planes, grey) } else { planes };
             if is_bordered {
                 emitter.store(index + pass.offset.1, place(planes, pass, bordered), out);
             } else {
@@ -268,6 +271,20 @@ fn blank(emitter: &mut Emitter, size: (u32, u32), bordered: &mut Vec<u8>, out: &
     for row in 0..size.1 {
         emitter.store(row, Planes { bytes: bordered, pitch: pitch_of(width), width }, out);
     }
+}
+
+/// The luma of a row in all three planes, as Pillow's `convert("L")` rounds it.
+fn greyed<'a>(planes: Planes<'_>, grey: &'a mut Vec<u8>) -> Planes<'a> {
+    let (width, pitch) = (planes.width, pitch_of(planes.width));
+    grey.resize(3 * pitch, 0);
+    let (luma, others) = grey.split_at_mut(pitch);
+    let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
+    for (luma, ((&red, &green), &blue)) in luma.iter_mut().zip(colours) {
+        let sum = 19_595 * u32::from(red) + 38_470 * u32::from(green) + 7_471 * u32::from(blue) + 0x8000;
+        *luma = (sum >> 16) as u8;
+    }
+    others.chunks_exact_mut(pitch).for_each(|plane| plane.copy_from_slice(luma));
+    Planes { bytes: grey, pitch, width }
 }
 
 /// Puts a row at its place between zeros.
