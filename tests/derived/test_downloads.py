@@ -133,7 +133,7 @@ def test_no_room_is_told(stored: MemoryStorage, root: str, monkeypatch: pytest.M
     monkeypatch.setattr(brought, "_IN_MEMORY_BYTES", 100)
     other = MemoryStorage({f"{root}/other/{name[-10:]}": content for name, content in stored.files.items()})
     with pytest.raises(
-        StorageError, match=r"no room for a copy below .*at least .* bytes are needed, and 0 may be"
+        StorageError, match=r"no room for a copy below .*at least .* bytes are needed, and 0 are usable"
     ) as caught:
         ps.read(f"{root}/other", storage=other)
     assert caught.value.errno == errno.ENOSPC

@@ -165,7 +165,8 @@ def test_requests_are_simulated_as_they_are_made(tmp_path: Path) -> None:
     read = sum(size for storage in storages for _, _, size in storage.reads)
     assert expected.steps_per_epoch == 7
     whole = sum(len(data) for data in files.values()) * 2
-    assert whole * 0.8 < read <= expected.nodes[0].bytes <= whole  # requests bridge gaps, and a block is read once
+    assert whole * 0.8 < read <= whole  # a block is read once
+    assert expected.nodes[0].bytes >= read  # requests to a store bridge gaps
     assert expected.rank_bytes_in_memory > 0
 
 

@@ -57,7 +57,7 @@ class RowOrder(ABC):
     def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: the lane, and the rows [first, end) of it among which their blocks are mixed.
 
-        Lane -1 stands for all lanes; where first == end the row is never needed.
+        Lane -1 stands for all lanes; where first and end are equal the row is never needed.
         """
 
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:

@@ -20,8 +20,8 @@ from penstock.core.kernels import ImageProgram, image_info
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.transform.image_ops import (
-    PIXEL_OPS,
     IMAGENET,
+    PIXEL_OPS,
     CenterCrop,
     Decode,
     ImageOp,
