@@ -75,7 +75,7 @@ class Dataset:
 
         shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
         global batch out of its own files, and its ranks share that. An epoch has equally many steps on all: with drop_last as many
-        as the smallest node has samples for, with pad or wrap as the largest needs. A state goes on with as many nodes, each with the
+        as the smallest node has samples for, with pad or wrap as the largest needs. A state continues on as many nodes, each with the
         files that it had, on any number of ranks a node that divides its part of the batch.
         Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
         """
@@ -123,7 +123,7 @@ class Dataset:
         """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them, for any R that divides `size`.
 
         per_rank: `size` counts the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another
-        number of ranks has other batches, and a state goes on only where size × R is what it was.
+        number of ranks has other batches, and a state continues only where size × R is what it was.
         The last samples of an epoch, if they are fewer than a batch: a shorter batch, or drop_last (none), pad (filled with
         repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
         (a divisor of the global batch) fixes how many sequences the epoch is dealt to. A number of ranks that divides it reads each
@@ -276,8 +276,8 @@ class Dataset:
 def concat(datasets: Iterable[Dataset]) -> Dataset:
     """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
 
-    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, goes
-    over the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
+    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
+    the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
     dataset twice gives its rows twice. Raises PlanError where columns, class folders or verbs do not fit.
     """
     roots = []

@@ -238,7 +238,7 @@ class Loader(Generic[BatchT]):
         return item
 
     def _run(self) -> tuple[Run, list[Position]]:
-        """The run that goes on at the loader's position; a new one if there is none."""
+        """The run that continues at the loader's position; a new one if there is none."""
         here = self._progress.here
         if self._runs:
             run, position = self._runs[0]
@@ -334,9 +334,9 @@ class Loader(Generic[BatchT]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
-        """The next pass goes on where the state was taken; StateError if the data or the plan is another one.
+        """The next pass continues where the state was taken; StateError if the data or the plan is another one.
 
-        strict=False goes on with a plan that differs in its columns, ops or functions, and warns of every difference; data and
+        strict=False continues with a plan that differs in its columns, ops or functions, and warns of every difference; data and
         order (shuffle, shard, batch) must still be the same.
         """
         saved_plan = self._saved_plan.on(self._share_now().world_size)
@@ -424,7 +424,7 @@ class Loader(Generic[BatchT]):
     def close(self) -> None:
         """Stops all threads and lets memory go; a new pass starts them again.
 
-        Pinned memory, which CUDA copies from, goes to PyTorch's cache of it, and stays in the process for other loaders.
+        Pinned memory, which CUDA copies from, returns to PyTorch's cache of it, and stays in the process for other loaders.
         """
         self._last_stats = self.stats()
         _close_runs(self._runs, (), self._ahead)

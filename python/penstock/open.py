@@ -151,7 +151,7 @@ def from_dataset(
     ("image", "label"), or selects, renames and types as for `read`. Where there is a `__getitems__(list of numbers)`, it is
     called once a batch; let it return a dict of arrays to do no work per item.
 
-    Items are asked for on a thread of the pipeline, one call at a time; `threads` above 1 says that the object allows several
+    Items are requested on a thread of the pipeline, one call at a time; `threads` above 1 says that the object allows several
     at once. name, version: what identifies the data to a saved state, besides its length and columns; the object's type
     unless given. Exceptions of the object keep their traceback and name the sample.
     """
@@ -227,7 +227,7 @@ def read_sql(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
 ) -> Dataset:
-    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, told by the URI's scheme.
+    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, by the URI's scheme.
 
     partition: a column of the result by whose order the rows are numbered (integers, text, dates or timestamps; indexed, unique
     and never null). The rows are then read by ranges of it: in parallel, in any order, from all ranks, each row once,
@@ -235,7 +235,7 @@ def read_sql(
     Without `partition` the result is drawn once and kept for this process.
 
     A saved state knows the data by the number of rows and by a key every few hundred rows; `checksum` reads all rows once to know
-    their values too. `columns` selects, renames and types, as for `read`, and only what is asked for leaves the server.
+    their values too. `columns` selects, renames and types, as for `read`, and only what is requested leaves the server.
 
     read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
     belong into the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.

@@ -75,6 +75,27 @@ def test_a_second_epoch_and_another_order_ask_for_nothing(bucket: tuple[Server, 
     assert (traffic(again).misses, traffic(again).fetched_bytes) == (0, 0)
 
 
+def test_parts_of_several_datasets_are_cached_and_read_ahead(bucket: tuple[Server, Faults]) -> None:
+    """What `skip` leaves out is never downloaded; a loader that pauses prefetches of both sources."""
+    server, faults = bucket
+    server.put(pictures())
+    sources = [ps.read(f"s3://data/pictures/{number}") for number in (0, 2)]
+    plan = ps.concat([one.skip(5) for one in sources]).shuffle(seed=1).batch(1, lanes=1)
+    needed = sum(len(data) for name, data in pictures().items() if name[9] in "02" and int(name[11:14]) >= 15)
+    with ps.Loader(plan, prefetch=1) as loader:
+        next(iter(loader))
+        end = time.monotonic() + 20
+        while time.monotonic() < end and sum(traffic(one).fetched_bytes for one in sources) < needed:
+            time.sleep(0.02)
+        asked = sum(faults.counts.values())
+        assert [sum(1 for _ in loader) for _ in range(2)] == [30, 30]
+        assert loader.stats()["storage"]["cache_hits"] > 0
+    assert sum(faults.counts.values()) == asked
+    assert sum(traffic(one).fetched_bytes for one in sources) == needed
+    foretold = plan.simulate(epochs=2, cache="1GB").nodes
+    assert [each.bytes for each in foretold] == [needed, 0]
+
+
 def test_an_object_that_was_replaced_is_never_served_from_the_old_one(bucket: tuple[Server, Faults]) -> None:
     server, _ = bucket
     server.put({"one/a.txt": b"before\n" * 9})

@@ -28,11 +28,11 @@ from penstock.source.protocol import Access
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, picture_size
 
-#: Samples that are looked at, until one is a picture: a bad one is an error when it is due, and not before.
+#: Samples to look at until one is an image: a bad one is an error when it is due, and not before.
 _FIRST_SAMPLES = 64
 
 
-class FirstPicture:
+class FirstImage:
     """Looks at the first image of a column that can be read, for chains whose output's size depends on it."""
 
     def __init__(self, leaf: Read, column: str, ops: tuple[Any, ...]) -> None:
@@ -40,7 +40,7 @@ class FirstPicture:
         self._column, self._ops = column, ops
 
     def size(self) -> tuple[int, int]:
-        """(height, width) of the first picture; what is wrong with the first sample, if none of the first 64 can be read."""
+        """(height, width) of the first image; what is wrong with the first sample, if none of the first 64 can be read."""
         wrong: DataError | None = None
         for sample in range(min(_FIRST_SAMPLES, self._source.manifest.samples)):
             try:
@@ -67,7 +67,7 @@ class ColumnKernel:
     def __init__(
         self,
         ops: tuple[Any, ...],
-        first: FirstPicture,
+        first: FirstImage,
         limits: Limits,
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
@@ -89,7 +89,7 @@ class ColumnKernel:
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
-        """Entry points for the column's pictures; those that are still missing are made first, where that is wanted."""
+        """Entry points for the column's images; missing ones are made first, where the plan says so."""
         growing = self._entry_points
         if not isinstance(growing, Growing):
             return growing
@@ -174,7 +174,7 @@ class CallFunction:
 
 
 class MergeParts:
-    """Joins the parts of several branches: every row goes to its place."""
+    """Joins the parts of several branches: every row moves to its place."""
 
     def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, threads: int) -> None:
         self._branches, self._slots, self._threads = branches, slots, threads

@@ -59,7 +59,7 @@ class Budget:
 
     limit_bytes: the budget. rings: whose free memory counts. Unless `is_exact` it is not known what items ask for, which is then multiplied
     by what earlier items grew by. Items are admitted in the order of their work, so that the next one that is
-    needed always comes first; one that is too large goes alone.
+    needed always comes first; one that is too large is admitted alone.
     """
 
     def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, is_exact: bool = True) -> None:

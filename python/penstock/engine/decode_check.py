@@ -1,4 +1,4 @@
-"""Whether all pictures of a dataset can be read and decoded: every one is, on all cores, and the bad ones are named."""
+"""Whether all images of a dataset can be read and decoded: each is tried, on all cores, and the bad ones are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RUN_SAMPLES, _RUN_BYTES = 16, 8 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class BadSample:
-    """A sample that cannot be read, or whose picture in `column` cannot be decoded ("" if it could not even be read)."""
+    """A sample that cannot be read, or whose image in `column` cannot be decoded ("" if it could not even be read)."""
 
     sample: int
     where: str
@@ -37,9 +37,9 @@ class BadSample:
 def find_bad(
     source: AnySource, read: ByteRanges, columns: Sequence[str], *, threads: int, progress: Progress | None = None
 ) -> Iterator[BadSample]:
-    """The bad samples, in the order of their ids. Reads every sample and decodes the pictures in `columns`.
+    """The bad samples, in the order of their ids. Reads every sample and decodes the images in `columns`.
 
-    Memory: a few MiB and a decoded picture for each thread, whatever the size of the dataset. A store that cannot be reached ends it.
+    Memory: a few MiB and a decoded image for each thread, whatever the size of the dataset. A store that cannot be reached ends it.
     """
     stop, samples, done = threading.Event(), source.manifest.samples, 0
 
@@ -94,10 +94,10 @@ def _bad_of(
     runs, unreadable = load_readable(source, read, run)
     bad = [_unreadable(sample, place(sample), str(error)) for sample, error in unreadable]
     for samples, loaded in runs:
-        for sample, column, picture in _pictures(samples, loaded, columns):
+        for sample, column, image in _images(samples, loaded, columns):
             if stop.is_set():
                 return bad
-            if found := _wrong_with(picture):
+            if found := _wrong_with(image):
                 bad.append(BadSample(sample=sample, where=place(sample), column=column, found=found))
     return sorted(bad, key=lambda one: one.sample)
 
@@ -110,19 +110,19 @@ def _unreadable(sample: int, place: str, error: str) -> BadSample:
     return BadSample(sample=sample, where=where, column="", found=found)
 
 
-def _pictures(samples: Ids, loaded: Columns, columns: Sequence[str]) -> Iterator[tuple[int, str, bytes]]:
-    """Every picture with its sample and column; a row may have a list of them."""
+def _images(samples: Ids, loaded: Columns, columns: Sequence[str]) -> Iterator[tuple[int, str, bytes]]:
+    """Every image with its sample and column; a row may have a list of them."""
     for column in columns:
         values: Any = loaded[column]
         for row, sample in enumerate(samples.tolist()):
             value = values[row] if isinstance(values, Spans) else values[row].as_py()
-            for picture in value if isinstance(value, list) else [value]:
-                yield sample, column, picture
+            for image in value if isinstance(value, list) else [value]:
+                yield sample, column, image
 
 
-def _wrong_with(picture: bytes) -> str:
+def _wrong_with(image: bytes) -> str:
     try:
-        kernels.decode_image(picture, pixels_limit=DEFAULT_LIMITS.pixels)
+        kernels.decode_image(image, pixels_limit=DEFAULT_LIMITS.pixels)
     except ValueError as error:
         return str(error)
     return ""

@@ -40,7 +40,7 @@ def build_entry_points(
     threads: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Built:
-    """Makes the index of a column of pictures, or finishes one that was interrupted; PlanError if it is no such column."""
+    """Makes the index of a column of images, or finishes one that was interrupted; PlanError if it is no such column."""
     if isinstance(source, BlockSource) or column not in source.spec or source.spec[column].dtype != "bytes":
         raise PlanError(
             f"the JPEG index needs a column of bytes that comes from files; {column!r} is none of {list(source.spec)}"
@@ -94,9 +94,9 @@ def _build_part(
 
 
 def entry_points_of(column: object, threads: int) -> tuple[Bytes, Ids, Checksums]:
-    """Bytes, lengths (0: none) and checksums of the entry points of a column of pictures."""
+    """Bytes, lengths (0: none) and checksums of the entry points of a column of images."""
     if not isinstance(column, Spans):
-        raise PlanError(f"the JPEG index needs pictures as bytes, not {type(column).__name__}")
+        raise PlanError(f"the JPEG index needs images as bytes, not {type(column).__name__}")
     return kernels.jpeg_entry_points(
         list(column.buffers), column.which, column.offset, column.length, EVERY_PIXELS, threads
     )

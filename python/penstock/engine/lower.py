@@ -15,7 +15,7 @@ from penstock.core.limits import Limits
 from penstock.core.rows import spans_to_arrow
 from penstock.core.spec import EntryPoints, Field, Spans
 from penstock.deliver import Deliver
-from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstPicture, MergeParts
+from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts
 from penstock.engine.budget import Budget
 from penstock.engine.ordering import Where, first_ids_of, order_of
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
@@ -60,7 +60,6 @@ class Lowered:
     """
 
     order: BatchOrder
-    seed: int
     where: Where
     stages: tuple[Stage, ...]
     steps_per_item: int
@@ -122,7 +121,6 @@ def lower(
     together = min([_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes), *paced])
     return Lowered(
         order=order,
-        seed=found.seed,
         where=where,
         stages=tuple(lowering.stages),
         steps_per_item=1 if alone else max(1, together),
@@ -325,7 +323,7 @@ class _Lowering:
         (branch,) = inputs
         applied, spec = {}, None if branch.spec is None else dict(branch.spec)
         for name, ops in node.ops:
-            first = FirstPicture(branch.leaf, name, ops)
+            first = FirstImage(branch.leaf, name, ops)
             if spec is None or self.is_described:
                 applied[name] = ColumnKernel(ops, first, branch.limits)
                 continue

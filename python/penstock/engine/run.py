@@ -4,12 +4,12 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/sup
 
 1. Success: items leave in order, each once; when the work ends, `next` raises StopIteration.
 2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
-   a note that says stage, epoch, step and sample ids, is raised where the batch was asked for. The run is over.
+   a note that says stage, epoch, step and sample ids, is raised where the batch was requested. The run is over.
 3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
    it is working on, and waits for no store any more; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
    meanwhile gets ProcessError.
 4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies.
-5. The process ends with a run going on: it is closed before the interpreter goes.
+5. The process ends with a run going on: it is closed before the interpreter ends.
 6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
 7. A user's function that never returns cannot be stopped: `close` waits 10 s for it, then warns and leaves its thread,
    which does not keep the process alive.

@@ -95,7 +95,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
 
 
 class _Noted:
-    """A storage that reads nothing, and counts what it would have asked for."""
+    """A storage that reads nothing, and counts what it would have requested."""
 
     def __init__(self) -> None:
         self.requests = self.bytes = 0

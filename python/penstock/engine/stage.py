@@ -20,7 +20,7 @@ ItemT = TypeVar("ItemT", bound="Item")
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
-    find_ids: gives `ids`, when they are first asked for. share: its part of the memory that the run may hold.
+    find_ids: gives `ids`, when they are first needed. share: its part of the memory that the run may hold.
     """
 
     work: Work

@@ -8,7 +8,7 @@ from penstock.order.cursor import Position
 class Progress:
     """The position of the next batch, and which of the passes may take it.
 
-    A pass begins when its first batch is asked for, where the position then is: until then it may still be moved.
+    A pass begins with the request for its first batch, where the position then is: until then it may still be moved.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Progress:
             self._was_loaded, self._finished_epoch = False, None
 
     def load(self, position: Position, *, steps: int) -> None:
-        """The next pass goes on here; the end of an epoch is the beginning of the next one."""
+        """The next pass continues here; the end of an epoch is the beginning of the next one."""
         finished = position.step == steps
         self._move(Position(position.epoch + 1) if finished else position, "load_state_dict(…) was called")
         self._was_loaded, self._finished_epoch = True, position.epoch if finished else None

@@ -23,7 +23,7 @@ class Described:
     parts: tuple[Part, ...]
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def recorded(self) -> list[tuple[str, str]]:
         """Names and texts as a state holds them."""
         place = [(PLACE, self.place)] if self.place else []
         return [*place, *((part.name, part.shown) for part in self.parts)]

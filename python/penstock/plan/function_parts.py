@@ -192,14 +192,14 @@ class _Walk:
             else:
                 self._add(label, self._of_value(value, label, 0), shown(value))
 
-    def _add(self, name: str, told: Iterable[bytes], text: str = "", *, is_code: bool = False) -> None:
-        digest, number = digest_of(told), 1
+    def _add(self, name: str, content: Iterable[bytes], text: str = "", *, is_code: bool = False) -> None:
+        digest, number = digest_of(content), 1
         while (label := f"{name} {number}" if number > 1 else name) in self.parts:
             number += 1
         self.parts[label] = Part(name=label, shown=text or f"#{digest[:3].hex()}", digest=digest, is_code=is_code)
 
     def _of_value(self, value: Any, label: str, depth: int) -> Iterator[bytes]:
-        """Bytes that tell a value; the types count, so that 1 is not "1"."""
+        """Bytes that identify a value; the types count, so that 1 is not "1"."""
         kind = type(value)
         self._left -= 1
         yield kind.__name__.encode()

@@ -33,9 +33,9 @@ def op_text(op: Any) -> str:
     """An op as one would write it, without what is the default: op_text(Resize(224)) == "Resize(size=224)"."""
     if not is_dataclass(op):
         return qualified_name(op)
-    told = [field for field in fields(op) if field.metadata.get("affects_result", True)]
-    said = {field.name: getattr(op, field.name) for field in told}
-    defaults = {field.name: field.default for field in told if field.default is not MISSING}
+    kept = [field for field in fields(op) if field.metadata.get("affects_result", True)]
+    said = {field.name: getattr(op, field.name) for field in kept}
+    defaults = {field.name: field.default for field in kept if field.default is not MISSING}
     inner = ", ".join(
         f"{name}={value!r}" for name, value in said.items() if name not in defaults or value != defaults[name]
     )

@@ -43,7 +43,7 @@ def is_plain(value: Any) -> bool:
 
 
 def plain_bytes(value: Any) -> list[bytes] | None:
-    """Bytes that tell a value from all others of its type; None where its type does not say how."""
+    """Bytes that distinguish a value from all others of its type; None where its type does not say how."""
     kind = type(value)
     if kind in _PLAIN or issubclass(kind, _BY_REPR) or _is_torch_setting(kind):
         return [repr(value).encode("utf-8", "surrogatepass")]
@@ -79,10 +79,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN and len(entries) <= _SHOWN // 2 else ""
 
 
-def digest_of(told: Iterable[bytes]) -> bytes:
+def digest_of(pieces: Iterable[bytes]) -> bytes:
     """16 bytes of all that is said; where one piece ends and the next begins counts."""
     state = hashlib.blake2b(digest_size=16)
-    for part in told:
+    for part in pieces:
         state.update(len(part).to_bytes(8, "little"))
         state.update(part)
     return state.digest()

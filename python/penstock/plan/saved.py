@@ -76,7 +76,7 @@ def check_state(
 ) -> list[str]:
     """What a user should know of a state that fits; StateError if it belongs to another version, plan or data than `mine`, which is of here.
 
-    Not strict, a plan may differ in all but its order. Of nodes with files of their own, each can tell of its own state
+    Not strict, a plan may differ in all but its order. Of nodes with files of their own, each knows of its own state
     only whether the data is the same; of another's it checks the plan.
     """
     _check_form(state, mine)
@@ -104,13 +104,13 @@ def check_state(
             f"same order, by load_state_dict(state, strict=False)"
         )
     return [
-        f"the state belongs to another plan, of the same order: {found}; training goes on with the plan that is here",
+        f"the state belongs to another plan, of the same order: {found}; training continues with the plan that is here",
         *notes,
     ]
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:
-    """How a state goes on where the number of nodes or ranks is another one."""
+    """How a state continues on another number of nodes or ranks."""
     if any(verb.startswith("shard ") for verbs in orders for verb in verbs):
         return "; nodes with files of their own go on as many as they were, each with the files that it had"
     sizes = {verb.split()[1] for verbs in orders for verb in verbs if verb.startswith("batch size=")}
@@ -161,7 +161,7 @@ def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
 
 
 def _digest_of(parts: Iterator[Part]) -> str:
-    return digest_of(told for part in parts for told in (part.name.encode(), part.digest)).hex()[:8]
+    return digest_of(piece for part in parts for piece in (part.name.encode(), part.digest)).hex()[:8]
 
 
 def _that_fit(verbs: tuple[Described, ...], room: int) -> dict[str, dict[str, str]]:
@@ -170,7 +170,7 @@ def _that_fit(verbs: tuple[Described, ...], room: int) -> dict[str, dict[str, st
     turns = sorted(
         (turn, number, name, shown)
         for number, verb in enumerate(verbs, 1)
-        for turn, (name, shown) in enumerate(verb.told)
+        for turn, (name, shown) in enumerate(verb.recorded)
     )
     for _, number, name, shown in turns:
         of_verb = details.setdefault(str(number), {})

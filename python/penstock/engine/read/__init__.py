@@ -2,5 +2,5 @@
 
 `reader` (the interface), and a file for each way to reach rows: `records`, `memory`, `blocks`, `parts`, `forward`; `readers` is the table of them.
 `begin` (work becomes an item, its rows divided among the sources), `windows` (which blocks are open), `parse` (bad rows named),
-`upcoming` (when data is needed next), `ahead` (tells the cache, and prefetches into it).
+`upcoming` (when data is needed next), `ahead` (gives the cache its forecast, and prefetches into it).
 """

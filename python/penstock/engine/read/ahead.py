@@ -113,7 +113,7 @@ class Ahead:
                 try:
                     done.append((reached, self._fetch(work, lambda: not stop.is_set() and self._storage.is_idle)))
                 except (PenstockError, StoppedError, OSError):
-                    return  # whoever reads it meets the same, and tells
+                    return  # the reader meets the same error, and reports it
 
     @property
     def _here(self) -> Position:

@@ -93,13 +93,11 @@ def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
     if len(first_ids) == 2:  # one source
         return [SourceRows(0, None, ids)]
     source = np.searchsorted(first_ids, ids, side="right") - 1
-    count = np.bincount(source, minlength=len(first_ids) - 1)
-    parts = []
-    for number in range(len(count)):
-        if count[number] or always[number]:
-            at = np.flatnonzero(source == number)
-            parts.append(SourceRows(number, at, ids[at] - first_ids[number]))
-    return parts
+    numbers = np.flatnonzero(np.bincount(source, minlength=len(first_ids) - 1) + np.asarray(always))
+    places = [np.flatnonzero(source == number) for number in numbers]
+    return [
+        SourceRows(int(number), at, ids[at] - first_ids[number]) for number, at in zip(numbers, places, strict=True)
+    ]
 
 
 def read_with(readers: Sequence[Reader]) -> Callable[[Planned], Loaded]:
