@@ -347,6 +347,7 @@ def test_a_superseded_pass_that_never_began_takes_nothing() -> None:
 # 4. Ctrl-C
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["waiting in next", "waiting in the user's loop"])
 def test_ctrl_c(where: str) -> None:
     code = """
@@ -373,6 +374,7 @@ def test_ctrl_c(where: str) -> None:
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_script_that_does_not_catch_it() -> None:
     code = "loader = ps.Loader(numbers().batch(4).map(lambda b: (time.sleep(0.2), b)[1]))\nprint('go', flush=True)\nfor _ in range(10**6):\n    list(loader)\n"
     child = subprocess.Popen(
@@ -392,6 +394,7 @@ def test_ctrl_c_ends_a_script_that_does_not_catch_it() -> None:
 # 5. The process ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["sys.exit(0)", "", "threading.Thread(target=lambda: list(loader)).start()", "del loader"]
 )
@@ -431,6 +434,7 @@ def in_child(work):
 """
 
 
+@pytest.mark.slow
 def test_fork_after_use() -> None:
     code = FORKED + textwrap.dedent("""
     loader = ps.Loader(numbers(4000).shuffle().batch(40).map(lambda b: b))
@@ -460,6 +464,7 @@ def test_fork_after_use() -> None:
     assert "parent: 3960" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_exits_normally_does_not_hang() -> None:
     """At its exit it closes what it has inherited; locks held in the parent must not matter."""
     code = FORKED + textwrap.dedent("""
@@ -488,6 +493,7 @@ def test_a_forked_child_that_exits_normally_does_not_hang() -> None:
 # 7. A function that never returns
 
 
+@pytest.mark.slow
 def test_a_function_that_never_returns_is_left_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "_PATIENCE_S", 0.3)
     entered, release = threading.Event(), threading.Event()
@@ -568,6 +574,7 @@ def resources() -> tuple[int, int]:
     return process.num_fds(), process.num_threads()
 
 
+@pytest.mark.slow
 def test_a_thousand_epochs_and_two_hundred_loaders_leave_nothing_behind() -> None:
     big = ps.from_arrays({"id": np.arange(64), "data": np.zeros((64, 2_000), dtype=np.uint8)}).shuffle().batch(32)
 

@@ -16,6 +16,7 @@ from penstock.order.protocol import RowOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
+from support.tries import tries
 
 RUNS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30)), min_size=1, max_size=4)
 
@@ -88,7 +89,7 @@ def lanes_of(order: RowOrder, epoch: int) -> list[Ids]:
     return [order.ids(epoch, lane, 0, rows) for lane, rows in enumerate(order.lane_rows().tolist())]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(1_500), deadline=None)
 @given(orders(), st.integers(0, 2))
 def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
     lanes = lanes_of(order, epoch)
@@ -109,7 +110,7 @@ def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
     assert again.tolist() == [*lanes[0][1:].tolist(), *lanes[0].tolist(), *lanes[0][:1].tolist()][: len(again)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(1_000), deadline=None)
 @given(orders(), st.sampled_from(Last), st.integers(0, 2))
 def test_batches_take_every_row_once_on_any_ranks(order: RowOrder, last: Last, epoch: int) -> None:
     every = np.concatenate(lanes_of(order, epoch)).tolist()
@@ -135,7 +136,7 @@ def test_batches_take_every_row_once_on_any_ranks(order: RowOrder, last: Last, e
         assert sorted(np.array(found)[valid].tolist()) == sorted(every)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(600), deadline=None)
 @given(orders(), st.integers(0, 2))
 def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: int) -> None:
     batches = BatchOrder(rows=order)

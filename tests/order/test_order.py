@@ -16,6 +16,7 @@ from penstock.order.blocks import BLOCK_BYTES, default_block_rows
 from penstock.order.cursor import Position, Work, works
 from penstock.order.lanes import MAX_LANES, default_lanes, divisors, share_of_rank
 from support.orders import order_of
+from support.tries import tries
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def orders(draw) -> BatchOrder:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(2_000), deadline=None)
 @given(orders(), st.integers(0, 5))
 def test_lanes_blocks_and_windows(order: BatchOrder, epoch: int) -> None:
     """A lane's rows are whole windows of its own blocks, each window mixed in itself; all lanes together are the data."""
@@ -124,7 +125,7 @@ def test_lanes_blocks_and_windows(order: BatchOrder, epoch: int) -> None:
             assert last - first < window_rows, "a block stays open for longer than its window"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(1_500), deadline=None)
 @given(orders(), st.integers(0, 3))
 def test_steps_take_as_many_rows_from_every_lane(order: BatchOrder, epoch: int) -> None:
     """The model of DESIGN: step k has rows [k·B/L, (k + 1)·B/L) of every lane, lane after lane; missing rows start again."""
@@ -149,7 +150,7 @@ def test_steps_take_as_many_rows_from_every_lane(order: BatchOrder, epoch: int) 
     assert every == [i for step in range(order.steps_per_epoch) for i in order.ids(epoch, step, 1, 0, 1).tolist()]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(3_000), deadline=None)
 @given(orders(), st.integers(0, 3), st.data())
 def test_ranks_share_every_batch(order: BatchOrder, epoch: int, data: st.DataObject) -> None:
     """Any number of ranks that divides the batch: their parts, joined in rank order, are what one rank has."""
@@ -169,7 +170,7 @@ def test_ranks_share_every_batch(order: BatchOrder, epoch: int, data: st.DataObj
         assert order.ids(epoch, 0, together, rank, world).tolist() == np.concatenate(one_by_one).tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(1_500), deadline=None)
 @given(orders(), st.integers(0, 3), st.data())
 def test_parts_are_where_the_rows_lie(order: BatchOrder, epoch: int, data: st.DataObject) -> None:
     world = data.draw(st.sampled_from(divisors(order.batch_size)))

@@ -72,6 +72,7 @@ def test_ranks_read_one_batch(open_data: Any, batch: int, world: int, tmp_path: 
         contracts.assert_same(contracts.join(parts), wanted[step], f"step {step}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["short", "drop_last", "pad", "wrap"])
 @pytest.mark.parametrize("order", ["natural", "blocks", "global"])
 def test_a_state_goes_on_with_any_number_of_ranks(order: str, last: str) -> None:

@@ -244,6 +244,7 @@ def run(folder: Path, *arguments: str, shift: int = 1, hash_seed: int = 0, **tex
     )
 
 
+@pytest.mark.slow
 def test_the_same_source_is_the_same_in_every_process(tmp_path: Path) -> None:
     first = run(tmp_path)
     moved = run(tmp_path, hash_seed=5, above="# a comment\n\n", doc="Another docstring.")
