@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,27 +30,38 @@ class Concat(RowOrder):
         )
 
     @cached_property
-    def _edges(self) -> Ids:
-        """Of every lane (columns) the row at which each input begins, and the lane's end: int64 (inputs + 1, lanes)."""
-        rows = np.stack([order.lane_rows() for order in self.inputs])
-        return np.concatenate([np.zeros((1, rows.shape[1]), dtype=np.int64), np.cumsum(rows, axis=0)])
+    def _lanes(self) -> tuple[Ids, Ids]:
+        """Which lane of each input stands in every lane, and the row at which it begins there; behind the last, the lane's end.
+
+        The lane with most rows follows where there are fewest so far, so that lanes stay equally long. int64 (inputs, lanes) and
+        (inputs + 1, lanes).
+        """
+        lanes, edges = [], [np.zeros(self.shape.lanes, dtype=np.int64)]
+        for order in self.inputs:
+            rows = order.lane_rows()
+            lane = np.empty_like(rows)
+            lane[np.argsort(edges[-1], kind="stable")] = np.argsort(-rows, kind="stable")
+            lanes.append(lane)
+            edges.append(edges[-1] + rows[lane])
+        return np.stack(lanes), np.stack(edges)
 
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
-        return np.asarray(self._edges[-1])
+        return np.asarray(self._lanes[1][-1])
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
-        edges, parts = self._edges[:, lane].tolist(), []
+        lanes, edges = (of_lane[:, lane].tolist() for of_lane in self._lanes)
         if not edges[-1]:
-            return self.inputs[0].ids(epoch, lane, first, count)  # an empty lane borrows, only ever as padding
+            return self.inputs[0].ids(epoch, lanes[0], first, count)  # an empty lane borrows, only ever as padding
+        parts = [np.empty(0, dtype=np.int64)]
         while count:
             first %= edges[-1]
-            number = int(np.searchsorted(edges, first, side="right")) - 1
+            number = bisect_right(edges, first) - 1
             rows = min(count, edges[number + 1] - first)
-            parts.append(self.inputs[number].ids(epoch, lane, first - edges[number], rows))
+            parts.append(self.inputs[number].ids(epoch, lanes[number], first - edges[number], rows))
             first, count = first + rows, count - rows
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        return np.concatenate(parts)
 
     def _input_of(self, ids: Ids) -> Ids:
         return np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), ids, side="right")
@@ -69,11 +81,12 @@ class Concat(RowOrder):
 
     def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
-        of = self._input_of(ids)
+        of, (lanes, edges) = self._input_of(ids), self._lanes
         lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))
         for number in np.flatnonzero(np.bincount(of)).tolist():
             mine = np.flatnonzero(of == number)
-            lane[mine], begin, stop = self.inputs[number].windows(epoch, ids[mine])
-            shift = np.where(begin < stop, self._edges[number, lane[mine]], 0)
+            inner, begin, stop = self.inputs[number].windows(epoch, ids[mine])
+            lane[mine] = np.argsort(lanes[number])[inner]
+            shift = np.where(begin < stop, edges[number, lane[mine]], 0)
             first[mine], end[mine] = begin + shift, stop + shift
         return lane, first, end
