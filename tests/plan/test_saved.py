@@ -295,7 +295,7 @@ def test_not_strict_goes_on_where_the_order_is_the_same() -> None:
     was, now = mapped(crop(7)), mapped(crop(5))
     state = state_of(was)
     loader = ps.Loader(now)
-    with pytest.warns(UserWarning, match=r"of the same order: verb 3.*`size` was 7 and is 5; training goes on"):
+    with pytest.warns(UserWarning, match=r"of the same order: verb 3.*`size` was 7 and is 5; training continues"):
         loader.load_state_dict(state, strict=False)
     assert (loader.epoch, loader.step) == (0, 1)
     wanted = list(ps.Loader(now))[1:]
