@@ -89,6 +89,7 @@ def test_resume(plan: ps.Dataset) -> None:
     promises.resume_is_exact(plan)
 
 
+@pytest.mark.slow
 def test_elastic(plan: ps.Dataset) -> None:
     promises.ranks_make_one_batch(plan)
 
