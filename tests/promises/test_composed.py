@@ -213,6 +213,8 @@ def test_functions_that_return_other_columns_are_refused_when_they_meet() -> Non
     plan = ps.concat([other().map(lambda batch: {"a": batch["id"]}), other().map(lambda batch: {"b": batch["id"]})])
     with pytest.raises(ps.PlanError, match="concat: dataset 0 has the columns a, and dataset 1 b; let the functions"):
         list(ps.Loader(plan.shuffle(seed=0).batch(10)))
+    with pytest.raises(ps.PlanError, match=r"concat: dataset . has the columns ., and dataset"):
+        list(ps.Loader(plan.batch(5)))  # no step has rows of both
     plan = ps.concat([other().map(dict), other().map(lambda batch: {"id": batch["id"] / 2})])
     with pytest.raises(ps.PlanError, match="concat: column 'id' is int64 in dataset 0 and float64 in dataset 1"):
         list(ps.Loader(plan.shuffle(seed=0).batch(10)))

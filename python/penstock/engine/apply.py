@@ -15,7 +15,7 @@ from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.limits import Limits
-from penstock.core.spec import EntryPoints, Field, Ids
+from penstock.core.spec import EntryPoints, Field, Ids, Spec
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.single import load_samples
@@ -179,6 +179,8 @@ class MergeParts:
     def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, threads: int) -> None:
         self._branches, self._slots, self._threads = branches, slots, threads
         self._sources = branches[0][0], branches[-1][1]
+        self._first: tuple[int, Spec] | None = None  # of the run: a dataset, and the columns that it has
+        self._lock = threading.Lock()
 
     def __call__(self, item: Columned) -> Columned:
         """One part instead of those of the branches; PlanError where their columns differ."""
@@ -191,8 +193,8 @@ class MergeParts:
 
     def _merged(self, parts: list[Part], rows: int) -> Part:
         first = parts[0]
-        for part in parts[1:]:
-            self._check_alike(first, part)
+        for part in parts:
+            self._check_alike(self._branches.index(part.sources), part.spec)
         if len(parts) == 1:
             whole = first.at if first.at is not None and len(first.at) < rows else None
             return Part(self._sources, whole, first.columns, first.spec)
@@ -208,21 +210,25 @@ class MergeParts:
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)
 
-    def _check_alike(self, first: Part, part: Part) -> None:
-        datasets = [self._branches.index(one.sources) for one in (first, part)]
-        if first.spec.keys() != part.spec.keys():
+    def _check_alike(self, number: int, spec: Spec) -> None:
+        """PlanError unless a dataset has the columns of the one that came first, which may have been steps ago."""
+        with self._lock:
+            first, wanted = self._first = self._first or (number, spec)
+        if wanted.keys() != spec.keys():
             raise PlanError(
-                f"concat: dataset {datasets[0]} has the columns {', '.join(first.spec)}, and dataset {datasets[1]} "
-                f"{', '.join(part.spec)}; let the functions of both return the same"
+                f"concat: dataset {first} has the columns {', '.join(wanted)}, and dataset {number} {', '.join(spec)}; let the "
+                f"functions of both return the same"
             )
-        for name, field in first.spec.items():
-            if not _is_alike(field, part.spec[name]):
+        for name, field in wanted.items():
+            if not _is_alike(field, spec[name]):
                 raise PlanError(
-                    f"concat: column {name!r} is {field} in dataset {datasets[0]} and {part.spec[name]} in dataset {datasets[1]}; make "
+                    f"concat: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
                     f"them alike, with Resize or a crop for images, or with map"
                 )
 
 
 def _is_alike(one: Field, other: Field) -> bool:
-    """Whether rows of both can stand in one column: of the same type, and of one shape where that is fixed."""
-    return one == other or (one.dtype == other.dtype and not one.is_fixed and not other.is_fixed)
+    """Whether rows of both can stand in one column: of one type, with as many axes, alike where both are fixed."""
+    if one.is_fixed or other.is_fixed or one.dtype != other.dtype or len(one.shape) != len(other.shape):
+        return one == other
+    return all(None in axes or axes[0] == axes[1] for axes in zip(one.shape, other.shape, strict=True))
