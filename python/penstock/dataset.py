@@ -13,7 +13,8 @@ from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
-from penstock.engine.lower import Lowered, lower
+from penstock.engine.lower import lower
+from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import check_order, rows_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
 from penstock.order.sharing import explain_ranks, explain_sharing

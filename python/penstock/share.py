@@ -12,7 +12,8 @@ from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
 from penstock.engine.free_memory import default_memory
-from penstock.engine.lower import Lowered, lower
+from penstock.engine.lower import lower
+from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.ahead import Ahead
 from penstock.order.cursor import Work

@@ -12,6 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine import lower
+from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 delivery = pytest.importorskip("penstock.deliver.torch")
@@ -71,7 +72,7 @@ def test_a_slot_is_not_used_again_before_its_copy_ended(
                 assert (batch["x"].numpy() == ids[:, None]).all()
                 assert batch["text"].to_pylist() == [str(i) for i in ids]
     assert cuda.pending(loader._deliver._stream) == []
-    (ring, _) = loader._lowered.slots
+    (ring, _) = lowered_of(loader).slots
     assert ring.made_bytes < 3 * 4000 * COLUMNS * 4 / 2, "slots were used again"
 
 
@@ -165,7 +166,7 @@ def test_batches_on_the_device_are_few(cuda: FakeCuda, monkeypatch: pytest.Monke
 
 def test_an_item_that_waits_holds_no_slot(cuda: FakeCuda) -> None:
     with ps.Loader(data().batch(500), to="torch", device="cuda") as loader:
-        lowered = loader._lowered
+        lowered = lowered_of(loader)
         item = next(lowered.work_from(ps.loader.Position(0)))
         for stage in lowered.stages:
             item = stage.work(item)
@@ -191,7 +192,7 @@ def test_close_waits_for_a_copy_that_is_under_way(cuda: FakeCuda) -> None:
     closing = threading.Thread(target=loader.close)
     closing.start()
     assert run._stop.wait(10)
-    ring = loader._lowered.slots[0]
+    ring = lowered_of(loader).slots[0]
     assert closing.is_alive()
     assert ring._lent, "the copy reads from its slot"
     cuda.gate.set()

@@ -9,6 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine.slots import Slots
+from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -34,7 +35,7 @@ def test_a_batch_that_is_dropped_is_gone_at_once(to: str, batch_size: int) -> No
         batches = iter(loader)
         for _ in range(512 // batch_size):
             batch = next(batches)
-        ring = loader._lowered.slots[0]
+        ring = lowered_of(loader).slots[0]
         ring._take_back()
         assert len(ring._lent) >= 1
         del batch

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from support.seams import made_bytes
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -46,12 +47,12 @@ def test_slots_are_used_again_but_never_under_a_tensor() -> None:
             assert torch.equal(x[:, 7], ids.float())
         kept.clear()
         del x
-        made = sum(slots.made_bytes for slots in loader._lowered.slots)
+        made = made_bytes(loader)
         epochs, epoch_bytes = 20, 4000 * 100 * 4
         for _ in range(epochs):
             for _ in loader:
                 pass
-        again = sum(slots.made_bytes for slots in loader._lowered.slots)
+        again = made_bytes(loader)
         assert again - made < epochs * epoch_bytes / 4, "more slots than may be on their way at once"
 
 

@@ -8,6 +8,7 @@ import pytest
 import penstock as ps
 from penstock.engine import free_memory as module
 from penstock.engine.free_memory import default_memory, free_memory
+from support.seams import lowered_of
 
 MIB = 1 << 20
 
@@ -83,7 +84,7 @@ def test_a_loader_takes_its_part_of_the_machine(monkeypatch) -> None:
     dataset = ps.from_arrays({"x": np.arange(64)}).batch(16, lanes=16)
 
     def budget(**options: int) -> int:
-        return ps.Loader(dataset, rank=5, world_size=8, **options)._lowered.budget.limit_bytes
+        return lowered_of(ps.Loader(dataset, rank=5, world_size=8, **options)).budget.limit_bytes
 
     assert budget() == 2 << 30
     assert budget(memory=MIB) == MIB

@@ -15,6 +15,7 @@ import pytest
 import penstock as ps
 from penstock.engine.slots import _size_class
 from servers.s3 import served
+from support.seams import lowered_of
 
 MANY = 16
 BATCH = 16
@@ -30,7 +31,7 @@ def plan(photos: Path) -> ps.Dataset:
 
 def made_bytes(loader: ps.Loader) -> int:
     """Bytes of all slots of finished batches that a loader ever made."""
-    return loader._lowered.slots[0].made_bytes
+    return lowered_of(loader).slots[0].made_bytes
 
 
 def run(photos: Path, cpus: int) -> ps.Loader:
@@ -45,7 +46,7 @@ def run(photos: Path, cpus: int) -> ps.Loader:
 @pytest.mark.parametrize("cpus", [1, 2, MANY])
 def test_slots_follow_from_stages_and_queues(photos: Path, cpus: int) -> None:
     loader = run(photos, cpus)
-    stages = loader._lowered.stages
+    stages = lowered_of(loader).stages
     transform = [stage.name for stage in stages].index("transform")
     # Each thread works on one, each queue before another stage holds one, the last one PREFETCH; the consumer holds one and asks
     # for the next.
@@ -205,7 +206,7 @@ def test_less_memory_than_open_windows_need_is_said_once_with_numbers(tmp_path: 
     assert [one.filename for one in warned] == [__file__]
     assert steps == 9
     assert sum(1 for _ in loader) == len(loader), "and it goes on, one batch at a time"
-    enough = loader._lowered.window_bytes + loader._lowered.batch_bytes
+    enough = lowered_of(loader).window_bytes + lowered_of(loader).batch_bytes
     loader.close()
     with ps.Loader(plan, memory=2 * enough) as quiet:
         next(iter(quiet))

@@ -31,6 +31,7 @@ from penstock.order.cursor import Work
 from penstock.share import share_of
 from support import cases
 from support import promises as contracts
+from support.seams import lowered_of, made_bytes
 
 #: Threads that wait for a store that hangs, left by tests of other files that ran in this process.
 _of_others: set[threading.Thread] = set()
@@ -203,7 +204,7 @@ def test_bad_rows_among_steps_made_together() -> None:
     good = storage.files["data/0.rec"]
     storage.files["data/0.rec"] = good[:place] + b"\xff" + good[place + 1 :]
     loader = ps.Loader(dataset.batch(4))
-    assert loader._lowered.steps_per_item > 1
+    assert lowered_of(loader).steps_per_item > 1
     seen = []
     with pytest.raises(ps.DataError, match="record 17"):  # noqa: PT012
         for batch in loader:
@@ -606,7 +607,7 @@ def test_memory_is_bounded_by_prefetch() -> None:
     for _ in range(20):
         for _ in loader:
             pass
-    made = sum(slots.made_bytes for slots in loader._lowered.slots)
+    made = made_bytes(loader)
     loader.close()
     assert made <= 8 * (32 << 18)
 

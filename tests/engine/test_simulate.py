@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.engine import lower as lowering
+from penstock.engine import lowered as lowering
 from servers.s3 import CREDENTIALS, s3_server
 from support.cli_runner import invoke
 from support.faulty_proxy import Faults, proxy

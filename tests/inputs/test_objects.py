@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import penstock as ps
+from support.seams import lowered_of
 
 
 class Items:
@@ -226,7 +227,7 @@ def test_items_are_asked_for_one_at_a_time_unless_said_otherwise(threads: int) -
 def test_slow_items_come_one_batch_at_a_time() -> None:
     slow = ps.from_dataset(Items(lambda i: time.sleep(0.002) or i, 1000)).batch(10)
     quick = ps.from_dataset(Items(lambda i: i, 1000)).batch(10)
-    steps = [ps.Loader(dataset)._lowered.steps_per_item for dataset in (slow, quick)]
+    steps = [lowered_of(ps.Loader(dataset)).steps_per_item for dataset in (slow, quick)]
     assert steps[0] <= 3 < steps[1]
 
 

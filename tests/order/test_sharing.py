@@ -19,6 +19,7 @@ from penstock.order.sharing import explain_ranks, explain_sharing, extra_blocks,
 from support import cases, tfrecords
 from support import promises as contracts
 from support.orders import order_of
+from support.seams import lowered_of
 
 SAMPLES = 2_500
 
@@ -106,7 +107,7 @@ def test_a_rank_reads_a_block_once(lanes: int, world: int, last: str) -> None:
     read_bytes = 0
     for rank in range(world):
         loader = ps.Loader(dataset, rank=rank, world_size=world)
-        read, order = loader._lowered.stages[0].work, loader._lowered.order
+        read, order = lowered_of(loader).stages[0].work, lowered_of(loader).order
         storage.reads.clear()
         for step in range(order.full_steps):
             read(Work(0, step, 1))

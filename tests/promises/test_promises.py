@@ -17,6 +17,7 @@ from penstock.order.cursor import Work
 from penstock.order.lanes import divisors
 from support import cases
 from support import promises as contracts
+from support.seams import lowered_of
 from support.tries import tries
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
@@ -156,14 +157,14 @@ def test_blocks_are_read_once_by_one_rank(shards: int, last: str, world: int, wi
     reader: dict[tuple[str, int], int] = {}
     for rank in range(world):
         loader = ps.Loader(dataset, rank=rank, world_size=world)
-        read = loader._lowered.stages[0].work
+        read = lowered_of(loader).stages[0].work
         for epoch in range(2):
             storage.reads.clear()
-            for step in range(loader._lowered.order.full_steps):
+            for step in range(lowered_of(loader).order.full_steps):
                 read(Work(epoch, step, 1))
             taken = [(path, byte) for path, start, size in storage.reads for byte in range(start, start + size)]
             assert len(set(taken)) == len(taken), "a byte was read twice"
-            if len(loader) > loader._lowered.order.full_steps:
+            if len(loader) > lowered_of(loader).order.full_steps:
                 read(Work(epoch, len(loader) - 1, 1))
             if epoch == 0:
                 read_by_rank = {
@@ -181,7 +182,7 @@ def test_few_blocks_are_held(tmp_path: Path) -> None:
     """What a reader holds are the open windows of its lanes, however long the epoch."""
     dataset, _ = cases.numbered(4001, 2)
     loader = ps.Loader(dataset.shuffle(seed=1, block_rows=10, window_blocks=2).batch(8, lanes=4))
-    lowered, held = loader._lowered, []
+    lowered, held = lowered_of(loader), []
     block_bytes = 10 * 48  # a record has 8 to 47 bytes
     for step in range(len(loader)):
         lowered.stages[0].work(Work(0, step, 1))

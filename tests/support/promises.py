@@ -19,6 +19,7 @@ import pyarrow as pa
 import penstock as ps
 from penstock.order.lanes import divisors
 from penstock.plan.nodes import Batch as BatchNode
+from support.seams import lowered_of
 
 Batch = Mapping[str, Any]
 
@@ -71,7 +72,7 @@ def batch_node(dataset: ps.Dataset) -> BatchNode:
 def worlds(dataset: ps.Dataset) -> list[int]:
     """The numbers of ranks that the plan allows, up to 8: each must either work or be refused when the loader is made."""
     with ps.Loader(dataset, rank=0, world_size=1) as loader:
-        order = loader._lowered.order
+        order = lowered_of(loader).order
     return [world for world in divisors(order.batch_size) if world <= 8 and _allows(dataset, world)]
 
 

@@ -16,6 +16,7 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Field, Ids, Spec
+from penstock.engine.budget import Budget
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.single import load_samples
@@ -113,10 +114,10 @@ class ApplyKernels:
         *,
         seed: int,
         number: int,
-        threads: int,
+        budget: Budget,
     ) -> None:
         self._sources, self._first_ids, self._leaves = sources, first_ids, leaves
-        self._slots, self._threads = slots, threads
+        self._slots, self._budget = slots, budget
         self._seed, self._number = seed, number
         self._kernels = kernels_by_column
 
@@ -140,8 +141,8 @@ class ApplyKernels:
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
             with NamedRows(self._place, ids):
                 column = part.columns[name]
-                points = lazy.entry_points(column, ids - self._first_ids[self._sources[0]], self._threads)
-                kernel(column, ids, key=key, out=out, threads=self._threads, entry_points=points)
+                points = lazy.entry_points(column, ids - self._first_ids[self._sources[0]], self._budget.cpus)
+                kernel(column, ids, key=key, out=out, threads=self._budget.cpus, entry_points=points)
             part.columns[name] = out
             part.spec = {**part.spec, name: kernel.field}
         return item
@@ -176,8 +177,8 @@ class CallFunction:
 class MergeParts:
     """Joins the parts of several branches: every row moves to its place."""
 
-    def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, threads: int) -> None:
-        self._branches, self._slots, self._threads = branches, slots, threads
+    def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, budget: Budget) -> None:
+        self._branches, self._slots, self._budget = branches, slots, budget
         self._sources = branches[0][0], branches[-1][1]
         self._first: tuple[int, Spec] | None = None  # of the run: a dataset, and the columns that it has
         self._lock = threading.Lock()
@@ -201,8 +202,9 @@ class MergeParts:
         places = [part.at for part in parts if part.at is not None]
         together = np.sort(np.concatenate(places))
         at: list[Ids] = [np.searchsorted(together, place) for place in places]
+        cpus = self._budget.cpus
         columns = {
-            name: merge([part.columns[name] for part in parts], at, name, field, self._allocate, threads=self._threads)
+            name: merge([part.columns[name] for part in parts], at, name, field, self._allocate, threads=cpus)
             for name, field in first.spec.items()
         }
         return Part(self._sources, None if len(together) == rows else together, columns, first.spec)

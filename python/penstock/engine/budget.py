@@ -1,4 +1,4 @@
-"""The memory of a run: an item is begun when there is room for what it will hold, and its room is free once the consumer has it.
+"""The memory and the CPUs of a run: an item is begun when there is room for what it will hold, and its room is free once the consumer has it.
 
 What counts: items on their way, from what is asked of a store to what waits for the consumer; blocks of open windows; memory of slots
 that waits to be used again. What does not: batches that the consumer took, parts that a format keeps decoded, and what libraries and
@@ -55,15 +55,16 @@ class Share:
 
 
 class Budget:
-    """Bytes that a loader's run may hold.
+    """Bytes that a loader's run may hold, and CPUs that its kernels may use.
 
-    limit_bytes: the budget. rings: whose free memory counts. Unless `is_exact` it is not known what items ask for, which is then multiplied
+    limit_bytes: the budget. rings: whose free memory counts. cpus: threads of one native call; asked at every call, so that it may change
+    while a run lasts. Unless `is_exact` it is not known what items ask for, which is then multiplied
     by what earlier items grew by. Items are admitted in the order of their work, so that the next one that is
     needed always comes first; one that is too large is admitted alone.
     """
 
-    def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, is_exact: bool = True) -> None:
-        self.limit_bytes, self.rings, self.is_exact = limit_bytes, rings, is_exact
+    def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
+        self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
         self._growth: float | None = None
         self._kept: set[_Kept] = set()
         self._gone: deque[_Kept] = deque()

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from penstock.core.errors import PlanError
 from penstock.core.limits import Limits
-from penstock.core.rows import spans_to_arrow
-from penstock.core.spec import EntryPoints, Field, Spans
+from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts
 from penstock.engine.budget import Budget
+from penstock.engine.deliver_columns import VALID, DeliverColumns
+from penstock.engine.item_bytes import ColumnBytes
+from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, first_ids_of, order_of
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Columned, Delivered, Item, Stage
+from penstock.engine.stage import Columned, Item, Stage
 from penstock.order.batches import BatchOrder, Last
-from penstock.order.cursor import Position, Work, works
 from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Read, Shard, Shuffle, Skip, Take, Transform
 from penstock.plan.rules import optimize
 from penstock.plan.tree import flow, inputs_of, leaves
@@ -45,54 +43,6 @@ _FAR_THREADS = 32
 
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
 _GATHER_THREADS = 4
-
-#: The column that says which rows are padding, where a plan pads.
-VALID = "valid"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lowered:
-    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
-
-    columns: the names of what is delivered, None where only a user's function knows them.
-    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about;
-    batch_bytes: how much a batch on its way.
-    """
-
-    order: BatchOrder
-    where: Where
-    stages: tuple[Stage, ...]
-    steps_per_item: int
-    item_bytes: int
-    pictures: Callable[[], Mapping[str, int]]
-    slots: tuple[Slots, ...]
-    columns: tuple[str, ...] | None
-    budget: Budget
-    window_bytes: int
-    batch_bytes: int
-    warned: list[int] = field(default_factory=list)
-
-    def check_memory(self) -> None:
-        """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
-        needed, limit = self.window_bytes + self.batch_bytes, self.budget.limit_bytes
-        if needed > limit and not self.warned:
-            self.warned.append(needed)
-            warnings.warn(
-                f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
-                f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
-                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",
-                stacklevel=5,
-            )
-
-    def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
-        """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
-        return works(
-            start,
-            steps_per_epoch=self.order.steps_per_epoch,
-            full_steps=self.order.full_steps,
-            steps_per_work=1 if one_by_one else self.steps_per_item,
-            epochs=epochs,
-        )
 
 
 def lower(
@@ -114,7 +64,9 @@ def lower(
     lowering.add_reading()
     whole = lowering.branch(root)
     kind = "copy" if deliver.copies else "cpu"
-    lowering.add("deliver", kind, _Deliver(deliver, order, where, lowering.record_slots), threads=lowering.together)
+    lowering.add(
+        "deliver", kind, DeliverColumns(deliver, order, where, lowering.record_slots), threads=lowering.together
+    )
     rows = lowering.rows_per_step
     row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
     paced = [source.rows_together // rows for source in sources if isinstance(source, Paced)]
@@ -141,30 +93,6 @@ def _is_as_long_as_records(source: AnySource) -> bool:
     return all(field.is_fixed or field.shape == () for field in source.spec.values())
 
 
-class _ColumnBytes:
-    """See `budget.ItemBytes`. Columns of other than fixed shape are together as long as the records that hold them.
-
-    widest: the columns at their largest.
-    """
-
-    def __init__(self, record_bytes: int, widest: Mapping[str, Field]) -> None:
-        self._record_bytes, self._replaced_bytes = record_bytes, 0
-        self.update(widest)
-
-    def update(self, widest: Mapping[str, Field], replaced_bytes: int = 0) -> None:
-        """Takes note of other columns, and of those that are there meanwhile: so many bytes of a row."""
-        self._replaced_bytes += replaced_bytes
-        self._fixed_bytes = self._replaced_bytes + sum(field.row_bytes for field in widest.values())
-        self._is_fixed = all(field.is_fixed for field in widest.values())
-
-    def __call__(self, rows: int, record_bytes: int | None) -> int:
-        """For an item of so many rows."""
-        fixed_bytes = rows * self._fixed_bytes
-        if self._is_fixed:
-            return fixed_bytes
-        return fixed_bytes + (rows * self._record_bytes if record_bytes is None else record_bytes)
-
-
 @dataclass
 class _Branch:
     """What comes out of a node: rows of the sources numbered [sources[0], sources[1]). spec: None after a user's function."""
@@ -187,7 +115,7 @@ class _Lowering:
         self.order, self.where, self.seed, self.slots = order, where, seed, slots
         self.leaves, self.first_ids = leaves(root), first_ids_of(root)
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
-        self.budget = Budget(memory_bytes, (slots, self.record_slots))
+        self.budget = Budget(memory_bytes, (slots, self.record_slots), cpus=where.cpus)
         self.window_bytes = 0
         self.stages: list[Stage] = []
         self.is_described = False
@@ -195,8 +123,8 @@ class _Lowering:
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
         size_bytes = sum(source.manifest.size_bytes for source in sources)
         self.record_bytes = size_bytes // max(1, int(self.first_ids[-1]))
-        self.item_bytes = _ColumnBytes(self.record_bytes, self.widest)
-        self.cursor = Cursor(order, where.rank, where.world_size, where.cpus)
+        self.item_bytes = ColumnBytes(self.record_bytes, self.widest)
+        self.cursor = Cursor(order, where.rank, where.world_size)
         self._met = 0
 
     @property
@@ -280,7 +208,7 @@ class _Lowering:
         if len(self.leaves) > 1 or not isinstance(source, StepSource) or not source.gathers_steps:
             self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
             return
-        gather = begin.admitted(GatherSteps(source, self.cursor, self.slots), columns)
+        gather = begin.admitted(GatherSteps(source, self.cursor, self.slots, self.budget), columns)
         self.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, self.where.cpus))
 
     def _note_windows(self) -> None:
@@ -313,7 +241,7 @@ class _Lowering:
         spec = specs[0] if all(one is not None and one == specs[0] for one in specs) else None
         limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
         if len(inputs) > 1:
-            merge = MergeParts([branch.sources for branch in inputs], self.slots, self.where.cpus)
+            merge = MergeParts([branch.sources for branch in inputs], self.slots, self.budget)
             self.add("concat", "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
         return _Branch(sources, inputs[0].leaf, spec, limits)
@@ -341,7 +269,7 @@ class _Lowering:
             applied,
             seed=self.seed,
             number=number,
-            threads=self.where.cpus,
+            budget=self.budget,
         )
         self.add("transform" if number == 0 else f"transform {number + 1}", "cpu", apply, threads=self.together)
         return _Branch(branch.sources, branch.leaf, spec, branch.limits)
@@ -379,30 +307,3 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Map: _Lowering.function,
     MapRows: _Lowering.function,
 }
-
-
-class _Deliver:
-    """Columns to what the user's framework works with."""
-
-    def __init__(self, deliver: Deliver, order: BatchOrder, where: Where, slots: Slots) -> None:
-        self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
-
-    def __call__(self, item: Columned) -> Delivered:
-        (part,) = item.parts
-        columns, spec = part.columns, part.spec
-        if self._order.last is Last.PAD:
-            if VALID in columns:
-                raise PlanError(f"pad=True adds a column {VALID!r}, and there is one already; rename it")
-            columns, spec = {**columns, VALID: self._valid(item)}, {**spec, VALID: Field("bool")}
-        converted = {
-            name: self._deliver.convert(
-                spans_to_arrow(column, self._slots.take) if isinstance(column, Spans) else column, spec[name]
-            )
-            for name, column in columns.items()
-        }
-        return item.to(Delivered, columns=self._deliver.finish(converted))
-
-    def _valid(self, item: Item) -> Any:
-        rank, world_size = self._where.rank, self._where.world_size
-        steps = range(item.step, item.step + item.steps)
-        return np.concatenate([self._order.valid(step, rank, world_size) for step in steps])

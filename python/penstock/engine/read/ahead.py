@@ -64,7 +64,7 @@ class Ahead:
         self._first_id = first_id
         share = order.share(here[0], ranks[1])[0], order.share(here[1] - 1, ranks[1])[1]
         self._upcoming = Upcoming(order, manifest, share, first_id)
-        self._cursor = Cursor(order, *ranks, 1)
+        self._cursor = Cursor(order, *ranks)
         self._has_ranges = manifest.offset is not None or manifest.one_record_each
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None

@@ -18,13 +18,13 @@ from penstock.order.cursor import Work
 class Cursor:
     """Turns work into the ids of its rows: the order's arithmetic for one rank."""
 
-    def __init__(self, order: BatchOrder, rank: int, world_size: int, threads: int) -> None:
-        self.order, self._rank, self._world_size, self._threads = order, rank, world_size, threads
+    def __init__(self, order: BatchOrder, rank: int, world_size: int) -> None:
+        self.order, self._rank, self._world_size = order, rank, world_size
         self.share = order.share(rank, world_size)
 
-    def ids(self, work: Work) -> Ids:
+    def ids(self, work: Work, threads: int = 1) -> Ids:
         """The ids of this rank's rows."""
-        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, self._threads)
+        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
 
 
 class Begin:
@@ -83,7 +83,7 @@ class Begin:
         return begin
 
     def _item(self, work: Work) -> Planned:
-        ids = self._cursor.ids(work)
+        ids = self._cursor.ids(work, self._budget.cpus)
         parts = split(ids, self._first_ids, [reader.in_order for reader in self._readers])
         return Planned(work=work, rows_per_step=len(ids) // work.steps, find_ids=lambda: ids, parts=parts)
 

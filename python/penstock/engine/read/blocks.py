@@ -65,7 +65,7 @@ class Blocks:
 
     def load_one(self, first: int, rows: int) -> Rows:
         """A block."""
-        return load_block(self._source, first, rows, threads=self._reading.where.cpus)
+        return load_block(self._source, first, rows, threads=self._reading.budget.cpus)
 
     def read(self, rows: SourceRows) -> None:
         """All is loaded."""
@@ -79,7 +79,7 @@ def pick_rows(reading: Reading, source: BlockSource, rows: SourceRows) -> Column
     """The columns of rows that `rows.held` says where to find: tables, which of them, and in which row."""
     pieces: tuple[Rows, ...]
     pieces, which, row = rows.held
-    return pick(pieces, which, row, source.spec, reading.allocate, threads=reading.where.cpus)
+    return pick(pieces, which, row, source.spec, reading.allocate, threads=reading.budget.cpus)
 
 
 def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1) -> Rows:

@@ -7,6 +7,7 @@ from functools import partial
 from penstock.core import kernels
 from penstock.core.global_generators import set_draw_key
 from penstock.core.spec import Columns, Spans, Spec
+from penstock.engine.budget import Budget
 from penstock.engine.read.begin import Cursor
 from penstock.engine.read.parse import parse
 from penstock.engine.read.reader import Needs, Reading
@@ -25,7 +26,7 @@ class Memory:
 
     def __init__(self, reading: Reading, source: Source) -> None:
         self._reading, self._source = reading, source
-        self.threads = min(2, reading.where.cpus)
+        self.threads = min(2, reading.budget.cpus)
 
     @property
     def spec(self) -> Spec:
@@ -48,14 +49,14 @@ class Memory:
         words = [reading.seed, item.epoch, SOURCE_KEY]
         set_draw_key(kernels.mix([*words, reading.number] if reading.number else words))
         records = rows.held if isinstance(rows.held, Spans) else None
-        return parse(self._source, rows.samples, records, reading.allocate, threads=reading.where.cpus)
+        return parse(self._source, rows.samples, records, reading.allocate, threads=reading.budget.cpus)
 
 
 class GatherSteps:
     """Short rows of one source in memory: the order of full steps is computed and their rows are gathered by one native call."""
 
-    def __init__(self, source: StepSource, cursor: Cursor, slots: Slots) -> None:
-        self._source, self._cursor, self._slots = source, cursor, slots
+    def __init__(self, source: StepSource, cursor: Cursor, slots: Slots, budget: Budget) -> None:
+        self._source, self._cursor, self._slots, self._budget = source, cursor, slots, budget
 
     def __call__(self, work: Work) -> Columned | None:
         """An item with its columns; None where the steps are not full, or ids are not samples."""
@@ -69,4 +70,6 @@ class GatherSteps:
         )
         # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
         part = Part((0, 1), None, columns, dict(self._source.spec))
-        return Columned(work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work), parts=[part])
+        return Columned(
+            work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work, self._budget.cpus), parts=[part]
+        )

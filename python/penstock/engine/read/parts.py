@@ -17,7 +17,7 @@ class Parts:
 
     def __init__(self, reading: Reading, source: PartSource) -> None:
         self._reading, self._source, self.spec = reading, source, source.spec
-        self.threads = min(2, reading.where.cpus)
+        self.threads = min(2, reading.budget.cpus)
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
         """Nothing is needed besides what the source keeps."""

@@ -1,0 +1,59 @@
+"""A plan ready to run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.engine.budget import Budget
+from penstock.engine.ordering import Where
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Stage
+from penstock.order.batches import BatchOrder
+from penstock.order.cursor import Position, Work, works
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowered:
+    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
+
+    columns: the names of what is delivered, None where only a user's function knows them.
+    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about;
+    batch_bytes: how much a batch on its way.
+    """
+
+    order: BatchOrder
+    where: Where
+    stages: tuple[Stage, ...]
+    steps_per_item: int
+    item_bytes: int
+    pictures: Callable[[], Mapping[str, int]]
+    slots: tuple[Slots, ...]
+    columns: tuple[str, ...] | None
+    budget: Budget
+    window_bytes: int
+    batch_bytes: int
+    warned: list[int] = field(default_factory=list)
+
+    def check_memory(self) -> None:
+        """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
+        needed, limit = self.window_bytes + self.batch_bytes, self.budget.limit_bytes
+        if needed > limit and not self.warned:
+            self.warned.append(needed)
+            warnings.warn(
+                f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
+                f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
+                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",
+                stacklevel=5,
+            )
+
+    def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
+        """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
+        return works(
+            start,
+            steps_per_epoch=self.order.steps_per_epoch,
+            full_steps=self.order.full_steps,
+            steps_per_work=1 if one_by_one else self.steps_per_item,
+            epochs=epochs,
+        )

@@ -1,0 +1,16 @@
+"""What tests look at inside a loader. The one file of the tests that knows where a loader keeps it."""
+
+from __future__ import annotations
+
+import penstock as ps
+from penstock.engine.lowered import Lowered
+
+
+def lowered_of(loader: ps.Loader) -> Lowered:
+    """The stages, the order, the memory and the budget that a loader runs with."""
+    return loader._lowered
+
+
+def made_bytes(loader: ps.Loader) -> int:
+    """Bytes of memory that a loader ever made for batches and records."""
+    return sum(slots.made_bytes for slots in lowered_of(loader).slots)
