@@ -392,7 +392,7 @@ class Loader(Generic[BatchT]):
             elapsed_s=elapsed_s,
             waited_s=run.waited_s,
             first_batch_s=self._first_batch_s,
-            decoders=self._lowered.pictures(),
+            decoders=self._lowered.images(),
             storage=self._storage_figures(elapsed_s),
             memory=self._lowered.budget.figures(),
         )

@@ -1,16 +1,18 @@
-//! CPU milliseconds per picture of RandomResizedCrop(224) to float32, exact and fast, on one thread, from files in memory.
+//! CPU milliseconds per image of RandomResizedCrop(224) to float32, exact and fast, on one thread, from files in memory.
 //!
 //! `cargo run --release --no-default-features --example fast_speed -- FOLDER_OF_JPEGS [RUNS]`
 
+use std::sync::Arc;
+
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
-use penstock_core::image::ops::Op;
-use penstock_core::image::program::{Picture, Program, Worker};
+use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
+use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 use penstock_core::jpeg::{EntryPoints, Header};
 
-const PICTURES: usize = 1_000;
-/// Pictures of a batch, whose memory is written again and again.
+const IMAGES: usize = 1_000;
+/// Images of a batch, whose memory is written again and again.
 const BATCH: usize = 256;
 
 fn main() {
@@ -20,7 +22,7 @@ fn main() {
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
     paths.sort();
-    paths.truncate(PICTURES);
+    paths.truncate(IMAGES);
     let files: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("a file that can be read")).collect();
     let index = |data: &Vec<u8>| EntryPoints::build(data, &Header::parse(data).ok()?, 8).ok().map(|i| i.to_bytes());
     let indexes: Vec<Option<Vec<u8>>> = files.iter().map(index).collect();
@@ -49,27 +51,27 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
     let (scale, bias) = ([0.017, 0.0175, 0.0174], [-2.1, -2.0, -1.8]);
     let format =
         Format { height: 224, width: 224, channels: 3, dtype: Dtype::Float32, layout: Layout::Nchw, scale, bias };
-    let crop = Op::RandomResizedCrop {
+    let crop = RandomResizedCrop {
         size: (224, 224),
         scale: (0.08, 1.0),
         ratio: (0.75, 4.0 / 3.0),
         scaling: Scaling { filter, antialias: true },
     };
-    let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
+    let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
     let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, pixels_limit: 1 << 28 };
     let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; BATCH * format.bytes() + 64]);
     worker.set_format(format, true);
     let first = out.as_ptr().align_offset(64);
     let out = &mut out[first..];
     let start = cpu_ms();
-    for sample in 0..PICTURES {
+    for sample in 0..IMAGES {
         let data = &files[sample % files.len()];
         let entry_points = indexes.and_then(|indexes| indexes[sample % files.len()].as_deref());
         let out = &mut out[sample % BATCH * format.bytes()..][..format.bytes()];
-        program.run(&mut worker, Picture::Encoded { data, entry_points }, 1, sample as i64, out).expect("good files");
+        program.run(&mut worker, Image::Encoded { data, entry_points }, 1, sample as i64, out).expect("good files");
         worker.finish();
     }
-    (cpu_ms() - start) / PICTURES as f64
+    (cpu_ms() - start) / IMAGES as f64
 }
 
 /// Milliseconds that this thread has run (Linux).

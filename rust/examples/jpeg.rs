@@ -1,9 +1,9 @@
 //! Looks at the JPEG decoder from a shell.
 //!
 //! ```text
-//! jpeg rgb FILE [SCALE]      raw RGB of the whole picture on stdout
-//! jpeg crc FILE...           CRC-32 of every picture's RGB bytes, one line each
-//! jpeg bench DIR [SECONDS]   pictures per second of each kind of work, with and without entry points; size of the index
+//! jpeg rgb FILE [SCALE]      raw RGB of the whole image on stdout
+//! jpeg crc FILE...           CRC-32 of every image's RGB bytes, one line each
+//! jpeg bench DIR [SECONDS]   images per second of each kind of work, with and without entry points; size of the index
 //! ```
 
 use std::io::Write;
@@ -59,13 +59,13 @@ fn random_resized_crop(header: &Header, state: &mut u64) -> Rect {
     }
 }
 
-/// The part of the picture that Resize(256), CenterCrop(224) keeps.
+/// The part of the image that Resize(256), CenterCrop(224) keeps.
 fn center_crop(header: &Header) -> Rect {
     let side = header.width.min(header.height) * 7 / 8;
     Rect { x: (header.width - side) / 2, y: (header.height - side) / 2, width: side, height: side }
 }
 
-/// What is done to every picture.
+/// What is done to every image.
 #[derive(Clone, Copy)]
 enum Work {
     /// Passes over all coefficients and keeps nothing but the DC predictions: the floor without an index.
@@ -77,7 +77,7 @@ enum Work {
     CenterCrop,
 }
 
-/// A picture with its entry points.
+/// A image with its entry points.
 struct File {
     data: Vec<u8>,
     entries: EntryPoints,
@@ -141,7 +141,7 @@ fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>
         ("whole at 1/4", Work::Whole { scale: 4 }, false),
         ("whole at 1/8", Work::Whole { scale: 8 }, false),
     ];
-    // The best time of each picture, the cases in turn: what the machine's other work disturbs least.
+    // The best time of each image, the cases in turn: what the machine's other work disturbs least.
     let mut best = vec![[f64::INFINITY; 10]; files.len()];
     let (mut decoder, begin) = (Decoder::new(), Instant::now());
     while begin.elapsed().as_secs_f64() < seconds {
@@ -156,7 +156,7 @@ fn bench(directory: &str, seconds: f64) -> Result<(), Box<dyn std::error::Error>
     }
     let rate = |case: usize| files.len() as f64 / best.iter().map(|best| best[case]).sum::<f64>();
     for (case, (label, ..)) in cases.iter().enumerate() {
-        println!("{label:26} {:8.0} pictures/s {:6.2} of whole", rate(case), rate(case) / rate(0));
+        println!("{label:26} {:8.0} images/s {:6.2} of whole", rate(case), rate(case) / rate(0));
     }
     Ok(())
 }

@@ -1,28 +1,30 @@
-//! CPU milliseconds per picture of the resize and the final store alone, on one thread, from pixels in memory.
+//! CPU milliseconds per image of the resize and the final store alone, on one thread, from pixels in memory.
 //!
 //! `cargo run --release --no-default-features --example resize_speed`
 
+use std::sync::Arc;
+
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
-use penstock_core::image::ops::Op;
+use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
 use penstock_core::image::pixels::Stored;
-use penstock_core::image::program::{Picture, Program, Worker};
+use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 
 const SIZE: (u32, u32) = (500, 400);
-const PICTURES: usize = 256;
+const IMAGES: usize = 256;
 
 fn main() {
     // With an argument only the main case, as often as it says: for a profiler.
     if let Some(times) = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok()) {
-        let (pixels, mut batch) = (vec![7; 500 * 400 * 3], vec![1; 224 * 224 * 3 * 4 * PICTURES]);
+        let (pixels, mut batch) = (vec![7; 500 * 400 * 3], vec![1; 224 * 224 * 3 * 4 * IMAGES]);
         for _ in 0..times {
             measure(Level::best(), Filter::Bilinear, Dtype::Float32, Layout::Nchw, &pixels, &mut batch);
         }
         return;
     }
     let pixels: Vec<u8> = (0..SIZE.0 * SIZE.1 * 3).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let mut batch = vec![1_u8; 224 * 224 * 3 * 4 * PICTURES];
+    let mut batch = vec![1_u8; 224 * 224 * 3 * 4 * IMAGES];
     for level in [Level::best(), Level::Scalar] {
         for filter in [Filter::Nearest, Filter::Bilinear, Filter::Bicubic] {
             for (dtype, layout) in [
@@ -50,22 +52,22 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
         scale: [0.017, 0.0175, 0.0174],
         bias: [-2.1, -2.0, -1.8],
     };
-    let crop = Op::RandomResizedCrop {
+    let crop = RandomResizedCrop {
         size: (224, 224),
         scale: (0.08, 1.0),
         ratio: (0.75, 4.0 / 3.0),
         scaling: Scaling { filter, antialias: true },
     };
-    let ops = vec![(0, crop), (1, Op::FlipHorizontal(0.5))];
+    let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
     let program =
         Program { ops, apply_exif: false, fast: false, allow_truncated: false, format, pixels_limit: 1 << 28 };
     let mut worker = Worker::new(level, format);
     let start = cpu_ms();
-    for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(PICTURES).enumerate() {
-        let picture = Picture::Pixels { bytes: pixels, size: SIZE, stored: Stored::Rgb8 };
-        program.run(&mut worker, picture, 1, sample as i64, out).expect("good pixels");
+    for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(IMAGES).enumerate() {
+        let image = Image::Pixels { bytes: pixels, size: SIZE, stored: Stored::Rgb8 };
+        program.run(&mut worker, image, 1, sample as i64, out).expect("good pixels");
     }
-    (cpu_ms() - start) / PICTURES as f64
+    (cpu_ms() - start) / IMAGES as f64
 }
 
 /// Milliseconds that this thread has run (Linux).

@@ -24,8 +24,8 @@ fn listed(list: &str) -> Vec<(u32, usize, String, Vec<u8>)> {
         .collect()
 }
 
-/// Pictures with a digest at full size.
-fn pictures() -> Vec<(String, Vec<u8>)> {
+/// Images with a digest at full size.
+fn images() -> Vec<(String, Vec<u8>)> {
     listed("digests.txt").into_iter().filter(|item| item.1 == 1).map(|item| (item.2, item.3)).collect()
 }
 
@@ -88,7 +88,7 @@ fn what_is_not_baseline_is_left_to_others() {
 #[test]
 fn regions_equal_crops_of_the_whole() {
     let mut random = Random(1);
-    for (name, data) in pictures() {
+    for (name, data) in images() {
         let header = Header::parse(&data).unwrap();
         for (scale, fancy_upsampling) in [(1, true), (1, false), (2, true), (4, true), (8, true)] {
             let (width, height) = header.scaled_size(scale);
@@ -117,9 +117,9 @@ fn regions_equal_crops_of_the_whole() {
 #[test]
 fn a_decoder_can_be_used_again_for_other_pictures() {
     let (mut decoder, mut random) = (Decoder::new(), Random(2));
-    let pictures = pictures();
+    let images = images();
     for _ in 0..300 {
-        let (name, data) = &pictures[random.below(pictures.len() as u32) as usize];
+        let (name, data) = &images[random.below(images.len() as u32) as usize];
         let header = Header::parse(data).unwrap();
         let mut out = Vec::new();
         let options = DecodeOptions::default();
@@ -130,7 +130,7 @@ fn a_decoder_can_be_used_again_for_other_pictures() {
 
 #[test]
 fn truncation_at_every_byte() {
-    for (name, data) in pictures().into_iter().filter(|(name, _)| name.contains("33x67") || name.contains("17x17")) {
+    for (name, data) in images().into_iter().filter(|(name, _)| name.contains("33x67") || name.contains("17x17")) {
         let whole = decode(&data, None, &DecodeOptions::default()).unwrap();
         for cut in 0..data.len() {
             let lenient = DecodeOptions { allow_truncated: true, ..DecodeOptions::default() };
@@ -158,7 +158,7 @@ fn cut_pictures_equal_pillow() {
 #[test]
 fn damaged_bytes_never_panic() {
     let mut random = Random(3);
-    for (_, mut data) in pictures().into_iter().filter(|(_, data)| data.len() < 5000) {
+    for (_, mut data) in images().into_iter().filter(|(_, data)| data.len() < 5000) {
         let intact = EntryPoints::build(&data, &Header::parse(&data).unwrap(), 2).ok();
         for _ in 0..60 {
             let at = random.below(data.len() as u32) as usize;
@@ -185,7 +185,7 @@ fn damaged_bytes_never_panic() {
 
 #[test]
 fn entry_points_keep_their_meaning_when_stored() {
-    for (name, data) in pictures().into_iter().filter(|(name, _)| !name.starts_with("separate")) {
+    for (name, data) in images().into_iter().filter(|(name, _)| !name.starts_with("separate")) {
         let header = Header::parse(&data).unwrap();
         let entries = EntryPoints::build(&data, &header, 4).unwrap();
         let bytes = entries.to_bytes();
@@ -199,7 +199,7 @@ fn entry_points_keep_their_meaning_when_stored() {
 #[test]
 fn colours_apart_equal_colours_together() {
     let mut random = Random(5);
-    for (name, data) in pictures() {
+    for (name, data) in images() {
         let header = Header::parse(&data).unwrap();
         for scalar in [false, true] {
             let (width, height) = header.scaled_size(1);
@@ -218,7 +218,7 @@ fn colours_apart_equal_colours_together() {
 
 #[test]
 fn impossible_requests_are_errors() {
-    let (_, data) = pictures().into_iter().find(|(name, _)| name.contains("33x67")).unwrap();
+    let (_, data) = images().into_iter().find(|(name, _)| name.contains("33x67")).unwrap();
     let header = Header::parse(&data).unwrap();
     for region in [
         Rect { x: 0, y: 0, width: 0, height: 1 },

@@ -2,18 +2,19 @@
 //! entry points, and for every way to the same samples; no panic on damaged files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use penstock_core::geometry::Rect;
 use penstock_core::image::emit::Format;
 use penstock_core::image::filter::{Filter, Scaling};
-use penstock_core::image::ops::{Fit, Op};
-use penstock_core::image::program::{Picture, Program, Worker};
+use penstock_core::image::ops::{Fit, Op, Ops, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize};
+use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header};
 use penstock_core::keys::Rng;
 
-/// The golden pictures that our decoder reads.
-fn pictures() -> Vec<(PathBuf, Vec<u8>, Header)> {
+/// The golden images that our decoder reads.
+fn images() -> Vec<(PathBuf, Vec<u8>, Header)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/jpeg");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jpg"));
@@ -24,20 +25,21 @@ fn pictures() -> Vec<(PathBuf, Vec<u8>, Header)> {
         Some((path, data, header))
     };
     let found: Vec<_> = paths.into_iter().filter_map(read).collect();
-    assert!(found.len() > 10, "only {} golden pictures", found.len());
+    assert!(found.len() > 10, "only {} golden images", found.len());
     found
 }
 
 fn program(size: (u32, u32), filter: Filter, antialias: bool, is_crop: bool) -> Program {
     let scaling = Scaling { filter, antialias };
-    let crop = Op::RandomResizedCrop { size, scale: (0.01, 1.0), ratio: (0.5, 2.0), scaling };
-    let resize = Op::Resize { fit: Fit::Exact { height: size.0, width: size.1 }, scaling };
-    let ops = vec![
-        (0, Op::FlipVertical(0.5)),
-        (1, Op::FlipHorizontal(0.3)),
-        (2, if is_crop { crop } else { resize }),
-        (3, Op::FlipHorizontal(0.5)),
-        (4, Op::FlipVertical(0.3)),
+    let crop = RandomResizedCrop { size, scale: (0.01, 1.0), ratio: (0.5, 2.0), scaling };
+    let resize = Resize { fit: Fit::Exact { height: size.0, width: size.1 }, scaling };
+    let sized: Arc<dyn Op> = if is_crop { Arc::new(crop) } else { Arc::new(resize) };
+    let ops: Ops = vec![
+        (0, Arc::new(RandomVerticalFlip { p: 0.5 })),
+        (1, Arc::new(RandomHorizontalFlip { p: 0.3 })),
+        (2, sized),
+        (3, Arc::new(RandomHorizontalFlip { p: 0.5 })),
+        (4, Arc::new(RandomVerticalFlip { p: 0.3 })),
     ];
     Program {
         ops,
@@ -49,24 +51,24 @@ fn program(size: (u32, u32), filter: Filter, antialias: bool, is_crop: bool) -> 
     }
 }
 
-fn run(level: Level, program: &Program, picture: Picture<'_>, sample: i64) -> Option<Vec<u8>> {
+fn run(level: Level, program: &Program, image: Image<'_>, sample: i64) -> Option<Vec<u8>> {
     let mut out = vec![0; program.format.bytes()];
-    program.run(&mut Worker::new(level, program.format), picture, 1, sample, &mut out).ok().map(|()| out)
+    program.run(&mut Worker::new(level, program.format), image, 1, sample, &mut out).ok().map(|()| out)
 }
 
 #[test]
 fn instructions_and_entry_points_do_not_matter() {
-    for (path, data, header) in pictures() {
+    for (path, data, header) in images() {
         let index = EntryPoints::build(&data, &header, 3).ok().map(|index| index.to_bytes());
         for sample in 0..12 {
             let size = [(24, 31), (7, 5), (100, 67)][sample as usize % 3];
             let filter = [Filter::Bilinear, Filter::Bicubic][sample as usize % 2];
             let program = program(size, filter, sample % 5 > 0, sample > 2);
-            let plain = Picture::Encoded { data: &data, entry_points: None };
+            let plain = Image::Encoded { data: &data, entry_points: None };
             let expected = run(Level::Scalar, &program, plain, sample);
             assert!(expected.is_some(), "{}", path.display());
             assert_eq!(run(Level::best(), &program, plain, sample), expected, "{}", path.display());
-            let indexed = Picture::Encoded { data: &data, entry_points: index.as_deref() };
+            let indexed = Image::Encoded { data: &data, entry_points: index.as_deref() };
             assert_eq!(run(Level::best(), &program, indexed, sample), expected, "{}", path.display());
         }
     }
@@ -76,7 +78,7 @@ fn instructions_and_entry_points_do_not_matter() {
 fn planes_of_a_region_are_those_of_the_whole() {
     let mut rng = Rng::new(5);
     let mut below = |limit: u32| rng.below(u64::from(limit)) as u32;
-    for (path, data, header) in pictures() {
+    for (path, data, header) in images() {
         for scale in [1, 2, 4, 8] {
             let (mut decoder, whole) = (Decoder::new(), header.whole(scale));
             let options = DecodeOptions { scale, ..Default::default() };
@@ -117,7 +119,7 @@ fn planes_of_a_region_are_those_of_the_whole() {
 fn damaged_files_do_not_panic() {
     let mut rng = Rng::new(9);
     let program = program((24, 31), Filter::Bilinear, true, true);
-    for (_, data, header) in pictures() {
+    for (_, data, header) in images() {
         let index = EntryPoints::build(&data, &header, 2).ok().map(|index| index.to_bytes());
         let entry_points = index.as_deref();
         for sample in 0..30 {
@@ -126,9 +128,9 @@ fn damaged_files_do_not_panic() {
                 let place = 2 + rng.below(data.len() as u64 - 2) as usize;
                 damaged[place] = rng.below(256) as u8;
             }
-            run(Level::best(), &program, Picture::Encoded { data: &damaged, entry_points }, sample);
+            run(Level::best(), &program, Image::Encoded { data: &damaged, entry_points }, sample);
             let cut = 2 + rng.below(data.len() as u64 - 2) as usize;
-            run(Level::best(), &program, Picture::Encoded { data: &data[..cut], entry_points }, sample);
+            run(Level::best(), &program, Image::Encoded { data: &data[..cut], entry_points }, sample);
         }
     }
 }

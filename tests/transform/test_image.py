@@ -55,7 +55,7 @@ def dense(ops: list[image.ImageOp], pixels: npt.NDArray[np.uint8], *, key: int =
 
 def decoded(data: bytes, **options: bool) -> npt.NDArray[np.generic]:
     ops = [Decode(**options), NHWC]
-    return run(image.fuse(ops, BYTES, lambda: image.picture_size(data, ops)), spans(data), 1)[0]
+    return run(image.fuse(ops, BYTES, lambda: image.image_size(data, ops)), spans(data), 1)[0]
 
 
 def differ(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> int:
@@ -377,7 +377,7 @@ class TestPlan:
 
     def test_size_follows_from_the_first_picture_where_nothing_fixes_it(self) -> None:
         data, other = encoded(picture(50, 40), "PNG"), encoded(picture(40, 50), "PNG")
-        kernel = image.fuse([Decode(), Resize(20)], BYTES, lambda: image.picture_size(data, []))
+        kernel = image.fuse([Decode(), Resize(20)], BYTES, lambda: image.image_size(data, []))
         assert kernel.field == Field("uint8", (3, 20, 25))
         with pytest.raises(
             RowError, match=r"40 × 50 pixels.*becomes 20 × 25.*batch of 25 × 20.*RandomResizedCrop"

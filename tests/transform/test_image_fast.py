@@ -44,7 +44,7 @@ def photographs() -> list[Image.Image]:
 
 def run(ops: list[ImageOp], *records: bytes, fast: bool, key: int = 1, threads: int = 2) -> npt.NDArray[Any]:
     chain: list[ImageOp] = [Decode(fast=fast), *ops]
-    kernel = image.fuse(chain, Field("bytes"), lambda: image.picture_size(records[0], chain))
+    kernel = image.fuse(chain, Field("bytes"), lambda: image.image_size(records[0], chain))
     out = np.empty((len(records), *kernel.field.shape), kernel.field.numpy_dtype)
     kernel(spans(*records), np.arange(len(records)), key=key, out=out, threads=threads)
     return out

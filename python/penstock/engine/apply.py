@@ -27,7 +27,7 @@ from penstock.plan.nodes import Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
 from penstock.transform.function import BatchFunction, RowFunction
-from penstock.transform.image import fuse, picture_size
+from penstock.transform.image import fuse, image_size
 
 #: Samples to look at until one is an image: a bad one is an error when it is due, and not before.
 _FIRST_SAMPLES = 64
@@ -57,7 +57,7 @@ class FirstImage:
         ids = np.array([sample], dtype=np.int64)
         data = load_samples(self._source, self._read, ids)[self._column][0]
         try:
-            return picture_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
+            return image_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
         except ValueError as error:
             raise DataError(f"{self._source.manifest.place(sample)}: {error}") from None
 
@@ -78,9 +78,9 @@ class ColumnKernel:
         self._lock = threading.Lock()
 
     @property
-    def pictures(self) -> Counter[str]:
-        """Pictures so far, by decoder."""
-        return Counter() if self._kernel is None else self._kernel.pictures
+    def images(self) -> Counter[str]:
+        """Images so far, by decoder."""
+        return Counter() if self._kernel is None else self._kernel.images
 
     def kernel(self, column: Any) -> Any:
         """The kernel for a column like this one."""
@@ -121,9 +121,9 @@ class ApplyKernels:
         self._seed, self._number = seed, number
         self._kernels = kernels_by_column
 
-    def pictures(self) -> Counter[str]:
+    def images(self) -> Counter[str]:
         """Images so far, by decoder."""
-        return sum((lazy.pictures for lazy in self._kernels.values()), Counter())
+        return sum((lazy.images for lazy in self._kernels.values()), Counter())
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces each column by what its kernel makes of it."""

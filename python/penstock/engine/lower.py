@@ -77,7 +77,7 @@ def lower(
         stages=tuple(lowering.stages),
         steps_per_item=1 if alone else max(1, together),
         item_bytes=rows * row_bytes,
-        pictures=lowering.pictures,
+        images=lowering.images,
         slots=(lowering.slots, lowering.record_slots),
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
@@ -154,10 +154,10 @@ class _Lowering:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
 
-    def pictures(self) -> Mapping[str, int]:
-        """Images so far, by the decoder that did them (see `transform.image.DECODERS`)."""
+    def images(self) -> Mapping[str, int]:
+        """Images so far, by the decoder that did them (see `transform.image.kernel.DECODERS`)."""
         works = [stage.work for stage in self.stages]
-        return sum((work.pictures() for work in works if isinstance(work, ApplyKernels)), Counter())
+        return sum((work.images() for work in works if isinstance(work, ApplyKernels)), Counter())
 
     def number_of(self, prefix: str) -> int:
         """Stages so far whose names begin so."""

@@ -28,7 +28,7 @@ class Lowered:
     stages: tuple[Stage, ...]
     steps_per_item: int
     item_bytes: int
-    pictures: Callable[[], Mapping[str, int]]
+    images: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
     columns: tuple[str, ...] | None
     budget: Budget

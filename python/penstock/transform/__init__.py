@@ -1,4 +1,4 @@
 """Transforms turn columns into columns, and are described before anything runs.
 
-`image` (chains of ops, fused into one kernel), `image_ops` (the ops), `function` (users' functions).
+`image/` has the image ops, and fuses a chain of them into one kernel. `function` calls users' functions.
 """

@@ -1,9 +1,11 @@
 //! Images: `ImageProgram`, `image_info` and `decode_image`.
 
+use std::sync::Arc;
+
 use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use super::entry_points::{Columns, Index};
 use super::{Bytes, Ids};
@@ -12,10 +14,9 @@ use crate::image::batch::{self, RowFault};
 use crate::image::decode::Counts;
 use crate::image::emit::{Dtype, Format, Layout};
 use crate::image::fault::Fault;
-use crate::image::filter::{Filter, Scaling};
-use crate::image::ops::{Fit, Op};
+use crate::image::ops::{self, Argument, Arguments, Op};
 use crate::image::pixels::Stored;
-use crate::image::program::{Picture, Program};
+use crate::image::program::{Image, Program};
 use crate::image::single;
 
 /// A compiled chain of ops for the images of a column; made once, used from any thread.
@@ -34,43 +35,27 @@ fn unknown(what: &str, name: &str) -> PyErr {
     PyValueError::new_err(format!("unknown {what} {name:?}"))
 }
 
-fn scaling(from: &Bound<'_, PyDict>) -> PyResult<Scaling> {
-    let name: String = item(from, "interpolation")?;
-    let filter = match name.as_str() {
-        "nearest" => Filter::Nearest,
-        "bilinear" => Filter::Bilinear,
-        "bicubic" => Filter::Bicubic,
-        _ => return Err(unknown("interpolation", &name)),
-    };
-    Ok(Scaling { filter, antialias: item(from, "antialias")? })
+fn arguments(from: &Bound<'_, PyDict>) -> PyResult<Arguments> {
+    let mut found = Arguments::default();
+    for (name, value) in from {
+        let argument = if value.is_none() {
+            continue;
+        } else if let Ok(value) = value.cast::<PyBool>() {
+            Argument::Switch(value.is_true())
+        } else if let Ok(value) = value.extract() {
+            Argument::Number(value)
+        } else if let Ok((first, second)) = value.extract() {
+            Argument::Pair(first, second)
+        } else {
+            Argument::Text(value.extract()?)
+        };
+        found.0.insert(name.extract()?, argument);
+    }
+    Ok(found)
 }
 
-fn op(from: &Bound<'_, PyDict>) -> PyResult<Op> {
-    let name: String = item(from, "op")?;
-    Ok(match name.as_str() {
-        "RandomResizedCrop" => Op::RandomResizedCrop {
-            size: item(from, "size")?,
-            scale: item(from, "scale")?,
-            ratio: item(from, "ratio")?,
-            scaling: scaling(from)?,
-        },
-        "Resize" => {
-            let fit = if let Ok((height, width)) = item(from, "size") {
-                Fit::Exact { height, width }
-            } else {
-                Fit::Shorter { size: item(from, "size")?, max_size: item(from, "max_size")? }
-            };
-            Op::Resize { fit, scaling: scaling(from)? }
-        }
-        "CenterCrop" => {
-            let (height, width) = item(from, "size")?;
-            Op::CenterCrop { height, width }
-        }
-        "RandomHorizontalFlip" => Op::FlipHorizontal(item(from, "p")?),
-        "RandomGrayscale" => Op::Grayscale(item(from, "p")?),
-        "RandomVerticalFlip" => Op::FlipVertical(item(from, "p")?),
-        _ => return Err(unknown("operation", &name)),
-    })
+fn op(from: &Bound<'_, PyDict>) -> PyResult<Arc<dyn Op>> {
+    ops::make(&item::<String>(from, "op")?, &arguments(from)?).map_err(PyValueError::new_err)
 }
 
 fn format(from: &Bound<'_, PyDict>) -> PyResult<Format> {
@@ -162,14 +147,14 @@ impl ImageProgram {
         }
         self.check_out(rows, out.len())?;
         let index = entry_points.as_ref().map(Index::new).transpose()?;
-        let picture = |row: usize| {
+        let image = |row: usize| {
             let data = gather::span(&buffers, which[row], offset[row], length[row]).ok_or_else(|| {
                 Fault::new("a span that lies outside of its buffer", "report this to the maintainers")
             })?;
             let entry_points = index.as_ref().and_then(|index| index.of(samples[row], data));
-            Ok(Picture::Encoded { data, entry_points })
+            Ok(Image::Encoded { data, entry_points })
         };
-        py.detach(|| batch::run(&self.0, picture, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
+        py.detach(|| batch::run(&self.0, image, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
     }
 
     fn run_dense(
@@ -195,9 +180,9 @@ impl ImageProgram {
         }
         self.check_out(samples.len(), out.len())?;
         let row_bytes = shape[1] * shape[2] * shape[3];
-        let picture =
-            |row: usize| Ok(Picture::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
-        let done = py.detach(|| batch::run(&self.0, picture, samples, key, out, threads));
+        let image =
+            |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
+        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, threads));
         done.map(drop).map_err(|fault| row_error(py, &fault))
     }
 }

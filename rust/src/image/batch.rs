@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::decode::Counts;
 use super::fault::Fault;
-use super::program::{Picture, Program, Worker};
+use super::program::{Image, Program, Worker};
 use super::simd::Level;
 use crate::pool;
 
@@ -37,7 +37,7 @@ thread_local! {
 /// If `out` does not hold exactly one image a sample.
 pub fn run<'a>(
     program: &Program,
-    picture: impl Fn(usize) -> Result<Picture<'a>, Fault> + Sync,
+    image: impl Fn(usize) -> Result<Image<'a>, Fault> + Sync,
     samples: &[i64],
     key: u64,
     out: &mut [u8],
@@ -55,8 +55,8 @@ pub fn run<'a>(
         if row > lowest.load(Ordering::Relaxed) {
             return None;
         }
-        let run = |picture| guarded(program, picture, (key, samples[row]), past_caches, out, &tally);
-        let fault = picture(row).and_then(run).err()?;
+        let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally);
+        let fault = image(row).and_then(run).err()?;
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
     };
@@ -70,7 +70,7 @@ pub fn run<'a>(
 /// One image with this thread's worker; a panic of a decoder becomes an error.
 fn guarded(
     program: &Program,
-    picture: Picture<'_>,
+    image: Image<'_>,
     (key, sample): (u64, i64),
     past_caches: bool,
     out: &mut [u8],
@@ -79,7 +79,7 @@ fn guarded(
     WORKER.with_borrow_mut(|slot| {
         let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
         worker.set_format(program.format, past_caches);
-        let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, picture, key, sample, out)));
+        let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, image, key, sample, out)));
         worker.finish();
         for (sum, count) in tally.iter().zip(worker.take_counts()) {
             sum.fetch_add(count, Ordering::Relaxed);

@@ -1,8 +1,11 @@
 //! Crops, resizes and flips of one image, composed to as few passes over its pixels as possible.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
-use super::resample::Task;
+use super::resample::{Planes, Task};
 use crate::geometry::Rect;
 
 /// A rectangle that may begin outside of the image.
@@ -35,8 +38,14 @@ impl Window {
     }
 }
 
-/// One pass over an image: crop, resize, window, flip, and zeros around.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Other colours for the same pixels.
+pub trait Recolour: Debug + Send + Sync {
+    /// Writes a row's three planes, each a third of `out`, with the pitch of `planes`.
+    fn row(&self, planes: Planes<'_>, out: &mut [u8]);
+}
+
+/// One pass over an image: crop, resize, window, flip, other colours, and zeros around.
+#[derive(Clone, Debug)]
 pub struct Pass {
     /// The part of the image that is looked at; nothing outside of it has any influence.
     pub crop: Rect,
@@ -46,8 +55,8 @@ pub struct Pass {
     pub size: (u32, u32),
     /// Where the task's window stands in the result; zeros are around it.
     pub offset: (u32, u32),
-    /// Whether the result is grey.
-    pub grey: bool,
+    /// What its colours go through, one after another.
+    pub colours: Vec<Arc<dyn Recolour>>,
 }
 
 /// The composition so far; every method sees the image as the methods before have left it.
@@ -61,7 +70,7 @@ pub struct Chain {
     window: Window,
     valid: Window,
     flip: (bool, bool),
-    grey: bool,
+    colours: Vec<Arc<dyn Recolour>>,
 }
 
 const UNSCALED: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
@@ -79,7 +88,7 @@ impl Chain {
             window: Window::whole(size),
             valid: Window::whole(size),
             flip: (false, false),
-            grey: false,
+            colours: Vec::new(),
         }
     }
 
@@ -99,9 +108,9 @@ impl Chain {
         self.flip.1 = !self.flip.1;
     }
 
-    /// Makes all channels equal.
-    pub const fn grey(&mut self) {
-        self.grey = true;
+    /// Changes the colours of all pixels.
+    pub fn recolour(&mut self, colours: Arc<dyn Recolour>) {
+        self.colours.push(colours);
     }
 
     /// Keeps a part of the image; where the part lies outside, there are zeros.
@@ -118,7 +127,7 @@ impl Chain {
         if size == self.size() {
             return;
         }
-        if self.scaling.is_some() || self.valid != self.window || self.grey {
+        if self.scaling.is_some() || self.valid != self.window || !self.colours.is_empty() {
             self.end_pass();
         }
         // Unscaled and unpadded: the window lies inside the crop.
@@ -169,7 +178,8 @@ impl Chain {
             reversed: self.flip,
         });
         let offset = if task.is_some() { offset } else { (0, 0) };
-        let pass = Pass { crop: self.crop, task, size: self.size(), offset, grey: self.grey };
+        let colours = std::mem::take(&mut self.colours);
+        let pass = Pass { crop: self.crop, task, size: self.size(), offset, colours };
         let passes = std::mem::take(&mut self.passes);
         *self = Self::new(pass.size);
         self.passes = passes;

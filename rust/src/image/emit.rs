@@ -147,18 +147,18 @@ impl Emitter {
         &self.format
     }
 
-    /// Stores row `row` of an image into `picture`, all of whose [`Format::bytes`] it holds.
-    pub fn store(&mut self, row: u32, planes: Planes<'_>, picture: &mut [u8]) {
+    /// Stores row `row` of an image into `image`, all of whose [`Format::bytes`] it holds.
+    pub fn store(&mut self, row: u32, planes: Planes<'_>, image: &mut [u8]) {
         let Format { height, width, channels, dtype, layout, .. } = self.format;
         let (row, height, plane_bytes) = (row as usize, height as usize, width as usize * dtype.size());
         if layout == Layout::Nchw || channels == 1 {
             for channel in 0..channels {
-                let out = &mut picture[(channel * height + row) * plane_bytes..][..plane_bytes];
+                let out = &mut image[(channel * height + row) * plane_bytes..][..plane_bytes];
                 self.level.convert(planes.plane(channel), &self.affine[channel], dtype, self.past_caches, out);
             }
             return;
         }
-        let out = &mut picture[row * 3 * plane_bytes..][..3 * plane_bytes];
+        let out = &mut image[row * 3 * plane_bytes..][..3 * plane_bytes];
         if dtype == Dtype::Uint8 {
             self.level.interleave(planes, out);
         } else {

@@ -1,12 +1,14 @@
 //! A chain of operations on images, and the pass that one image takes through it.
 
-use super::chain::{Chain, Pass};
+use std::sync::Arc;
+
+use super::chain::{Chain, Pass, Recolour};
 use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
 use super::header::{self, Kind};
-use super::ops::Op;
+use super::ops::Ops;
 use super::pixels::Stored;
 use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
@@ -18,7 +20,7 @@ use crate::keys::{Rng, mix};
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The operations with their numbers, which key their random choices.
-    pub ops: Vec<(u64, Op)>,
+    pub ops: Ops,
     /// Whether an encoded image is turned as its EXIF orientation says.
     pub apply_exif: bool,
     /// Whether JPEGs' planes may be resized before their colours are converted.
@@ -33,7 +35,7 @@ pub struct Program {
 
 /// One image before its decoding.
 #[derive(Clone, Copy, Debug)]
-pub enum Picture<'a> {
+pub enum Image<'a> {
     /// A file's bytes.
     Encoded {
         /// All of them.
@@ -70,7 +72,7 @@ struct Buffers {
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
-    grey: Vec<u8>,
+    coloured: [Vec<u8>; 2],
 }
 
 impl Worker {
@@ -84,7 +86,7 @@ impl Worker {
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
-            grey: Vec::new(),
+            coloured: Default::default(),
         };
         Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
     }
@@ -128,19 +130,19 @@ impl Program {
     pub fn run(
         &self,
         worker: &mut Worker,
-        picture: Picture<'_>,
+        image: Image<'_>,
         key: u64,
         sample: i64,
         out: &mut [u8],
     ) -> Result<(), Fault> {
-        let (data, entry_points) = match picture {
-            Picture::Pixels { bytes, size, stored } => {
+        let (data, entry_points) = match image {
+            Image::Pixels { bytes, size, stored } => {
                 return self.transform(worker, size, key, sample, out, None, &mut |_, row, region, sink| {
                     convert_rows(bytes, size.0 as usize * stored.size(), stored, region, row, sink);
                     Ok(())
                 });
             }
-            Picture::Encoded { data, entry_points } => (data, entry_points),
+            Image::Encoded { data, entry_points } => (data, entry_points),
         };
         let header = header::read(data, self.pixels_limit)?;
         worker.buffers.decoders.allow_truncated = self.allow_truncated;
@@ -230,7 +232,7 @@ impl Buffers {
         jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, colours, planar, row, bordered, grey } = self;
+        let Self { decoders, resampler, colours, planar, row, bordered, coloured } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
@@ -238,7 +240,7 @@ impl Buffers {
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
-            let planes = if pass.grey { greyed(planes, grey) } else { planes };
+            let planes = if pass.colours.is_empty() { planes } else { recoloured(planes, &pass.colours, coloured) };
             if is_bordered {
                 emitter.store(index + pass.offset.1, place(planes, pass, bordered), out);
             } else {
@@ -273,18 +275,18 @@ fn blank(emitter: &mut Emitter, size: (u32, u32), bordered: &mut Vec<u8>, out: &
     }
 }
 
-/// The luma of a row in all three planes, as Pillow's `convert("L")` rounds it.
-fn greyed<'a>(planes: Planes<'_>, grey: &'a mut Vec<u8>) -> Planes<'a> {
+/// A row in other colours; there is at least one change.
+fn recoloured<'a>(planes: Planes<'_>, colours: &[Arc<dyn Recolour>], rows: &'a mut [Vec<u8>; 2]) -> Planes<'a> {
     let (width, pitch) = (planes.width, pitch_of(planes.width));
-    grey.resize(3 * pitch, 0);
-    let (luma, others) = grey.split_at_mut(pitch);
-    let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
-    for (luma, ((&red, &green), &blue)) in luma.iter_mut().zip(colours) {
-        let sum = 19_595 * u32::from(red) + 38_470 * u32::from(green) + 7_471 * u32::from(blue) + 0x8000;
-        *luma = (sum >> 16) as u8;
+    let [done, next] = rows;
+    done.resize(3 * pitch, 0);
+    colours[0].row(planes, done);
+    for colour in &colours[1..] {
+        next.resize(3 * pitch, 0);
+        colour.row(Planes { bytes: done, pitch, width }, next);
+        std::mem::swap(done, next);
     }
-    others.chunks_exact_mut(pitch).for_each(|plane| plane.copy_from_slice(luma));
-    Planes { bytes: grey, pitch, width }
+    Planes { bytes: done, pitch, width }
 }
 
 /// Puts a row at its place between zeros.

@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn flat_pictures_stay_flat(task in any_task(), value: u8) {
+    fn flat_images_stay_flat(task in any_task(), value: u8) {
         let pixels = vec![value; (task.source.0 * task.source.1 * 3) as usize];
         prop_assert!(resized(Level::best(), &pixels, &task, 1000).iter().all(|&byte| byte == value));
     }

@@ -1,0 +1,36 @@
+"""Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
+
+`op` says what an op is; `decode`, `geometry`, `colour` and `numbers` have them; `kernel` fuses a chain of them into one native call.
+"""
+
+from penstock.transform.image.colour import RandomGrayscale
+from penstock.transform.image.decode import Decode
+from penstock.transform.image.geometry import (
+    CenterCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
+from penstock.transform.image.kernel import ImageKernel, fuse, image_size
+from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
+from penstock.transform.image.op import ImageOp
+
+__all__ = [
+    "IMAGENET",
+    "CenterCrop",
+    "Decode",
+    "ImageKernel",
+    "ImageOp",
+    "Normalize",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "Statistics",
+    "ToDtype",
+    "ToLayout",
+    "fuse",
+    "image_size",
+]

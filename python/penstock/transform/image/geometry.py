@@ -1,0 +1,113 @@
+"""Crops, resizes and flips. Names, defaults and the order of arguments are torchvision v2's; sizes are (height, width)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from penstock.transform.image.op import (
+    LARGEST_SIDE,
+    Pair,
+    PixelOp,
+    Span,
+    both_sides,
+    check,
+    check_interpolation,
+    checked_range,
+    set_fields,
+)
+
+Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(PixelOp):
+    """A random part of the image, resized to `size`: up to ten draws, then the centre.
+
+    scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
+    """
+
+    size: int | Pair
+    scale: Span = (0.08, 1.0)
+    ratio: Span = (3 / 4, 4 / 3)
+    interpolation: Interpolation = "bilinear"
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        set_fields(self, size=both_sides(self, self.size))
+        set_fields(self, scale=checked_range(self, self.scale), ratio=checked_range(self, self.ratio))
+        check(self, self.scale[0] > 0 and self.ratio[0] > 0, "scale and ratio above 0")
+        check_interpolation(self, self.interpolation)
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether all results have one size."""
+        return True
+
+
+@dataclass(frozen=True)
+class Resize(PixelOp):
+    """The whole image, resized: its shorter side to `size` pixels, or both sides to `size` = (height, width).
+
+    With antialias, the result is within 1 level of 255 of Pillow's two passes, columns first (bilinear: one value in many
+    thousands within 2). Since version 13, Pillow starts with the rows if they become far fewer; its bicubic may then differ
+    by several levels at hard edges in tall images. max_size: most pixels of the longer side, if size is one number.
+    """
+
+    size: int | Pair
+    interpolation: Interpolation = "bilinear"
+    max_size: int | None = None
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        size = self.size[0] if isinstance(self.size, Sequence) and len(self.size) == 1 else self.size
+        both = both_sides(self, size)
+        set_fields(self, size=both if isinstance(size, Sequence) else both[0])
+        if self.max_size is not None:
+            check(
+                self,
+                not isinstance(size, Sequence) and size < self.max_size <= LARGEST_SIDE,
+                "max_size above size, which is one number",
+            )
+        check_interpolation(self, self.interpolation)
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether all results have one size."""
+        return not isinstance(self.size, int)
+
+
+@dataclass(frozen=True)
+class CenterCrop(PixelOp):
+    """The central `size` of the image; a smaller image is padded with zeros."""
+
+    size: int | Pair
+
+    def __post_init__(self) -> None:
+        set_fields(self, size=both_sides(self, self.size))
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether all results have one size."""
+        return True
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip(PixelOp):
+    """The image mirrored left to right, with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip(PixelOp):
+    """The image mirrored top to bottom, with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        check(self, 0 <= self.p <= 1, "a probability from 0 to 1")

@@ -1,0 +1,127 @@
+"""What becomes of a pixel's bytes: dtype, mean and standard deviation, the order of axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from penstock.core.errors import PlanError
+from penstock.transform.image.op import Chain, ImageOp, Numbers, check, set_fields
+
+_DTYPES = ("uint8", "float16", "bfloat16", "float32")
+
+
+class Statistics(NamedTuple):
+    """Mean and standard deviation of each channel, of numbers in [0, 1]."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+@dataclass(frozen=True)
+class Normalize(ImageOp):
+    """(x - mean) / std by channel; uint8 is first scaled to [0, 1], and becomes float32.
+
+    `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
+    """
+
+    mean: Sequence[float] | float | Statistics
+    std: Sequence[float] | float | None = None
+
+    def __post_init__(self) -> None:
+        mean, std = self.mean if isinstance(self.mean, Statistics) and self.std is None else (self.mean, self.std)
+        check(self, std is not None, "mean and std, or Normalize(IMAGENET)")
+        set_fields(self, mean=_floats(mean), std=_floats(std))
+        check(self, len(self.means) == len(self.stds) in (1, 3), "as many means as stds: 3, or 1")
+        check(self, all(math.isfinite(x) for x in self.means), "finite means")
+        check(self, all(math.isfinite(x) and x > 0 for x in self.stds), "finite stds above 0")
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """The mean of each channel."""
+        return _floats(self.mean.mean if isinstance(self.mean, Statistics) else self.mean)
+
+    @property
+    def stds(self) -> tuple[float, ...]:
+        """The standard deviation of each channel."""
+        return () if self.std is None else _floats(self.std)
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError if the images have another number of channels."""
+        if len(self.stds) not in (1, chain.channels):
+            raise PlanError(
+                f"{self}: the images have {chain.channels} channels; give {chain.channels} means and stds, or 1"
+            )
+        is_bytes = chain.numbers.dtype == "uint8"
+        before = ToDtype("float32", scale=True).converted(chain.numbers) if is_bytes else chain.numbers
+        mean, std = self.means * (3 // len(self.means)), self.stds * (3 // len(self.stds))
+        scale = tuple(a / s for a, s in zip(before.scale, std, strict=True))
+        bias = tuple((b - m) / s for b, m, s in zip(before.bias, mean, std, strict=True))
+        return replace(chain, numbers=Numbers(before.dtype, scale, bias, one=None))
+
+
+@dataclass(frozen=True)
+class ToDtype(ImageOp):
+    """The numbers as another dtype: "uint8", "float16", "bfloat16" or "float32".
+
+    scale: also convert from 0 … 255 to 0 … 1 (and back), like torchvision's.
+    """
+
+    dtype: str
+    scale: bool = False
+
+    def __post_init__(self) -> None:
+        set_fields(self, dtype=_dtype_name(self.dtype))
+        check(self, self.dtype in _DTYPES, f"one of {', '.join(_DTYPES)}")
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError if the numbers are no bytes any more that it could restore."""
+        return replace(chain, numbers=self.converted(chain.numbers))
+
+    def converted(self, numbers: Numbers) -> Numbers:
+        """The numbers as this op makes them."""
+        if self.dtype == numbers.dtype:
+            return numbers
+        if self.dtype == "uint8":
+            if numbers.one != (1.0 if self.scale else 255.0):
+                raise PlanError(f"{self}: the numbers before it are not bytes or bytes / 255; leave it out")
+            return Numbers()
+        if numbers.dtype == "uint8" and self.scale:
+            return Numbers(self.dtype, scale=(1 / 255,) * 3, one=1.0)
+        return replace(numbers, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class ToLayout(ImageOp):
+    """The order of a batch's axes: "NCHW", the default and torch's, or "NHWC"."""
+
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+    def __post_init__(self) -> None:
+        check(self, self.layout in ("NCHW", "NHWC"), '"NCHW" or "NHWC"')
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end."""
+        return replace(chain, layout=self.layout)
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    values = values.tolist() if hasattr(values, "tolist") else values  # NumPy's and PyTorch's
+    return tuple(float(value) for value in values) if isinstance(values, Sequence) else (float(values),)
+
+
+def _dtype_name(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
+    if name in _DTYPES:
+        return name
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:
+        return name

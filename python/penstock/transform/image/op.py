@@ -1,0 +1,109 @@
+"""What an image op is, the chain that ops describe, and the checks of their arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from penstock.core.errors import PlanError
+
+Pair: TypeAlias = tuple[int, int]
+Span: TypeAlias = tuple[float, float]
+
+LARGEST_SIDE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How a byte is converted so far: byte × scale + bias by channel, as dtype.
+
+    one: the value of 255; None once the channels differ.
+    """
+
+    dtype: str = "uint8"
+    scale: tuple[float, ...] = (1.0, 1.0, 1.0)
+    bias: tuple[float, ...] = (0.0, 0.0, 0.0)
+    one: float | None = 255.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """What ops have described so far.
+
+    encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
+    random choices. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
+    """
+
+    channels: int
+    encoded: bool
+    number: int = 0
+    geometry: tuple[tuple[int, dict[str, Any]], ...] = ()
+    decode: tuple[bool, bool, bool] = (False, False, False)
+    numbers: Numbers = field(default_factory=Numbers)
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+    fixes_size: bool = False
+
+
+class ImageOp:
+    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON)."""
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError if it cannot stand there."""
+        raise NotImplementedError
+
+
+class PixelOp(ImageOp):
+    """An op on bytes of pixels, with a native op of the same name (rust/src/image/ops), which gets the dataclass's fields."""
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether all results have one size."""
+        return False
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError behind Normalize or ToDtype."""
+        if chain.numbers.dtype != "uint8":
+            raise PlanError(f"{self}: follows Normalize or ToDtype; put it before them")
+        described = {"op": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]  # every op is a dataclass
+        geometry = (*chain.geometry, (chain.number, described))
+        return replace(chain, geometry=geometry, fixes_size=chain.fixes_size or self.fixes_size)
+
+
+def set_fields(op: object, **values: object) -> None:
+    """Sets fields of a frozen op, in its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(op, name, value)
+
+
+def check(op: object, holds: bool, wanted: str) -> None:
+    """PlanError unless `holds`, which says what to give instead."""
+    if not holds:
+        raise PlanError(f"{op}; give {wanted}")
+
+
+def check_interpolation(op: object, interpolation: str) -> None:
+    """PlanError unless there is such an interpolation."""
+    check(op, interpolation in ("nearest", "bilinear", "bicubic"), 'interpolation "bilinear", "bicubic" or "nearest"')
+
+
+def _is_side(size: object) -> bool:
+    return isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 1 <= int(size) <= LARGEST_SIDE
+
+
+def both_sides(op: object, size: int | Sequence[int]) -> Pair:
+    """(height, width) of one number or two; PlanError if they are no size."""
+    sides = tuple(size) if isinstance(size, Sequence) else (size, size)
+    is_size = len(sides) == 2 and all(_is_side(side) for side in sides)
+    check(op, is_size, "a size from 1 to 65,536, or (height, width)")
+    return int(sides[0]), int(sides[1])
+
+
+def checked_range(op: object, span: Sequence[float]) -> Span:
+    """(low, high); PlanError if they are no range."""
+    low, high = (float(bound) for bound in span) if hasattr(span, "__len__") and len(span) == 2 else (1.0, 0.0)
+    check(op, low <= high < math.inf, "ranges as (low, high)")
+    return low, high

@@ -1,0 +1,35 @@
+//! Flips.
+
+use super::super::chain::Chain;
+use super::Op;
+use crate::keys::Rng;
+
+/// Left and right exchanged with the given probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomHorizontalFlip {
+    /// The probability.
+    pub p: f64,
+}
+
+impl Op for RandomHorizontalFlip {
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        if rng.uniform() < self.p {
+            chain.flip_horizontal();
+        }
+    }
+}
+
+/// Top and bottom exchanged with the given probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomVerticalFlip {
+    /// The probability.
+    pub p: f64,
+}
+
+impl Op for RandomVerticalFlip {
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        if rng.uniform() < self.p {
+            chain.flip_vertical();
+        }
+    }
+}

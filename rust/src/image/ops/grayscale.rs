@@ -1,0 +1,39 @@
+//! Grey.
+
+use std::sync::Arc;
+
+use super::super::chain::{Chain, Recolour};
+use super::super::resample::Planes;
+use super::Op;
+use crate::keys::Rng;
+
+/// Grey with the given probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomGrayscale {
+    /// The probability.
+    pub p: f64,
+}
+
+impl Op for RandomGrayscale {
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        if rng.uniform() < self.p {
+            chain.recolour(Arc::new(Grey));
+        }
+    }
+}
+
+/// The luma in all three planes, as Pillow's `convert("L")` rounds it.
+#[derive(Debug)]
+struct Grey;
+
+impl Recolour for Grey {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8]) {
+        let (luma, others) = out.split_at_mut(out.len() / 3);
+        let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
+        for (luma, ((&red, &green), &blue)) in luma.iter_mut().zip(colours) {
+            let sum = 19_595 * u32::from(red) + 38_470 * u32::from(green) + 7_471 * u32::from(blue) + 0x8000;
+            *luma = (sum >> 16) as u8;
+        }
+        others.chunks_exact_mut(luma.len()).for_each(|plane| plane.copy_from_slice(luma));
+    }
+}
