@@ -59,6 +59,7 @@ def test_a_failure_shows_the_end_of_the_log_and_its_name(quietly: Path) -> None:
     assert last == "Doing it: failed; the whole log is target/setup/step.log"
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_time_and_what_is_being_done(quietly: Path) -> None:
     shown, status = on_terminal(quietly, "echo Compiling penstock; sleep 3.5")
     assert status == 0
@@ -68,6 +69,7 @@ def test_a_terminal_shows_the_time_and_what_is_being_done(quietly: Path) -> None
     assert shown.split("\r\x1b[K")[-1].startswith("Doing it: done after ")
 
 
+@pytest.mark.slow
 def test_steps_side_by_side_do_not_redraw_lines(quietly: Path) -> None:
     shown, status = on_terminal(quietly, "sleep 1.5", MAKEFLAGS=" -j2 --jobserver-auth=3,4")
     assert (shown, status) == ("Doing it (long)\r\n", 0)

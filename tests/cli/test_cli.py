@@ -59,6 +59,7 @@ def test_a_damaged_picture_is_named(photos: Path, tmp_path: Path) -> None:
     assert "stage 'transform'" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_entry_point_has_no_traceback() -> None:
     command = [sys.executable, "-c", "from penstock.cli import main; main()", "index", "no/such/place"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -67,6 +68,7 @@ def test_the_entry_point_has_no_traceback() -> None:
     assert ended.stderr.startswith("penstock: no/such/place")
 
 
+@pytest.mark.slow
 def test_a_warning_shows_no_code(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"")  # where a folder should be
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -77,11 +79,13 @@ def test_a_warning_shows_no_code(tmp_path: Path) -> None:
     assert "warn(" not in ended.stderr + ended.stdout
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command() -> None:
     command = [sys.executable, "-m", "penstock", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("penstock ")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_show_a_name(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "日本").mkdir()
     (tmp_path / "日本" / "1.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
@@ -92,6 +96,7 @@ def test_a_terminal_that_cannot_show_a_name(photos: Path, tmp_path: Path) -> Non
     assert "??" in ended.stdout
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_quietly_with_130(photos: Path) -> None:
     code = "from penstock.cli import main; print('ready', flush=True); main()"
     command = [sys.executable, "-c", code, "bench", str(photos), "--seconds", "60", "--batch", "8"]

@@ -41,6 +41,7 @@ def figures(pictures: Path) -> dict:
 
 @needs_demo
 class TestData:
+    @pytest.mark.slow
     def test_every_class_has_its_crops(self, pictures: Path) -> None:
         names = [name for name, _ in photographs()]
         assert len(names) == 16
@@ -163,6 +164,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestQuick:
+    @pytest.mark.slow
     def test_it_holds_without_torch_and_photographs(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         for module in FULL.needed:
             monkeypatch.setitem(sys.modules, module, None)  # importing it is an error

@@ -40,6 +40,7 @@ def maker(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         process.kill()
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_made_goes_at_the_next_opening(
     maker: tuple[subprocess.Popen[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_file_that_was_moved_stays(tmp_path: Path) -> None:
     assert not Path(path).exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_while_others_sweep(tmp_path: Path) -> None:
     """Between its making and its lock a file looks abandoned."""
     ends = threading.Event()

@@ -131,6 +131,7 @@ def test_garbage_behind_the_end(small: damage.Small, victim: damage.Victim) -> N
                 assert found in (None, wanted), f"{size} bytes like {garbage[:8]!r} were appended"
 
 
+@pytest.mark.slow
 @each
 def test_hostile_files(small: damage.Small, victim: damage.Victim) -> None:
     with damage.bounded_memory():

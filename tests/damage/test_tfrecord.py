@@ -191,6 +191,7 @@ def test_bombs_are_stopped(tmp_path: Path) -> None:
     assert list(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.tmp")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
 def test_packed_files_cut_or_damaged(tmp_path: Path, pack) -> None:
     path = tmp_path / "a"

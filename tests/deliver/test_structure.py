@@ -165,6 +165,7 @@ def test_torch_trees(tensors: Any) -> None:
     assert repr(tensors) == "{'image': uint8 (4, 2, 3), 'label': int64 (4,)}"
 
 
+@pytest.mark.slow
 def test_torch_collates_saves_and_compiles(tensors: Any) -> None:
     import torch
     from torch.utils.data import default_collate, default_convert
@@ -189,6 +190,7 @@ def test_torch_pins(tensors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(made["label"], tensors["label"] + 1)
 
 
+@pytest.mark.slow
 def test_lightning_moves(tensors: Any) -> None:
     fabric = pytest.importorskip("lightning_fabric.utilities.apply_func")
     apply = pytest.importorskip("lightning_utilities.core.apply_func")

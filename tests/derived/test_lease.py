@@ -61,6 +61,7 @@ def test_held_files_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(folder) == []
 
 
+@pytest.mark.slow
 def test_another_process_is_respected_until_it_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "0")
     fill(folder, "a", "b")

@@ -144,6 +144,7 @@ def maker(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_stopped_process_is_named_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_WARN_S", 0.2)
     monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
@@ -159,6 +160,7 @@ def test_a_stopped_process_is_named_and_not_waited_for(tmp_path: Path, monkeypat
         assert "they are made here again" in told[1]
 
 
+@pytest.mark.slow
 def test_a_slow_process_is_waited_for_however_long_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows that it lives."""
     monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
@@ -167,6 +169,7 @@ def test_a_slow_process_is_waited_for_however_long_it_takes(tmp_path: Path, monk
         assert time.monotonic() - begin >= 3.5
 
 
+@pytest.mark.slow
 def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
     with maker(tmp_path, 60) as process:
         process.kill()

@@ -103,6 +103,7 @@ def test_other_files_must_have_the_same_header(tmp_path: Path) -> None:
         ps.read(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_bad_records_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     good = "1,2\n" * 1_001

@@ -196,6 +196,7 @@ def test_what_no_batch_can_hold(tmp_path: Path) -> None:
         ps.read(tmp_path / "x.h5", limits=ps.Limits(record_bytes=1_000))
 
 
+@pytest.mark.slow
 def test_damage_is_told(tmp_path: Path) -> None:
     """A cut file cannot be opened; a flipped bit under a checksum (fletcher32) or in packed values is an error."""
     path = tmp_path / "x.h5"

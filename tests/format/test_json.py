@@ -60,6 +60,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.text(), values, st.text(), st.booleans(), st.sampled_from([None, 1]))
 def test_any_value_between_others(key: str, value: Any, text: str, ascii_only: bool, indent: int | None) -> None:
     """What is not wanted is stepped over, what is wanted is what Python's reader gives."""

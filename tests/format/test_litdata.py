@@ -184,6 +184,7 @@ def test_missing_files(tmp_path: Path) -> None:
         ps.read(str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_chunks_that_are_damaged(name: str, tmp_path: Path) -> None:
     folder = copy(name, tmp_path)

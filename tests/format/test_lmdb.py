@@ -92,6 +92,7 @@ def newest_root(data: bytes) -> tuple[int, int]:
     return newest, struct.unpack_from("<Q", data, newest + 128)[0]
 
 
+@pytest.mark.slow
 def test_damage(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "plain" / "data.mdb", tmp_path)
     path = tmp_path / "data.mdb"

@@ -225,6 +225,7 @@ def test_missing_files(folder: Path) -> None:
         ps.read(str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["br", "bz2", "gz", "snappy", "zstd"])
 def test_packed_shards_that_are_damaged(packing: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(GOLDEN / f"packed-{packing}", tmp_path / "mds"))

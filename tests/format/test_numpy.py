@@ -152,6 +152,7 @@ def test_hostile_headers(tmp_path: Path, name: str) -> None:
         ps.read(tmp_path / "x.npy")
 
 
+@pytest.mark.slow
 def test_damaged_arrays(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     array = values("f4", (6, 3))
@@ -217,6 +218,7 @@ def test_arrays_of_other_lengths(tmp_path: Path) -> None:
         ps.read(tmp_path, columns=["a"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_damaged_archives(tmp_path: Path, packed: bool) -> None:
     arrays = {"a": values("i4", (9, 2)), "b": np.arange(9)}

@@ -177,6 +177,7 @@ def some_filter(rng: random.Random) -> Any:
     return rng.choice([[condition, other], [[condition], [other, ("near", "==", value)]]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_row_is_lost(tmp_path: Path, by_pages: list[int], seed: int) -> None:
     rng, path = random.Random(seed), tmp_path / "0.parquet"
@@ -333,6 +334,7 @@ def indexed(tmp_path: Path) -> tuple[bytes, int, int]:
     return content, max(ends), len(content) - 8 - int.from_bytes(content[-8:-4], "little")
 
 
+@pytest.mark.slow
 def test_a_damaged_page_index_gives_no_wrong_rows(tmp_path: Path, by_pages: list[int]) -> None:
     content, begin, end = indexed(tmp_path)
     assert end - begin > 100

@@ -197,6 +197,7 @@ def some_expression(rng: random.Random, depth: int = 0) -> pc.Expression:
     return pq.filters_to_expression([(name, operator, value)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_row_is_lost(tmp_path: Path, read: set[int], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_pruning, "_TOGETHER", [16, 3, 2][seed % 3])

@@ -29,6 +29,7 @@ def test_lines_are_those_of_python(tmp_path: Path, end: str) -> None:
     assert lines_of(path) == lines
 
 
+@pytest.mark.slow
 def test_large_files_are_indexed_in_parts(tmp_path: Path) -> None:
     """A line crosses every edge between parts, one is longer than a part."""
     numbers = [*range(300_000), "x" * 5_000_000, *range(9)]

@@ -66,6 +66,7 @@ def test_golden_stores(version: int) -> None:
     assert through(ps.read(root / f"v{version}.zarr")) == {name: wanted[name] for name in columns}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_kind_of_array(tmp_path: Path, version: int) -> None:
     wanted = write(tmp_path / "x.zarr", version)
@@ -84,6 +85,7 @@ def test_every_kind_of_array(tmp_path: Path, version: int) -> None:
         ps.read(tmp_path / "x.zarr", keys="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_digest_tells_stores_apart(tmp_path: Path, version: int) -> None:
     digests = set()
@@ -110,6 +112,7 @@ def test_arrays_of_other_lengths(tmp_path: Path) -> None:
         ps.read(tmp_path / "x", columns=["b"], limits=ps.Limits(record_bytes=7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_damage(tmp_path: Path, version: int) -> None:
     """What the packing or the description can tell is an error; a missing chunk is the fill value, by Zarr's definition."""

@@ -221,6 +221,7 @@ def test_code_keys_tell_functions_apart() -> None:
 # Drawn while the training runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [{}, {"pad": True}, {"wrap": True}, {"drop_last": True}])
 def test_streams_keep_the_promises(last: dict[str, bool]) -> None:
     dataset = ps.from_iterable(stream, samples=61, spool=False).batch(16, **last)

@@ -170,6 +170,7 @@ def test_a_pipe_that_is_not_there_is_told() -> None:
         ps.read_stream("/nowhere/train_{epoch}", format="text", samples=1)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ps.SourceError, match=f"{tmp_path}: Is a directory; name a pipe"):
         ps.read_stream(str(tmp_path), format="text", samples=1)
@@ -210,6 +211,7 @@ def test_memory_is_bounded_by_the_batches(sent: Callable[..., str]) -> None:
     loader.close()
 
 
+@pytest.mark.slow
 def test_standard_input_comes_once() -> None:
     script = """
 import penstock as ps

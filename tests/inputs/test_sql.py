@@ -116,6 +116,7 @@ def test_rows_come_in_the_order_of_the_key(uri: str, key: str | None) -> None:
     assert found["word"].to_pylist() == [f"it's \\ {1000 + number}" for number in range(ROWS)]
 
 
+@pytest.mark.slow
 def test_promises(uri: str) -> None:
     dataset = ps.read_sql(uri, "SELECT id, word FROM samples", partition="id", connections=2).shuffle(
         seed=1, block_rows=7
@@ -184,6 +185,7 @@ def test_keys_of_other_types(uri: str) -> None:
         ps.read_sql(uri, "SELECT * FROM samples", partition="kee")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE"])
 @pytest.mark.parametrize("uri", ["duckdb", "postgresql"], indirect=True)
 def test_keys_of_time(uri: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def test_a_state_goes_on_with_any_number_of_ranks(order: str, last: str) -> None
             loader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["short", "pad"])
 @pytest.mark.parametrize(("lanes", "world"), [(4, 3), (4, 6), (1, 6), (6, 4), (3, 4)])
 def test_a_rank_reads_a_block_once(lanes: int, world: int, last: str) -> None:

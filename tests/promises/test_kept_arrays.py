@@ -107,6 +107,7 @@ WAYS: dict[str, Callable[[np.ndarray], Kept]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(SIZE // 4,), (50, SIZE // 200)], ids=["flat", "rows"])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_keep_a_part_keeps_its_memory(way: str, shape: tuple[int, ...]) -> None:
@@ -235,6 +236,7 @@ def collector(request: pytest.FixtureRequest) -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("collector")
 @pytest.mark.parametrize("to", ["numpy", "torch"])
 @pytest.mark.parametrize("kind", [*WRITERS, *ARRAYS])

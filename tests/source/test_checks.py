@@ -281,6 +281,7 @@ BIG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BIG)
 def test_files_of_many_chunks(name: str, tmp_path: Path) -> None:
     """A flipped bit anywhere is told, or lies in bytes that no sample is made of."""

@@ -56,6 +56,7 @@ def test_long_ranges_and_empty_ones(tmp_path: Path) -> None:
     assert storage.cache_traffic.fetched_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "cut", "longer", "gone", "zeros"])
 def test_a_damaged_pack_costs_a_request_and_no_wrong_byte(remote: Remote, damage: str) -> None:
     remote.read_some(remote.storage(), 1)
@@ -123,6 +124,7 @@ def test_where_no_holes_can_be_made_whole_packs_go(remote: Remote, monkeypatch: 
     remote.read_some(storage, 1, rounds=20)
 
 
+@pytest.mark.slow
 def test_what_is_needed_last_goes_first(remote: Remote) -> None:
     limit = 40 * 8192 + 64 * 1024  # with the journal
     storage = remote.storage(limit)
@@ -224,6 +226,7 @@ assert len(told) == 1 and "stores nothing more for now" in str(told[0].message),
 """
 
 
+@pytest.mark.slow
 def test_a_small_disk_that_fills_up(remote: Remote, tmp_path: Path) -> None:
     """A real file system of 4 MiB, of which others take the rest."""
     disk = tmp_path / "disk"
@@ -242,6 +245,7 @@ def test_a_small_disk_that_fills_up(remote: Remote, tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [300, 5000, 8192, 8193, 300_000])
 def test_a_bit_that_flips_behind_a_running_reader_is_found_at_once(remote: Remote, length: int) -> None:
     """In every epoch, whatever part of the piece is read; it heals by one request, is counted, and blames nobody."""
@@ -324,6 +328,7 @@ def test_another_cache_in_the_midst_of_reading(remote: Remote, tmp_path: Path) -
     assert storage._bases_of(new, shards).files is new.files
 
 
+@pytest.mark.slow
 def test_a_forked_child_writes_elsewhere(remote: Remote) -> None:
     code = (
         "import os, sys; from pathlib import Path; from support.caching import Remote; r = Remote(Path(sys.argv[1])); s = r.storage();"
@@ -357,6 +362,7 @@ def test_the_journal_is_written_anew(remote: Remote, monkeypatch: pytest.MonkeyP
     assert (remote.folder / "journal").stat().st_size <= (2 * pieces + 400) * RECORD.itemsize
 
 
+@pytest.mark.slow
 def test_verify_and_clear_touch_nothing_else(remote: Remote) -> None:
     storage = remote.storage()
     remote.read_some(storage, 1)

@@ -25,6 +25,7 @@ def bench() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, 4])
 def test_one_machine_reads_what_fits_from_the_cache_and_writes_nothing_more(
     bench: ModuleType, times: int, tmp_path: Path
@@ -37,6 +38,7 @@ def test_one_machine_reads_what_fits_from_the_cache_and_writes_nothing_more(
     assert written < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("machines", "times"), [(2, 2), (2, 4), (4, 4)])
 def test_several_machines_keep_what_each_of_them_needs_next(
     bench: ModuleType, machines: int, times: int, tmp_path: Path

@@ -106,6 +106,7 @@ def work(number):
 """
 
 
+@pytest.mark.slow
 def test_several_processes_fetch_each_range_once(tmp_path: Path) -> None:
     """Ranges so far apart that each is a request of its own."""
     Remote(tmp_path, files=2, file_bytes=40_000_000)
@@ -125,6 +126,7 @@ def work(number):
 """
 
 
+@pytest.mark.slow
 def test_readers_are_exact_while_others_evict(tmp_path: Path) -> None:
     remote = Remote(tmp_path)
     assert start(EVICTING + FORKS, tmp_path, 3).wait(100) == 0
@@ -145,6 +147,7 @@ remote.read(storage, 0, 0, 1000)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_lets_go_of_its_claims(tmp_path: Path) -> None:
     remote = Remote(tmp_path)
     stuck = start(STUCK, tmp_path)
@@ -270,6 +273,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_the_child_of_a_fork_holds_no_lock(tmp_path: Path) -> None:
     """A worker that is forked while another thread writes or fetches has its files open as well."""
     Remote(tmp_path)

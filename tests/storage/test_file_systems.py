@@ -40,6 +40,7 @@ def opened(request: Any, photos: Path) -> tuple[Any, str]:
     return OPENERS[request.param](photos)
 
 
+@pytest.mark.slow
 def test_a_folder_of_pictures_is_the_same_dataset(opened: tuple[Any, str], photos: Path) -> None:
     storage, where = opened
     near, far = ps.read(str(photos)), ps.read(where or "/", storage=storage) if where else ps.read("", storage=storage)

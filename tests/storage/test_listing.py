@@ -28,6 +28,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objects", LISTINGS)
 def test_many_objects(objects: int, credentials: pytest.MonkeyPatch) -> None:
     share = LISTINGS[objects]

@@ -117,6 +117,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_in_the_handshake_does_not_end_the_process(tmp_path: Path) -> None:
     """Where SIGPIPE is not ignored, as in a program that Python is embedded in."""
     authority, certificate, key = certificates(tmp_path)
@@ -173,6 +174,7 @@ except StorageError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_certificates_are_those_that_the_system_trusts(tmp_path: Path, is_trusted: bool) -> None:
     """In a process of its own, since what is trusted is looked up once."""

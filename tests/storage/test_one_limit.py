@@ -54,6 +54,7 @@ def test_each_folder_has_what_the_others_leave_and_a_third_at_least(
     assert room_bytes(str(home / "elsewhere")) == 90 * BLOCK
 
 
+@pytest.mark.slow
 def test_blocks_and_files_stay_below_one_limit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", "1200000")
     monkeypatch.setattr("penstock.storage.cache.cache._ROOM_S", 0.0)

@@ -171,6 +171,7 @@ def stores(port: int) -> dict[str, tuple[str, dict[str, str]]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", stores(0))
 @pytest.mark.parametrize("kind", FAILURES)
 def test_failures_show_no_secret(kind: str, store: str, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

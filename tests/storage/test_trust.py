@@ -82,6 +82,7 @@ def test_a_list_from_a_server_names_that_servers_files(
         assert "; to allow it, pass trust=['" in str(told.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_trusted_is_read(site: tuple[Path, str], secret: Path, kind: str) -> None:
     folder, url = site

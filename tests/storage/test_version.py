@@ -46,6 +46,7 @@ def read(storage: Any, shards: Any) -> set[int]:
     return set(out.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("says", ["date", "weak date", "weak", "etag"])
 def test_a_file_of_equal_size_is_never_mixed_in(tmp_path: Path, says: str, native: bool) -> None:

@@ -108,6 +108,7 @@ def read(storage: RemoteStorage, count: int) -> bool:
     return out.tobytes() == b"".join(DATA[first : first + 7] for first in offset.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("natively", [True, False])
 @pytest.mark.parametrize("kind", WRONG)
 def test_wrong_answers_are_asked_for_a_few_times(kind: str, natively: bool) -> None:

@@ -225,6 +225,7 @@ class TestRandomResizedCrop:
         across, down = (x[:, -1] - x[:, 0]) * step, (y[:, -1] - y[:, 0]) * step
         return np.stack([x[:, 0] - across / size / 2, y[:, 0] - down / size / 2, across, down], -1)
 
+    @pytest.mark.slow
     def test_areas_and_ratios_follow_the_documented_distribution(self) -> None:
         x, y, width, height = self.parts(250, 200, 4_000).T
         share, ratio = width * height / (250 * 200), width / height
