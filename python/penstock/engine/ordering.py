@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from penstock.order.protocol import RowOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
-from penstock.plan.nodes import Batch, Concat, Node, Read, Shard, Shuffle, Skip, Take
+from penstock.plan.nodes import Batch, Concat, Node, Read, RowChoice, Shard, Shuffle, Skip, Take
 from penstock.plan.tree import find, inputs_of, leaves
 from penstock.source.protocol import Access, AnySource, BlockSource
 
@@ -47,9 +48,7 @@ def rows_of(root: Node) -> int:
     if isinstance(root, Read):
         return root.opened.source.manifest.samples
     rows = sum(map(rows_of, inputs_of(root)))
-    if isinstance(root, Take):
-        return min(rows, root.count)
-    return max(0, rows - root.count) if isinstance(root, Skip) else rows
+    return root.rows(rows) if isinstance(root, RowChoice) else rows
 
 
 def seed_of(root: Node) -> int:
@@ -166,8 +165,8 @@ class _RowOrders:
             found.append(self._of(below))
         if isinstance(node, Concat):
             return _joined(found, first_ids)
-        if isinstance(node, (Take, Skip)):
-            return _sliced(node, found[0])
+        if isinstance(node, RowChoice):
+            return _chosen(node, found[0])
         if isinstance(node, Shuffle) and isinstance(found[0], Segments):
             _check_rows(node, found[0].rows)
             return Shuffled(
@@ -189,24 +188,25 @@ def _joined(found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> S
     return ConcatOrder(inputs=orders, first_ids=tuple(first_ids))
 
 
-def _sliced(node: Take | Skip, found: Segments | RowOrder) -> Segments | RowOrder:
+def _chosen(node: RowChoice, found: Segments | RowOrder) -> Segments | RowOrder:
     rows = found.rows if isinstance(found, Segments) else int(found.lane_rows().sum())
-    first, end = (0, node.count) if isinstance(node, Take) else (min(node.count, rows), rows)
-    _check_rows(node, min(end, rows) - first)
-    if isinstance(found, Segments):
-        return found.sliced(first, end - first)
-    return Slice(input=found, first=first, count=min(end, rows) - first)
+    if not node.rows(rows):
+        raise PlanError(node.none_left(rows))
+    return CHOOSE[type(node)](node, found, rows)
+
+
+def _sliced(node: Take | Skip, found: Segments | RowOrder, rows: int) -> Segments | RowOrder:
+    first, count = 0 if isinstance(node, Take) else node.count, node.rows(rows)
+    return found.sliced(first, count) if isinstance(found, Segments) else Slice(input=found, first=first, count=count)
+
+
+#: How each verb that chooses rows does so: until something shuffles among runs of ids, after that lane by lane.
+CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {Take: _sliced, Skip: _sliced}
 
 
 def _check_rows(node: Node, rows: int) -> None:
-    if rows > 0:
-        return
-    if isinstance(node, Take):
-        raise PlanError("take(0): no rows are left to make a batch of; take at least one")
-    if isinstance(node, Skip):
-        before = rows_of(node.input)
-        raise PlanError(f"skip({node.count:,}): there are {before:,} rows, and none is left; skip fewer")
-    raise PlanError(f"{node.verb}: there are no rows")
+    if not rows:
+        raise PlanError(f"{node.verb}: there are no rows")
 
 
 def _steps(batch: Batch, shard: Shard) -> int:

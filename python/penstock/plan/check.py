@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Spec
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, RowChoice, Shard, Shuffle, Transform
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 
@@ -24,9 +24,9 @@ def check_verb(new: Node) -> None:
             raise PlanError("shuffle: the plan shuffles already; once is enough, every epoch has another order")
         if find(input_, Batch):
             raise PlanError("shuffle: must come before batch, since it decides which samples make a batch")
-    if isinstance(new, (Take, Skip)) and find(input_, Batch):
+    if isinstance(new, RowChoice) and find(input_, Batch):
         raise PlanError(f"{new.verb}: must come before batch, since it counts rows and not batches")
-    if isinstance(new, (Take, Skip)) and find(input_, Shard):
+    if isinstance(new, RowChoice) and find(input_, Shard):
         raise PlanError(f"{new.verb}: must come before shard, which says how many rows each node has")
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")

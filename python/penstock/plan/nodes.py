@@ -50,8 +50,20 @@ class Concat:
     verb: str = "concat"
 
 
+class RowChoice:
+    """What verbs have in common that choose rows of their input and change no column."""
+
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        raise NotImplementedError
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
-class Take:
+class Take(RowChoice):
     """The first rows."""
 
     input: Node
@@ -61,9 +73,17 @@ class Take:
     def __post_init__(self) -> None:
         _check_count(self)
 
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        return min(below, self.count)
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        return "take(0): no rows are left to make a batch of; take at least one"
+
 
 @dataclass(frozen=True, kw_only=True)
-class Skip:
+class Skip(RowChoice):
     """All but the first rows."""
 
     input: Node
@@ -72,6 +92,14 @@ class Skip:
 
     def __post_init__(self) -> None:
         _check_count(self)
+
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        return max(0, below - self.count)
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        return f"skip({self.count:,}): there are {below:,} rows, and none is left; skip fewer"
 
 
 @dataclass(frozen=True, kw_only=True)
