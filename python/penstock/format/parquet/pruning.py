@@ -14,12 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
-from pyarrow.fs import LocalFileSystem
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import is_bytes, is_text
-from penstock.format.parquet.filter import expression, filter_columns, kept_rows
+from penstock.format.parquet.filter import expression, filter_columns, kept_rows, may_pass
 from penstock.format.parquet.footer import ColumnChunk, RowGroup
 
 #: Parquet's numbers of the types that are compared, and how their bounds are packed.
@@ -65,17 +63,7 @@ class Pruning:
         return [may and next(found) for piece, may in zip(pieces, some, strict=True) for _ in piece]
 
     def _each_possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
-        kind, files = pads.IpcFileFormat(), LocalFileSystem()
-        try:
-            fragments = [
-                kind.make_fragment(str(number), files, partition_expression=known & self._known(group))
-                for number, group in enumerate(said)
-            ]
-            dataset = pads.FileSystemDataset(fragments, self.schema, kind, files)
-            left = {fragment.path for fragment in dataset.get_fragments(filter=self.must)}
-        except (pa.ArrowException, OverflowError):  # the filter's values do not compare with the bounds
-            return [True] * len(said)
-        return [str(number) in left for number in range(len(said))]
+        return may_pass(self.must, self.schema, [known & self._known(group) for group in said])
 
     def _together(self, groups: Sequence[RowGroup]) -> RowGroup:
         """What is true of all rows of several row groups; columns of which that is not certain are left out."""
