@@ -1,6 +1,7 @@
 """Signatures of the compiled module, checked against it by stubtest."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -239,6 +240,7 @@ class ExampleParser:
         verify: bool,
         values_limit: int,
     ) -> ExampleParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[str], list[str], list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -287,6 +289,7 @@ class TarParser:
         *,
         values_limit: int,
     ) -> TarParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -337,6 +340,7 @@ class JsonParser:
         *,
         values_limit: int,
     ) -> JsonParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -428,6 +432,7 @@ class MappedFiles:
     """Local files that are mapped into memory when they are first needed; each must have its expected size."""
 
     def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
+    def __getnewargs__(self) -> tuple[list[Path], _Ids]: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:
