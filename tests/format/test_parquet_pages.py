@@ -22,8 +22,9 @@ from penstock.core.kernels import ParquetFooter
 from penstock.core.shards import Shards
 from penstock.format.parquet import parts as parquet_parts
 from penstock.format.parquet.files import Files
+from penstock.format.parquet.layout import Pages
 from penstock.format.parquet.pages import PagedFile, PagedFiles
-from penstock.format.parquet.parts import Pages, edges_of
+from penstock.format.parquet.parts import edges_of
 from penstock.format.parquet.small import SmallFile
 from support import damage, tables
 from support.cases import MemoryStorage

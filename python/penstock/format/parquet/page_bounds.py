@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core import kernels
 from penstock.core.spec import Ids
-from penstock.format.parquet.footer import ColumnChunk, Path, RowGroup
+from penstock.format.parquet.layout import ColumnChunk, Path, RowGroup
 from penstock.format.parquet.pages import PagedFile, PagedFiles
-from penstock.format.parquet.parts import Pages
 from penstock.format.parquet.pruning import Pruning
-
-_NULLS, _AT, _LENGTH = 5, 9, 10
 
 
 def possible_rows(
@@ -31,63 +25,39 @@ def possible_rows(
 
     schema: the file's own; known: what is true of all of its rows.
     """
-    wanted: list[Path] = [(name,) for name in pruning.names]
-    pages = files.pages(shard, group, wanted)
-    if pages is None or all(len(column.offset) == 1 for column in pages):
-        return None
-    columns = _said_of_pages(files, file, shard, group, file.leaves(wanted), pages)
+    columns = _said_of_pages(files, file, shard, group, [(name,) for name in pruning.names])
     if not columns:
         return None
     edges = np.unique(np.concatenate([first for first, _ in columns.values()]))
-    segments = []
+    rows = np.diff(edges).tolist()
     which = {path: np.searchsorted(first, edges[:-1], side="right") - 1 for path, (first, _) in columns.items()}
-    for segment, rows in enumerate(np.diff(edges).tolist()):
-        said = {path: _said(columns[path][1][page[segment]], rows) for path, page in which.items()}
-        segments.append(RowGroup(rows, said))
-    possible = pruning.possible(schema, [segment.rows for segment in segments], segments, known)
+    segments = [
+        RowGroup(count, {path: _said(columns[path][1][page[segment]], count) for path, page in which.items()})
+        for segment, count in enumerate(rows)
+    ]
+    possible = pruning.possible(schema, rows, segments, known)
     if all(possible):
         return None
     return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(possible))])
 
 
 def _said_of_pages(
-    files: PagedFiles, file: PagedFile, shard: int, group: int, leaves: Sequence[int], pages: Sequence[Pages]
+    files: PagedFiles, file: PagedFile, shard: int, group: int, wanted: list[Path]
 ) -> dict[Path, tuple[Ids, list[ColumnChunk]]]:
-    """By column: the first rows of its pages with the number of all rows, and what is said of each page."""
-    numbers = file.footer.chunks(group)
-    listed = [
-        (leaf, its)
-        for leaf, its in zip(leaves, pages, strict=True)
-        if not file.repeated[leaf] and numbers[leaf, _AT] > 0 and numbers[leaf, _LENGTH] > 0
-    ]
-    if not listed:
+    """By column: the first rows of its pages with the number of all rows, and what is said of each page. Empty where no page can be told from others."""
+    pages, leaves, footer = files.pages(shard, group, wanted), file.footer.leaves(wanted), file.footer
+    if pages is None or all(len(column.offset) == 1 for column in pages):
         return {}
-    chosen = numbers[[leaf for leaf, _ in listed]]
-    pieces = files.index_bytes(shard, chosen[:, _AT].copy(), chosen[:, _LENGTH].copy())
+    chunks = footer.chunks(group, leaves)
+    bounded = ~np.array(footer.repeated)[leaves] & (chunks.bounds_at > 0) & (chunks.bounds_bytes > 0)
+    listed = np.flatnonzero(bounded).tolist()
+    pieces = files.index_bytes(shard, chunks.bounds_at[listed], chunks.bounds_bytes[listed]) if listed else None
     found = {}
-    for (leaf, its), piece in zip(listed, pieces or (), strict=pieces is not None):
-        _, kind, _, ordered = file.footer.leaves[leaf]
-        said = _bounds(piece, its, kind, int(numbers[leaf, _NULLS]), ordered=ordered)
+    for number, piece in zip(listed, pieces or (), strict=pieces is not None):
+        leaf, its = leaves[number], pages[number]
+        said = footer.page_bounds(leaf, int(chunks.nulls[number]), its, piece)
         if said is not None:
-            found[file.paths[leaf]] = (its.first_row, said)
-    return found
-
-
-def _bounds(piece: np.ndarray, pages: Pages, kind: int, nulls: int, *, ordered: bool) -> list[ColumnChunk] | None:
-    """What a column index says of each page; None if it contradicts the footer, which says how many nulls there are (-1: not)."""
-    try:
-        null, low, high, counts = kernels.parquet_page_bounds(piece, len(pages.offset))
-    except ValueError:
-        return None
-    rows = np.diff(pages.first_row)
-    if counts is not None and ((nulls >= 0 and counts.sum() != nulls) or (null & (counts != rows)).any()):
-        return None
-    found = []
-    for page in range(len(rows)):
-        count = int(rows[page]) if null[page] else None if counts is None else int(counts[page])
-        bounded = ordered and not null[page]
-        least, greatest = (low[page], high[page]) if bounded else (None, None)
-        found.append(ColumnChunk(kind, int(rows[page]), count, least, greatest, ordered))
+            found[footer.paths[leaf]] = (its.first_row, said)
     return found
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from penstock.core.errors import PlanError
 from penstock.core.spec import is_bytes, is_text
 from penstock.format.parquet.filter import expression, filter_columns, kept_rows, may_pass
-from penstock.format.parquet.footer import ColumnChunk, RowGroup
+from penstock.format.parquet.layout import ColumnChunk, RowGroup
 
 #: Parquet's numbers of the types that are compared, and how their bounds are packed.
 _PACKED = {0: "?", 1: "i", 2: "q", 4: "f", 5: "d"}
