@@ -270,7 +270,7 @@ def ruled_out(kind: pa.DataType, chunk: ColumnChunk, keep: Any, rows: int = 4) -
     pruning = pruning_of(keep, schema, pa.schema([]))
     if pruning is None:
         return False
-    (possible,) = pruning.possible(schema, [rows], [RowGroup(rows, {("x",): chunk})], pc.scalar(True))
+    (possible,) = pruning.possible(schema, [RowGroup(rows, {("x",): chunk})], pc.scalar(True))
     return not possible
 
 

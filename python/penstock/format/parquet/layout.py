@@ -100,16 +100,6 @@ class Chunks(NamedTuple):
     bounds_bytes: Ids
 
 
-class PageHeaders(NamedTuple):
-    """What stands in front of pages. rows: -1 where it is not said; unpacked: bytes with the header."""
-
-    is_dictionary: Ids
-    needs_dictionary: Ids
-    values: Ids
-    rows: Ids
-    unpacked: Ids
-
-
 class Footer:
     """A footer, with the columns and fields of the wanted names and what lies inside them: its leaves. Raises ValueError for bytes that are none."""
 
@@ -205,6 +195,10 @@ def read_footer(file: pa.NativeFile, wanted: Sequence[Path]) -> Footer | None:
         return None
 
 
-def page_headers(buffer: Bytes, at: Ids, length: Ids) -> PageHeaders:
-    """The headers of pages that lie at these places. ValueError for what is no page of this length."""
-    return PageHeaders(*kernels.parquet_page_headers(buffer, at, length).T)
+def page_headers(buffer: Bytes, at: Ids, length: Ids) -> tuple[Ids, Ids, Ids, Ids, Ids]:
+    """Of pages that lie at these places: whether each is a dictionary, whether it needs one, its values, its rows (-1: not said), its bytes unpacked.
+
+    ValueError for what is no page of this length.
+    """
+    is_dictionary, needs_dictionary, values, rows, unpacked = kernels.parquet_page_headers(buffer, at, length).T
+    return is_dictionary, needs_dictionary, values, rows, unpacked

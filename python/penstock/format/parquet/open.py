@@ -16,7 +16,7 @@ from penstock.core.errors import DataError
 from penstock.core.spec import Ids
 from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
 from penstock.format.parquet.filter import kept_rows
-from penstock.format.parquet.layout import Path
+from penstock.format.parquet.layout import Path, RowGroup
 from penstock.format.parquet.page_bounds import possible_rows
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import Kept, Part, edges_of, is_large
@@ -99,8 +99,9 @@ class Look:
         known, schema = self.files.folders.known(shard), self.files.schema(file)
         possible = [True] * len(rows)
         if self.pruning is not None:
-            said = None if paged is None else paged.footer.row_groups(self.pruning.names)
-            possible = self.pruning.possible(schema, rows.tolist(), said, known)
+            nothing = [RowGroup(count, {}) for count in rows.tolist()]
+            said = nothing if paged is None else paged.footer.row_groups(self.pruning.names)
+            possible = self.pruning.possible(schema, said, known)
         kept = []
         for group in np.flatnonzero(rows).tolist():
             wanted = None

@@ -29,13 +29,12 @@ def possible_rows(
     if not columns:
         return None
     edges = np.unique(np.concatenate([first for first, _ in columns.values()]))
-    rows = np.diff(edges).tolist()
     which = {path: np.searchsorted(first, edges[:-1], side="right") - 1 for path, (first, _) in columns.items()}
     segments = [
         RowGroup(count, {path: _said(columns[path][1][page[segment]], count) for path, page in which.items()})
-        for segment, count in enumerate(rows)
+        for segment, count in enumerate(np.diff(edges).tolist())
     ]
-    possible = pruning.possible(schema, rows, segments, known)
+    possible = pruning.possible(schema, segments, known)
     if all(possible):
         return None
     return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(possible))])

@@ -40,30 +40,24 @@ class Pruning:
     names: Collection[str]
     never_null: bool
 
-    def possible(
-        self, schema: pa.Schema, rows: list[int], said: Sequence[RowGroup] | None, known: pc.Expression
-    ) -> list[bool]:
+    def possible(self, schema: pa.Schema, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
         """Whether each row group of a file, or each piece of one, could hold a row that passes.
 
-        schema: the file's own; rows: of each row group; said: what its footer says, None if that is not known; known: what is
-        true of all of its rows.
+        schema: the file's own; said: what its footer says of each; known: what is true of all of its rows.
         """
-        if said is None or [group.rows for group in said] != rows or not self._same_types(schema):
-            said = [RowGroup(count, {}) for count in rows]
+        if not self._same_types(schema):
+            said = [RowGroup(group.rows, {}) for group in said]
         return self._possible(said, known)
 
     def _possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
         """The same; neighbours are asked about together first."""
         if len(said) <= _TOGETHER:
-            return self._each_possible(said, known)
+            return may_pass(self.must, self.schema, [known & self._known(group) for group in said])
         pieces = [said[at : at + _TOGETHER] for at in range(0, len(said), _TOGETHER)]
         some = self._possible([self._together(piece) for piece in pieces], known)
         left = [group for piece, may in zip(pieces, some, strict=True) if may for group in piece]
-        found = iter(self._each_possible(left, known))
+        found = iter(may_pass(self.must, self.schema, [known & self._known(group) for group in left]))
         return [may and next(found) for piece, may in zip(pieces, some, strict=True) for _ in piece]
-
-    def _each_possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
-        return may_pass(self.must, self.schema, [known & self._known(group) for group in said])
 
     def _together(self, groups: Sequence[RowGroup]) -> RowGroup:
         """What is true of all rows of several row groups; columns of which that is not certain are left out."""

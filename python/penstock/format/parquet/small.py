@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +26,13 @@ class Column:
     pages: Pages
     chosen: Ids
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Ids, Ids]:
         """The first of each run of neighbouring pages, and the one behind its last."""
         breaks = np.flatnonzero(np.diff(self.chosen) != 1) + 1
         return self.chosen[np.append(0, breaks)], self.chosen[np.append(breaks - 1, -1)] + 1
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Ids, Ids]:
         """The same of the rows that these pages hold."""
         first, end = self.runs
@@ -108,18 +109,18 @@ class SmallFile:
         if has_dictionary:
             at, length = np.append(begin, at), np.append(pages.dictionary[1], length)
         try:
-            found = page_headers(out, at, length)
+            is_dictionary, needs_dictionary, values, rows, unpacked = page_headers(out, at, length)
         except ValueError as error:
             raise pa.ArrowInvalid(f"a page of column {name}: {error}") from None
-        needs = found.needs_dictionary.any() and not has_dictionary
+        needs = needs_dictionary.any() and not has_dictionary
         if needs and pages.dictionary[1] > 0:
             raise LackingDictionary
-        values, rows = found.values[has_dictionary:], found.rows[has_dictionary:]
+        values, rows = values[has_dictionary:], rows[has_dictionary:]
         said = np.diff(pages.first_row)[column.chosen]
         wrong = (rows >= 0) & (rows != said) | (values != said if not column.repeated else False)
-        if needs or wrong.any() or np.flatnonzero(found.is_dictionary).tolist() != [0] * has_dictionary:
+        if needs or wrong.any() or np.flatnonzero(is_dictionary).tolist() != [0] * has_dictionary:
             raise pa.ArrowInvalid(f"pages of column {name} are others than the page index says")
-        return int(values.sum()), int(found.unpacked.sum())
+        return int(values.sum()), int(unpacked.sum())
 
     def _end_of(self, values: Sequence[int], unpacked: Sequence[int]) -> bytes:
         parts = []
