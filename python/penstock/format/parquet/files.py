@@ -77,14 +77,9 @@ def _without_views(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
     if pa.types.is_struct(kind):
         return pa.struct([part.with_type(_plain(part.type)) for part in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
-    return kind
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = kind.value_field.with_type(_plain(kind.value_type))
+        return pa.list_(inner) if pa.types.is_list(kind) else pa.large_list(inner)
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)

@@ -7,7 +7,7 @@ the process where the bounds in a footer are damaged, and shows no page index.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,11 @@ class ColumnChunk:
     def is_null(self) -> bool:
         """Whether it has no values but nulls."""
         return self.nulls == self.values
+
+    def part(self, rows: int) -> ColumnChunk:
+        """What is true of some rows, where each row has one value."""
+        nulls = rows if self.is_null else 0 if self.nulls == 0 else None
+        return replace(self, values=rows, nulls=nulls)
 
 
 @dataclass(frozen=True)

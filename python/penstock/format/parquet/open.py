@@ -17,7 +17,6 @@ from penstock.core.spec import Ids
 from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
 from penstock.format.parquet.filter import kept_rows
 from penstock.format.parquet.layout import Path, RowGroup
-from penstock.format.parquet.page_bounds import possible_rows
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import Kept, Part, edges_of, is_large
 from penstock.format.parquet.pruning import Pruning
@@ -106,7 +105,8 @@ class Look:
         for group in np.flatnonzero(rows).tolist():
             wanted = None
             if possible[group] and self.pruning is not None and paged is not None:
-                wanted = possible_rows(self.paged, paged, self.pruning, schema, shard, group, known)
+                said_of_pages = self.paged.bounds(shard, group, [(name,) for name in self.pruning.names])
+                wanted = self.pruning.possible_rows(schema, said_of_pages, known)
             if not possible[group] or (wanted is not None and not len(wanted)):
                 kept.append(np.empty(0, dtype=np.int32))
             else:

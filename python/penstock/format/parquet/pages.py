@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.core.lru import Lru
 from penstock.core.spec import Bytes, Ids
 from penstock.format.parquet.files import DAMAGED, Files
-from penstock.format.parquet.layout import Footer, Pages, Path, read_footer
+from penstock.format.parquet.layout import ColumnChunk, Footer, Pages, Path, read_footer
 from penstock.format.parquet.small import Column, LackingDictionary, SmallFile, schema_of
 from penstock.source.tables.table import arrow_errors, check_unpacked, one_array
 
@@ -111,6 +111,24 @@ class PagedFiles:
         out = np.empty(int(ends[-1]), dtype=np.uint8)
         self._files.read(self._files.shards, np.full_like(offset, shard), offset, length, out, ends - length)
         return np.split(out, ends[:-1])
+
+    def bounds(self, shard: int, group: int, wanted: Sequence[Path]) -> dict[Path, tuple[Ids, list[ColumnChunk]]]:
+        """By column: the first rows of its pages with the number of all rows, and what is said of each page. Empty where pages do not differ."""
+        pages, file = self.pages(shard, group, wanted), self._file(shard)
+        if pages is None or file is None or all(len(column.offset) == 1 for column in pages):
+            return {}
+        footer, leaves = file.footer, file.footer.leaves(self._files.stored(wanted))
+        chunks = footer.chunks(group, leaves)
+        listed = ~np.array(footer.repeated)[leaves] & (chunks.bounds_at > 0) & (chunks.bounds_bytes > 0)
+        pieces = (
+            self.index_bytes(shard, chunks.bounds_at[listed], chunks.bounds_bytes[listed]) if listed.any() else None
+        )
+        found = {}
+        for number, piece in zip(np.flatnonzero(listed).tolist(), pieces or (), strict=pieces is not None):
+            said = footer.page_bounds(leaves[number], int(chunks.nulls[number]), pages[number], piece)
+            if said is not None:
+                found[footer.paths[leaves[number]]] = (pages[number].first_row, said)
+        return found
 
     def _read_pages(self, file: PagedFile, shard: int, group: int, leaves: list[int]) -> list[Pages] | None:
         chunks = file.footer.chunks(group, leaves)

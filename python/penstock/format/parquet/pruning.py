@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PlanError
-from penstock.core.spec import is_bytes, is_text
+from penstock.core.spec import Ids, is_bytes, is_text
 from penstock.format.parquet.filter import expression, filter_columns, kept_rows, may_pass
-from penstock.format.parquet.layout import ColumnChunk, RowGroup
+from penstock.format.parquet.layout import ColumnChunk, Path, RowGroup
 
 #: Parquet's numbers of the types that are compared, and how their bounds are packed.
 _PACKED = {0: "?", 1: "i", 2: "q", 4: "f", 5: "d"}
@@ -37,7 +38,7 @@ class Pruning:
 
     must: pc.Expression
     schema: pa.Schema
-    names: Collection[str]
+    names: Sequence[str]
     never_null: bool
 
     def possible(self, schema: pa.Schema, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
@@ -58,6 +59,23 @@ class Pruning:
         left = [group for piece, may in zip(pieces, some, strict=True) if may for group in piece]
         found = iter(may_pass(self.must, self.schema, [known & self._known(group) for group in left]))
         return [may and next(found) for piece, may in zip(pieces, some, strict=True) for _ in piece]
+
+    def possible_rows(
+        self, schema: pa.Schema, pages: Mapping[Path, tuple[Ids, list[ColumnChunk]]], known: pc.Expression
+    ) -> Ids | None:
+        """The rows of a row group, ascending, that could pass; None if that may be all of them. pages: the first row and what is said of each."""
+        if not pages:
+            return None
+        edges = np.unique(np.concatenate([first for first, _ in pages.values()]))
+        which = {path: np.searchsorted(first, edges[:-1], side="right") - 1 for path, (first, _) in pages.items()}
+        segments = [
+            RowGroup(rows, {path: pages[path][1][page[segment]].part(rows) for path, page in which.items()})
+            for segment, rows in enumerate(np.diff(edges).tolist())
+        ]
+        possible = self.possible(schema, segments, known)
+        if all(possible):
+            return None
+        return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(possible))])
 
     def _together(self, groups: Sequence[RowGroup]) -> RowGroup:
         """What is true of all rows of several row groups; columns of which that is not certain are left out."""
