@@ -60,7 +60,7 @@ fn footer(path: &str, passes: usize) -> (f64, f64) {
     let file = std::fs::read(path).unwrap();
     let length = u32::from_le_bytes(file[file.len() - 8..][..4].try_into().unwrap()) as usize;
     let data = &file[file.len() - 8 - length..file.len() - 8];
-    // Nothing but what Penstock reads: sizes and encodings of all columns, statistics of none.
+    // The least that the crate can read: all columns, no statistics; Penstock reads those of the columns that are wanted.
     let options = ParquetMetaDataOptions::new()
         .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);

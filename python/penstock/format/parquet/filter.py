@@ -56,20 +56,15 @@ def _with_path(part: Any, schema: pa.Schema) -> Any:
     return part
 
 
-def filter_columns(keep: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that a filter is about: those without which it cannot be."""
-    return _needed(keep, schema, schema.names)
-
-
-def _needed(keep: pc.Expression, schema: pa.Schema, names: list[str]) -> list[str]:
-    """Those of these columns without which a filter cannot be; most are ruled out together."""
-    without = pa.schema([field for field in schema if field.name not in names])
-    if not names or _can_be(keep, without):
+def filter_columns(keep: pc.Expression, schema: pa.Schema, among: Sequence[str] | None = None) -> list[str]:
+    """The columns that a filter is about: those without which it cannot be; most are ruled out together."""
+    names = schema.names if among is None else list(among)
+    if not names or _can_be(keep, pa.schema([field for field in schema if field.name not in names])):
         return []
     if len(names) == 1:
         return names
     half = len(names) // 2
-    return _needed(keep, schema, names[:half]) + _needed(keep, schema, names[half:])
+    return filter_columns(keep, schema, names[:half]) + filter_columns(keep, schema, names[half:])
 
 
 def _can_be(keep: pc.Expression, schema: pa.Schema) -> bool:
