@@ -14,9 +14,7 @@ from obstore.store import HTTPStore, from_url
 
 from penstock.core.errors import DataError, SourceError, StorageError
 from penstock.core.shards import Shards
-from penstock.storage.fetch.native_client import ATTEMPT_TIMEOUT_S
-from penstock.storage.fetch.retry import WrongAnswerError
-from penstock.storage.fetch.signed_urls import Direct
+from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import hide, without_secrets
 from penstock.storage.stores.aws_profile import check_environment, profile_settings
@@ -28,6 +26,7 @@ from penstock.storage.stores.listing import listed_objects, shards_of
 from penstock.storage.stores.odd_answer import odd_answer
 from penstock.storage.stores.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.stores.relay import REFUSALS
+from penstock.storage.stores.signed_urls import SignedUrls
 from penstock.storage.stores.version import conditions, is_version, moment, shown
 from penstock.storage.trust import NOBODY, Trust
 
@@ -47,14 +46,14 @@ _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
 class _Plain:
     """Our own requests for responses that obstore does not read (see `http`), and whether to make all requests so."""
 
-    def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
-        self._direct, self._root, self._has_trusted = direct, root, has_trusted
-        self._http = PlainHttp(direct.follow, odd_answer if direct.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
+    def __init__(self, urls: SignedUrls, root: str, *, has_trusted: bool) -> None:
+        self._urls, self._root, self._has_trusted = urls, root, has_trusted
+        self._http = PlainHttp(urls.follow, odd_answer if urls.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
         self._is_needed = False
 
     def url(self, name: str, error: Exception | None = None) -> str | None:
         """The client to use instead of obstore: because of its error, or because the last one showed that it cannot read the response."""
-        return self._direct.url(name) if self._is_needed or self._helps(error) else None
+        return self._urls.url(name) if self._is_needed or self._helps(error) else None
 
     def _helps(self, error: Exception | None) -> bool:
         """Whether another client may avoid this error, or can say more about it."""
@@ -94,7 +93,7 @@ class ObjectStore:
         self._is_http = root.startswith("http")
         self._has_warned = False
         #: The URLs for the native client; None if it cannot be used.
-        self.direct = Direct.of(store, root, trust)
+        self.urls = SignedUrls.of(store, root, trust)
         self._plain: _Plain | None = None
 
     @classmethod
@@ -141,7 +140,7 @@ class ObjectStore:
         cls, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
     ) -> ObjectStore:
         made = cls(store, root, settings, trust)
-        made._plain = _Plain(Direct.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
+        made._plain = _Plain(SignedUrls.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
         return made
 
     @property

@@ -1,0 +1,19 @@
+"""Makes first tries by a native HTTP client, for stores that give URLs.
+
+Without this folder, and its entry in `remote.CLIENTS`, threads make all requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.storage.fetch.native.client import NativeClient
+from penstock.storage.fetch.transport import Jobs
+
+
+def open_client(store: Any) -> Callable[[Jobs], NativeClient] | None:
+    """Opens a client for a store's requests; None if it gives no URLs for them."""
+    urls = getattr(store, "urls", None)
+    return None if urls is None else partial(NativeClient, urls)
