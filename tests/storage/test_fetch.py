@@ -62,7 +62,8 @@ class Caller:
         return number not in self.unwanted
 
 
-def waiting(*places: tuple[int, int], of: Any = None, call: Any = Caller()) -> list[Request]:
+def waiting(*places: tuple[int, int], of: Any = None, unwanted: tuple[int, ...] = ()) -> list[Request]:
+    call: Any = Caller(*unwanted)
     return [Request(call, number, of, 0, *place) for number, place in enumerate(places)]
 
 
@@ -92,10 +93,10 @@ def test_no_more_leave_than_may_and_none_that_belong_to_others() -> None:
 
 def test_cancelled_requests_leave_the_queue_unmade_and_end_what_is_merged() -> None:
     queue = RequestQueue()
-    queue.add(waiting((90, 10), (0, 10), (10, 10), (20, 10), (30, 10), call=Caller(0, 3)))
+    queue.add(waiting((90, 10), (0, 10), (10, 10), (20, 10), (30, 10), unwanted=(0, 3)))
     assert [taken(queue) for _ in range(2)] == [[0, 10], [30]]
     assert len(queue) == 0
-    queue.add(waiting((0, 10), (10, 10), call=Caller(0, 1)))
+    queue.add(waiting((0, 10), (10, 10), unwanted=(0, 1)))
     assert taken(queue) == []
     assert len(queue) == 0
 

@@ -93,9 +93,7 @@ def test_what_is_not_answered_as_hoped_is_left_to_obstore(
     faults = Faults(share=1.0, kinds=("403",))
     with proxy(server.port, faults) as port:
         urls = urls_of(storage)
-        monkeypatch.setattr(
-            urls, "url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20")
-        )
+        monkeypatch.setattr(urls, "url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20"))
         assert all(read(storage, shards, seed) for seed in range(12))
     asked = faults.counts["403"]
     assert asked >= signed_urls._IN_TURN
