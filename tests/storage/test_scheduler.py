@@ -26,7 +26,7 @@ from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.retry import MOST_WRONG, MOST_WRONG_IN_TURN, Retry, TransientError, WrongAnswerError
 from penstock.storage.fetch.scheduler import Scheduler
 from penstock.storage.fetch.threads import Threads
-from penstock.storage.fetch.transport import Job, Jobs
+from penstock.storage.fetch.transport import Job
 from servers.s3 import Server, served
 
 DATA = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
@@ -53,8 +53,8 @@ class Get:
 class Direct:
     """A transport that makes no request, but ends each job in one way."""
 
-    def __init__(self, jobs: Jobs, end: Callable[[Direct, Job], None]) -> None:
-        self.in_flight, self.jobs, self.end = 0, jobs, end
+    def __init__(self, scheduler: Scheduler, end: Callable[[Direct, Job], None]) -> None:
+        self.in_flight, self.scheduler, self.end = 0, scheduler, end
         self.taken: list[list[int]] = []
         self.is_closed = False
 
@@ -62,7 +62,7 @@ class Direct:
         return limit
 
     def wake(self) -> None:
-        while job := self.jobs.take(self):
+        while job := self.scheduler.take(self):
             self.taken.append([one.offset for one in job])
             for one in job:
                 one.call.begin(one.number, one.length)
@@ -73,16 +73,16 @@ class Direct:
 
 
 def succeed(self: Direct, job: Job) -> None:
-    self.jobs.answered(job, 0.01, busy=False)
+    self.scheduler.answered(job, 0.01, busy=False)
     for one in job:
         one.call.put(one.number, DATA[one.offset : one.end])
-    self.jobs.ended(self)
+    self.scheduler.ended(self)
 
 
 def fail(error: Exception | None) -> Callable[[Direct, Job], None]:
     def end(self: Direct, job: Job) -> None:
-        self.jobs.failed(self, job, error, 0.01)
-        self.jobs.ended(self)
+        self.scheduler.failed(self, job, error, 0.01)
+        self.scheduler.ended(self)
 
     return end
 
@@ -106,7 +106,7 @@ def opened() -> Iterator[Callable[..., Scheduler]]:
     def open_scheduler(
         end: Callable[[Direct, Job], None] | None = None, most: int = 4, retry: Retry = QUICK
     ) -> Scheduler:
-        made.append(Scheduler(Pace(1, most, most), retry, None if end is None else lambda jobs: Direct(jobs, end)))
+        made.append(Scheduler(Pace(1, most, most), retry, None if end is None else lambda found: Direct(found, end)))
         return made[-1]
 
     yield open_scheduler

@@ -16,7 +16,6 @@ import shutil
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -71,11 +70,6 @@ class _Limit:
     room: Callable[[], int] | None = None
 
 
-#: All caches of this process.
-_all: weakref.WeakSet[RangeCache] = weakref.WeakSet()
-renew_in_children(_all)
-
-
 class RangeCache:
     """Pieces of remote files below `folder`, which must belong to this user alone; at most `limit_bytes`.
 
@@ -97,7 +91,7 @@ class RangeCache:
         self._paused_until = 0.0
         self._is_tidy = self._has_warned = False
         self._writing, self._counting = threading.RLock(), threading.Lock()
-        _all.add(self)
+        renew_in_children(self)
 
     def forked(self) -> None:
         """Give the child of a fork its own locks and its own pack."""

@@ -65,11 +65,6 @@ class Uncached(Protocol):
         """See `core.byte_ranges.ByteRanges`."""
 
 
-#: All storages of this process.
-_all: weakref.WeakSet[CachedStorage] = weakref.WeakSet()
-renew_in_children(_all)
-
-
 class CachedStorage:
     """Serves ranges from the cache; missing ones are downloaded once for all processes that share it, and stored.
 
@@ -86,7 +81,7 @@ class CachedStorage:
         self._traffic = CacheTraffic()
         self._lock = threading.Lock()
         self._reading = 0
-        _all.add(self)
+        renew_in_children(self)
 
     def forked(self) -> None:
         """Renew the lock in the child of a fork, where no thread reads."""

@@ -22,12 +22,12 @@ from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.retry import Retry, TransientError, WrongAnswerError, with_retries
 from penstock.storage.fetch.scheduler import Scheduler
-from penstock.storage.fetch.transport import Jobs, Transport
+from penstock.storage.fetch.transport import Transport
 
 _T = TypeVar("_T")
 
 #: Clients that make first tries, the best one first: each opens a transport for the stores that it knows, and returns None for others.
-CLIENTS: list[Callable[[Any], Callable[[Jobs], Transport] | None]] = [
+CLIENTS: list[Callable[[Any], Callable[[Scheduler], Transport] | None]] = [
     open_client,
 ]
 

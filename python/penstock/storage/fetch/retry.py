@@ -16,6 +16,10 @@ _T = TypeVar("_T")
 #: The timeout of one attempt, connection and body together.
 ATTEMPT_TIMEOUT_S = 30
 
+#: HTTP statuses that are worth a retry, and those of them that mean slow down.
+PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+SLOW_DOWN = frozenset((429, 503))
+
 
 class TransientError(Exception):
     """A request failed in a way worth a retry: a reset, a timeout, 500, 503, 429. `slow_down`: the store says to slow down."""

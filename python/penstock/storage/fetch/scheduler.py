@@ -22,7 +22,7 @@ from penstock.storage.fetch.queue import Get, Request, RequestQueue
 from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Attempts, Retry, TransientError, WrongAnswerError
 from penstock.storage.fetch.threads import Threads
 from penstock.storage.fetch.transfer import Call
-from penstock.storage.fetch.transport import Job, Jobs, Transport
+from penstock.storage.fetch.transport import Job, Transport
 from penstock.storage.stores.forked import is_lost, renew_in_children
 
 #: The share of requests that may be hedged.
@@ -39,10 +39,11 @@ class Scheduler:
     open_first: opens the transport of first tries; None if threads make all.
     """
 
-    def __init__(self, pace: Pace, retry: Retry, open_first: Callable[[Jobs], Transport] | None = None) -> None:
+    def __init__(self, pace: Pace, retry: Retry, open_first: Callable[[Scheduler], Transport] | None = None) -> None:
         self.pace, self._retry, self._open_first = pace, retry, open_first
         self._begin()
         _all.add(self)
+        renew_in_children(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
@@ -100,8 +101,10 @@ class Scheduler:
                 self._again.extend(requests)
         self._threads.wake()
 
+    # For transports
+
     def take(self, transport: Transport) -> Job:
-        """See `Jobs`."""
+        """The next job; [] if none may start now."""
         with self._lock:
             limit = self.limit(transport)
             if transport.in_flight >= transport.most(limit):
@@ -118,23 +121,26 @@ class Scheduler:
             return job
 
     def startable(self, transport: Transport) -> int:
-        """See `Jobs`."""
+        """How many requests may start now."""
         waiting = len(self._again) if transport is self._threads else 0
         waiting += len(self._waiting) if transport is self._first else 0
         return min(waiting, max(0, transport.most(self.limit(transport)) - transport.in_flight))
 
     def limit(self, transport: Transport) -> int:
-        """See `Jobs`. Retries and hedges have room even if all first tries hang."""
+        """How many jobs may be in flight: retries and hedges have room even if all first tries hang."""
         most = self.pace.in_flight
         return most if transport is self._threads else max(1, most - self._threads.in_flight)
 
     def answered(self, job: Job, seconds: float, *, busy: bool) -> None:
-        """See `Jobs`."""
+        """Count a good response. `busy`: the limit was reached when the job started."""
         self._wrong_in_turn = 0
         self.pace.answered(seconds, job[-1].end - job[0].offset, busy=busy)
 
     def failed(self, transport: Transport, job: Job, error: BaseException | None, seconds: float) -> None:
-        """See `Jobs`. Requests are retried one by one by threads, so that each call receives its own error."""
+        """Retry a job that failed after so many seconds, or fail its calls. error: None if it was not the store's fault.
+
+        Threads retry its requests one by one, so that each call receives its own error.
+        """
         is_transient = isinstance(error, TransientError)
         if isinstance(error, TransientError):
             self.pace.failed(slow_down=error.slow_down)
@@ -163,7 +169,7 @@ class Scheduler:
         return request.attempts.may_retry(error) and self._wrong_in_turn < MOST_WRONG_IN_TURN
 
     def ended(self, transport: Transport, jobs: int = 1) -> None:
-        """See `Jobs`."""
+        """Count jobs that are not in flight any more."""
         with self._lock:
             transport.in_flight -= jobs
 
@@ -178,9 +184,6 @@ class Scheduler:
         end = time.monotonic() + patience_s
         while self._threads.in_flight and time.monotonic() < end:
             time.sleep(0.005)
-
-
-renew_in_children(_all)
 
 
 @atexit.register

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from obstore import exceptions
 
 from penstock.core.errors import StorageError
-from penstock.storage.fetch.retry import TransientError, WrongAnswerError
+from penstock.storage.fetch.retry import PASSING, SLOW_DOWN, TransientError, WrongAnswerError
 from penstock.storage.redact import without_secrets
 from penstock.storage.stores.credentials import no_credentials
 from penstock.storage.stores.own_hosts import REFUSED
@@ -56,9 +56,6 @@ _CAUSES = (
 )
 #: Requests to metadata servers, which respond with 4xx if this machine has no role.
 _ASKS_FOR_CREDENTIALS = ("/latest/api/token", "/meta-data/iam", "/computeMetadata/", "/metadata/identity")
-_SLOW_DOWN = ("429", "503")
-#: The 4xx statuses that are worth a retry.
-_PASSING = ("408", "425", "429")
 
 
 def store_error(path: str, error: Exception, root: str = "", region: Callable[[], str] | None = None) -> Exception:
@@ -94,11 +91,11 @@ def _by_status(path: str, error: Exception, found: str, status: str) -> Exceptio
         return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
     if isinstance(error, exceptions.UnknownConfigurationKeyError):
         return StorageError(f"{path}: {found}; remove the setting")
-    if status.startswith("4") and status not in _PASSING:
+    if status.startswith("4") and int(status) not in PASSING:
         return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
     if status and status[0] not in "45":
         return WrongAnswerError(f"{path}: {found}; {_MIXED_UP}")
-    slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be too many for the line
+    slow_down = int(status or 0) in SLOW_DOWN or "timed out" in found  # so many at once may be too many for the line
     return TransientError(f"{path}: {found}", slow_down=slow_down)
 
 

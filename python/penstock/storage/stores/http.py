@@ -17,17 +17,15 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import DataError, StorageError
-from penstock.storage.fetch.retry import TransientError, WrongAnswerError
+from penstock.storage.fetch.retry import PASSING, SLOW_DOWN, TransientError, WrongAnswerError
 from penstock.storage.redact import without_secrets
 from penstock.storage.stores.errors import endless_redirects, refused_redirect
-from penstock.storage.stores.version import headers_for
+from penstock.storage.stores.version import headers_for, moment
 
 #: The most redirects that one request follows.
 MOST_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _PIECE_BYTES = 1 << 20
-_PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-_SLOW_DOWN = frozenset((429, 503))
 
 #: The URL to request after a redirect from the first URL to the second; None if it must not be followed.
 Follow = Callable[[str, str], str | None]
@@ -35,12 +33,10 @@ Follow = Callable[[str, str], str | None]
 
 @dataclass(frozen=True)
 class Answer:
-    """A part of an object: its bytes, the size of the whole, its ETag, and its modification time."""
+    """A part of an object: its bytes, and the object's size, ETag and modification time as obstore has them."""
 
     data: bytes
-    size: int
-    etag: str
-    last_modified: str
+    meta: dict[str, Any]
 
 
 class PlainHttp:
@@ -66,7 +62,7 @@ class PlainHttp:
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == 416 and (empty := _RANGE.fullmatch(error.headers.get("Content-Range", ""))):
-                    return Answer(b"", int(empty[3]), error.headers.get("ETag", ""), _changed(error.headers))
+                    return _answer(b"", empty, error.headers)
                 raise _by_status(path, error.code) from None
         except StorageError:
             raise  # ours, and an OSError
@@ -119,11 +115,12 @@ def _checked(path: str, answer: Any, start: int, data: bytes) -> Answer:
         raise WrongAnswerError(
             f"{path}: the server sent {len(data):,} bytes and calls them {found[0]!r}; check the server, or copy the files"
         )
-    return Answer(data, int(found[3]), answer.headers.get("ETag", ""), _changed(answer.headers))
+    return _answer(data, found, answer.headers)
 
 
-def _changed(headers: Message) -> str:
-    return str(headers.get("Last-Modified", ""))
+def _answer(data: bytes, content_range: re.Match[str], headers: Message) -> Answer:
+    changed = moment(str(headers.get("Last-Modified", "")))
+    return Answer(data, {"size": int(content_range[3]), "e_tag": headers.get("ETag", ""), "last_modified": changed})
 
 
 def _by_status(path: str, status: int) -> Exception:
@@ -133,8 +130,8 @@ def _by_status(path: str, status: int) -> Exception:
         return DataError(f"{path}: another object than when it was listed; open the dataset again")
     if status in (401, 403):
         return StorageError(f"{path}: the store refuses: {status}; check the credentials and what they may read")
-    if status in _PASSING:
-        return TransientError(f"{path}: the server responded with {status}", slow_down=status in _SLOW_DOWN)
+    if status in PASSING:
+        return TransientError(f"{path}: the server responded with {status}", slow_down=status in SLOW_DOWN)
     return WrongAnswerError(
         f"{path}: the server responded with {status} to a request for bytes; check the name and the server"
     )

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.storage.fetch.native.client import NativeClient
-from penstock.storage.fetch.transport import Jobs
+
+if TYPE_CHECKING:
+    from penstock.storage.fetch.scheduler import Scheduler
 
 
-def open_client(store: Any) -> Callable[[Jobs], NativeClient] | None:
+def open_client(store: Any) -> Callable[[Scheduler], NativeClient] | None:
     """Opens a client for a store's requests; None if it gives no URLs for them."""
     urls = getattr(store, "urls", None)
     return None if urls is None else partial(NativeClient, urls)

@@ -8,22 +8,22 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.core.kernels import HttpLanding, HttpLane
-from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, TransientError
+from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, PASSING, SLOW_DOWN, TransientError
 from penstock.storage.fetch.transfer import Call
-from penstock.storage.fetch.transport import Job, Jobs
+from penstock.storage.fetch.transport import Job
 from penstock.storage.stores.http import MOST_REDIRECTS
 from penstock.storage.stores.signed_urls import SignedUrls
+
+if TYPE_CHECKING:
+    from penstock.storage.fetch.scheduler import Scheduler
 
 #: For so many requests that may be in flight, one more is submitted, so that the client never waits for one.
 _PER_READY = 8
 #: The thread ends after being idle for so long.
 _IDLE_S = 5.0
-#: Statuses that are worth a retry, and those of them that mean slow down.
-_PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-_SLOW_DOWN = frozenset((429, 503))
 
 #: (ticket, url, etag, bytes of the object, start, parts); a part is (landing, request, offset in the response, bytes).
 _HttpJob: TypeAlias = tuple[int, str, str, int, int, list[tuple[HttpLanding, int, int, int]]]
@@ -41,9 +41,9 @@ class _Submitted:
 class NativeClient:
     """A transport that makes jobs by the native client. See `transport.Transport`."""
 
-    def __init__(self, urls: SignedUrls, jobs: Jobs) -> None:
+    def __init__(self, urls: SignedUrls, scheduler: Scheduler) -> None:
         self.in_flight = 0
-        self._urls, self._jobs = urls, jobs
+        self._urls, self._scheduler = urls, scheduler
         self._native = HttpLane(ATTEMPT_TIMEOUT_S, is_plain=urls.is_plain)
         self._submitted: dict[int, _Submitted] = {}
         self._redirected: list[_HttpJob] = []
@@ -67,7 +67,7 @@ class NativeClient:
         except RuntimeError:
             with self._lock:
                 self._is_served = False
-            while job := self._jobs.take(self):
+            while job := self._scheduler.take(self):
                 self._decline(job)
 
     def close(self) -> None:
@@ -91,10 +91,10 @@ class NativeClient:
             self._is_served = False
         jobs = [submitted.job for submitted in self._submitted.values()]
         self._submitted.clear()
-        self._jobs.ended(self, self.in_flight)
-        while job := self._jobs.take(self):
+        self._scheduler.ended(self, self.in_flight)
+        while job := self._scheduler.take(self):
             jobs.append(job)
-            self._jobs.ended(self)
+            self._scheduler.ended(self)
         for one in (one for job in jobs for one in job):
             one.call.fail(error)
 
@@ -103,16 +103,16 @@ class NativeClient:
         self._submit()
         for result in self._native.wait(timeout_s):
             self._receive(*result)
-        self._jobs.ended(self, self.in_flight - len(self._submitted))
+        self._scheduler.ended(self, self.in_flight - len(self._submitted))
         with self._lock:
-            has_work = timeout_s > 0 or bool(self._submitted) or self._jobs.startable(self) > 0
+            has_work = timeout_s > 0 or bool(self._submitted) or self._scheduler.startable(self) > 0
             self._is_served = has_work and not self._closed
             return self._is_served
 
     def _submit(self) -> None:
         """Submit as many jobs as may be in flight, and a few more."""
         jobs, self._redirected = self._redirected, []
-        while taken := self._jobs.take(self):
+        while taken := self._scheduler.take(self):
             job = self._first_hop(taken)
             if job is None:
                 self._decline(taken)
@@ -120,14 +120,14 @@ class NativeClient:
                 jobs.append(job)
         if jobs:
             try:
-                self._native.submit(jobs, self._jobs.limit(self))
+                self._native.submit(jobs, self._scheduler.limit(self))
             except OSError:  # the system has no more threads to give
                 for ticket, *_ in jobs:
                     self._decline(self._submitted.pop(ticket).job)
 
     def _decline(self, job: Job) -> None:
-        self._jobs.failed(self, job, None, 0.0)
-        self._jobs.ended(self)
+        self._scheduler.failed(self, job, None, 0.0)
+        self._scheduler.ended(self)
 
     def _first_hop(self, job: Job) -> _HttpJob | None:
         first, end = job[0], job[-1].end
@@ -156,18 +156,18 @@ class NativeClient:
         job = submitted.job
         if how == "landed":
             self._urls.worked()
-            self._jobs.answered(job, seconds, busy=busy)
+            self._scheduler.answered(job, seconds, busy=busy)
             for one in job:
                 one.call.landed(one.number)
         elif how == "moved" and self._follow(ticket, submitted, found):
             pass
-        elif how in ("unreachable", "moved") or (how == "other" and status not in _PASSING):
+        elif how in ("unreachable", "moved") or (how == "other" and status not in PASSING):
             self._urls.declined()
-            self._jobs.failed(self, job, None, seconds)
+            self._scheduler.failed(self, job, None, seconds)
         else:
             # So many at once may be too many for the line.
-            slow_down = how == "slow" or status in _SLOW_DOWN
-            self._jobs.failed(self, job, TransientError(found or how, slow_down=slow_down), seconds)
+            slow_down = how == "slow" or status in SLOW_DOWN
+            self._scheduler.failed(self, job, TransientError(found or how, slow_down=slow_down), seconds)
 
     def _follow(self, ticket: int, submitted: _Submitted, location: str) -> bool:
         """Follow a redirect; False if that is not allowed."""
