@@ -53,13 +53,12 @@ class Get:
 class Direct:
     """A transport that makes no request, but ends each job in one way."""
 
+    spare_share = 0.0
+
     def __init__(self, scheduler: Scheduler, end: Callable[[Direct, Job], None]) -> None:
         self.in_flight, self.scheduler, self.end = 0, scheduler, end
         self.taken: list[list[int]] = []
         self.is_closed = False
-
-    def most(self, limit: int) -> int:
-        return limit
 
     def wake(self) -> None:
         while job := self.scheduler.take(self):

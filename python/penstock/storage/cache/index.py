@@ -32,16 +32,18 @@ JOURNAL, LOCK = "journal", "lock"
 _NEAR, _SMALL_BYTES, _LATE = 0.75, 1 << 30, 0.01
 
 
-class Found:
+class Found(NamedTuple):
     """The result of a look-up of ranges.
 
     number: pieces in the table, at `generation`. rows: their rows of the table. pieces: the parts of the ranges that they hold.
     missing: the rest.
     """
 
-    def __init__(self, number: Ids, generation: int, rows: Any, pieces: Ranges, missing: Ranges) -> None:
-        self.number, self.generation, self.rows = number, generation, rows
-        self.pieces, self.missing = pieces, missing
+    number: Ids
+    generation: int
+    rows: Any
+    pieces: Ranges
+    missing: Ranges
 
 
 class Whole(NamedTuple):

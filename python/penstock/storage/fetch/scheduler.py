@@ -8,6 +8,7 @@ first cannot. Nothing waits for a cancelled request: it ends in its own time, an
 from __future__ import annotations
 
 import atexit
+import math
 import threading
 import time
 import weakref
@@ -107,7 +108,7 @@ class Scheduler:
         """The next job; [] if none may start now."""
         with self._lock:
             limit = self.limit(transport)
-            if transport.in_flight >= transport.most(limit):
+            if transport.in_flight >= _most(transport, limit):
                 return []
             job: Job = []
             if transport is self._threads:
@@ -124,7 +125,7 @@ class Scheduler:
         """How many requests may start now."""
         waiting = len(self._again) if transport is self._threads else 0
         waiting += len(self._waiting) if transport is self._first else 0
-        return min(waiting, max(0, transport.most(self.limit(transport)) - transport.in_flight))
+        return min(waiting, max(0, _most(transport, self.limit(transport)) - transport.in_flight))
 
     def limit(self, transport: Transport) -> int:
         """How many jobs may be in flight: retries and hedges have room even if all first tries hang."""
@@ -184,6 +185,10 @@ class Scheduler:
         end = time.monotonic() + patience_s
         while self._threads.in_flight and time.monotonic() < end:
             time.sleep(0.005)
+
+
+def _most(transport: Transport, limit: int) -> int:
+    return limit + math.ceil(transport.spare_share * limit)
 
 
 @atexit.register

@@ -20,14 +20,12 @@ _IDLE_S = 5.0
 class Threads:
     """A transport of threads, as many as there are jobs in flight."""
 
+    spare_share = 0.0
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.in_flight = 0
         self._scheduler, self._started, self._closed = scheduler, 0, False
         self._changed = threading.Condition()
-
-    def most(self, limit: int) -> int:
-        """No more than may be in flight."""
-        return limit
 
     def wake(self) -> None:
         """Wake threads, and start some if there are too few."""

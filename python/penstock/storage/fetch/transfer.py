@@ -70,13 +70,9 @@ class Call:
     def landed(self, number: int) -> None:
         """Note that the landing has a whole response."""
         with self._lock:
-            if number not in self._left:
-                return
-            self._left.remove(number)
-            self._begun.pop(number, None)
-            self._to_copy -= 1
-            if not self._to_copy:
-                self._done.set()
+            if number in self._left:
+                self._leave(number)
+                self._count_copied()
 
     def wants(self, number: int) -> bool:
         """Whether a request's response is still needed."""
@@ -96,8 +92,7 @@ class Call:
         with self._lock:
             if not self.wants(number):
                 return  # the slower of the two, or too late
-            self._left.remove(number)
-            self._begun.pop(number, None)
+            self._leave(number)
         if self.landing is not None:
             self.landing.close(number)
         try:
@@ -106,9 +101,16 @@ class Call:
             self.fail(error)
             return
         with self._lock:
-            self._to_copy -= 1
-            if not self._to_copy:
-                self._done.set()
+            self._count_copied()
+
+    def _leave(self, number: int) -> None:
+        self._left.remove(number)
+        self._begun.pop(number, None)
+
+    def _count_copied(self) -> None:
+        self._to_copy -= 1
+        if not self._to_copy:
+            self._done.set()
 
     def fail(self, error: BaseException) -> None:
         """Note that a request failed for good, and with it the whole call."""

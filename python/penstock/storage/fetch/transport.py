@@ -15,9 +15,8 @@ class Transport(Protocol):
 
     #: Jobs that were taken and have not ended; counted by the scheduler.
     in_flight: int
-
-    def most(self, limit: int) -> int:
-        """How many jobs it takes, if `limit` of them may be in flight."""
+    #: It takes more jobs than may be in flight, by this share of the limit.
+    spare_share: float
 
     def wake(self) -> None:
         """Take jobs if some may start."""

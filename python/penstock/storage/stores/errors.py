@@ -77,16 +77,15 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
         return StorageError(f"{path}: {found}; the bucket is in another region{_named(region())}")
     if any(mark in found for mark in _ASTRAY) or (status.startswith("3") and status != "304"):
         return StorageError(f"{path}: {found}; the server's redirect is broken: name the file by its final URL")
+    refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
     if remedy := next((text for mark, text in _REMEDIES if mark in found), ""):
-        refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
         return StorageError(f"{path}: {'the store refuses: ' if refused else ''}{found}; {remedy}")
     if do := next((text for mark, text in _WRONG if mark in found), ""):
         return WrongAnswerError(f"{path}: {found}; {do}")
-    return _by_status(path, error, found, status)
+    return _by_status(path, error, found, status, refused=refused)
 
 
-def _by_status(path: str, error: Exception, found: str, status: str) -> Exception:
-    refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
+def _by_status(path: str, error: Exception, found: str, status: str, *, refused: bool) -> Exception:
     if refused or status in ("401", "403"):
         return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
     if isinstance(error, exceptions.UnknownConfigurationKeyError):

@@ -27,6 +27,10 @@ MOST_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _PIECE_BYTES = 1 << 20
 
+#: Files that are themselves compressed, which servers call an encoding; and files that are web pages.
+_PACKED = (".gz", ".tgz", ".z", ".zst", ".br", ".bz2", ".xz", ".lz4")
+_PAGES = (".html", ".htm", ".xhtml")
+
 #: The URL to request after a redirect from the first URL to the second; None if it must not be followed.
 Follow = Callable[[str, str], str | None]
 
@@ -94,6 +98,20 @@ class _Hops(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise refused_redirect(self._path, urlsplit(newurl).hostname or "")
         return urllib.request.Request(url, headers=dict(req.header_items()))  # noqa: S310  # `follow` takes HTTP only
+
+
+def odd_answer(name: str, said: Mapping[str, str]) -> str:
+    """What is odd about a response with these headers for the file `name`, and what to do; "" for nothing.
+
+    odd_answer("a.tar", {"Content-Type": "text/html"}) == "the server sent a web page; …"
+    """
+    headers = {key.lower(): value.lower() for key, value in said.items()}
+    coding, kind, name = headers.get("content-encoding", ""), headers.get("content-type", ""), name.lower()
+    if coding not in ("", "identity") and not name.endswith(_PACKED):
+        return f"the server sent compressed bytes (Content-Encoding: {coding}); switch that off for this file"
+    if kind.startswith("text/html") and not name.endswith(_PAGES):
+        return "the server sent a web page; check whether it requires a login"
+    return ""
 
 
 def _received(answer: Any, length: int, end: float) -> bytes:

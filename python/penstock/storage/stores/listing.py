@@ -136,19 +136,13 @@ def shards_of_files(files: Iterable[tuple[str, int, int, str]], root: str, where
 
     SourceError if there are none.
     """
-    found = sorted(files)
+    found = list(files)
     if not found:
         raise SourceError(f"{root}{where}: no such file, and none below it")
     names, sizes, versions, texts = zip(*found, strict=True)
-    if names == (folder,):
-        folder = folder.rpartition("/")[0]
-    return Shards(
-        pa.array([root + name for name in names], pa.large_string()),
-        np.array(sizes, dtype=np.int64),
-        np.array(versions, dtype=np.int64),
-        root + (folder + "/" if folder else ""),
-        etags=pa.array(texts, pa.large_string()),
-    )
+    paths, etags = pa.array([root + name for name in names], pa.large_string()), pa.array(texts, pa.large_string())
+    columns = paths, np.array(sizes, dtype=np.int64), np.array(versions, dtype=np.int64), etags
+    return _joined([columns], root, folder.rpartition("/")[0] if names == (folder,) else folder)
 
 
 def _columns(page: Sequence[Any], root: str) -> Columns:

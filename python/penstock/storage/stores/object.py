@@ -22,9 +22,8 @@ from penstock.storage.stores.credentials import check_credentials
 from penstock.storage.stores.errors import store_error
 from penstock.storage.stores.file_errors import AGAIN
 from penstock.storage.stores.forked import use_client
-from penstock.storage.stores.http import PlainHttp
+from penstock.storage.stores.http import PlainHttp, odd_answer
 from penstock.storage.stores.listing import listed_objects, shards_of
-from penstock.storage.stores.odd_answer import odd_answer
 from penstock.storage.stores.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.stores.relay import REFUSALS
 from penstock.storage.stores.signed_urls import SignedUrls

@@ -20,8 +20,6 @@ from penstock.storage.stores.signed_urls import SignedUrls
 if TYPE_CHECKING:
     from penstock.storage.fetch.scheduler import Scheduler
 
-#: For so many requests that may be in flight, one more is submitted, so that the client never waits for one.
-_PER_READY = 8
 #: The thread ends after being idle for so long.
 _IDLE_S = 5.0
 
@@ -41,6 +39,8 @@ class _Submitted:
 class NativeClient:
     """A transport that makes jobs by the native client. See `transport.Transport`."""
 
+    spare_share = 1 / 8  # so that the client never waits for one
+
     def __init__(self, urls: SignedUrls, scheduler: Scheduler) -> None:
         self.in_flight = 0
         self._urls, self._scheduler = urls, scheduler
@@ -50,10 +50,6 @@ class NativeClient:
         self._tickets = 0
         self._lock = threading.Lock()
         self._is_served = self._closed = False
-
-    def most(self, limit: int) -> int:
-        """As many as may be in flight, and a few more."""
-        return limit + -(-limit // _PER_READY)
 
     def wake(self) -> None:
         """Wake the thread, or start it; if the system has none to give, the store's own client makes the requests."""
