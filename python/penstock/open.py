@@ -31,8 +31,8 @@ from penstock.source.selection import Asked
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.local import LocalStorage
-from penstock.storage.storage_ranges import StorageRanges
 from penstock.storage.redact import check_url
+from penstock.storage.storage_ranges import StorageRanges
 from penstock.storage.trust import Trust
 
 #: Requests for single files at once: stores answer many.

@@ -95,16 +95,11 @@ class CachedStorage:
     @property
     def traffic(self) -> Traffic | None:
         """Requests and bytes so far, and the cache's hits; None if the storage behind it does not count."""
-        asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
-        if not isinstance(asked, Traffic):
+        traffic, cached = getattr(self.remote, "traffic", None), self.cache_traffic
+        if not isinstance(traffic, Traffic):
             return None
-        return replace(
-            asked,
-            cache_hits=spared.hits,
-            cache_misses=spared.misses,
-            cache_bytes=spared.hit_bytes,
-            cache_damaged=spared.damaged,
-        )
+        counted = {"cache_hits": cached.hits, "cache_misses": cached.misses}
+        return replace(traffic, **counted, cache_bytes=cached.hit_bytes, cache_damaged=cached.damaged)
 
     @property
     def cache(self) -> RangeCache | None:

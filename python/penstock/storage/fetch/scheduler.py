@@ -70,10 +70,7 @@ class Scheduler:
         StoppedError if the calling thread's work was cancelled.
         """
         call = Call(get, requests, out)
-        with self._lock:
-            if self._closed:
-                raise StoppedError
-            self._waiting.add(call.requests())
+        self._add(call.requests())
         try:
             self._first.wake()
             while not call.wait(LOOK_S):
@@ -83,6 +80,12 @@ class Scheduler:
         finally:
             call.end()
         call.check()
+
+    def _add(self, requests: list[Request]) -> None:
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            self._waiting.add(requests)
 
     def _hedge(self, call: Call) -> None:
         """Hedge late requests, as far as the budget allows; not by a client without threads after a fork."""

@@ -66,8 +66,8 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
     found = _TOOK.sub(": ", without_secrets(str(error).partition("\n\nDebug source")[0]))
     status = next(iter(_STATUS.findall(found)), "")
     found += "".join(f" ({cause})" for mark, cause in _CAUSES if mark in str(error))
-    if told := _XML.search(found):
-        found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
+    if report := _XML.search(found):
+        found = f"{found[: found.find('<')].rstrip(' :')}: {report[1]}: {report[2]}"
     if status.startswith("4") and any(mark in found for mark in _ASKS_FOR_CREDENTIALS):
         return no_credentials(root, path)
     if any(mark in str(error) for mark in (REFUSED, *REFUSALS)):

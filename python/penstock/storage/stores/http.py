@@ -55,11 +55,11 @@ class PlainHttp:
         Raises FileNotFoundError, DataError for another version, StorageError, and TransientError for errors worth a retry.
         """
         headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity", **headers_for(etag)}
-        asked = urllib.request.Request(url, headers=headers)  # noqa: S310  # Direct gives URLs of HTTP only
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310  # `SignedUrls` gives URLs of HTTP only
         opener = urllib.request.build_opener(_Hops(path, self._follow))
         end = time.monotonic() + self._timeout_s
         try:
-            with opener.open(asked, timeout=self._timeout_s) as answer:
+            with opener.open(request, timeout=self._timeout_s) as answer:
                 if found := self._odd(path, answer.headers):
                     raise WrongAnswerError(f"{path}: {found}")
                 return _checked(path, answer, start, _received(answer, length, end))

@@ -29,7 +29,7 @@ _ANYBODY = Trust(hosts=("*",))
 _SIGNED_S = 900
 #: How many signed URLs are remembered.
 _REMEMBERED = 8192
-#: After so many requests in a row that were left to obstore, it makes all of them for a while.
+#: After so many requests in a row that the native client declined, obstore makes all of them for a while.
 _IN_TURN, _DECLINED_S = 8, 60.0
 #: Settings of an S3 store and of a client with which a GET of a signed URL suffices.
 _PLAIN = frozenset(
@@ -101,7 +101,7 @@ class SignedUrls:
         self._in_turn = 0
 
     def declined(self) -> None:
-        """Count a request that was left to obstore."""
+        """Count a request that obstore has to make."""
         self._in_turn += 1
         if self._in_turn >= _IN_TURN:
             self._in_turn, self._again_at = 0, time.monotonic() + _DECLINED_S
