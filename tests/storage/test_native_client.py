@@ -138,6 +138,20 @@ def test_a_line_that_is_too_slow_for_so_many_gets_fewer(
     assert storage.traffic.retries > 0
 
 
+def test_an_error_that_none_expects_fails_calls_and_hangs_none(
+    server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = opened(server.port)
+    shards = storage.list("some")
+    with monkeypatch.context() as patch:
+        patch.setattr(urls_of(storage), "url", Mock(side_effect=ZeroDivisionError("unexpected")))
+        with pytest.raises(ZeroDivisionError, match="unexpected"):
+            read(storage, shards)
+    only_natively(monkeypatch)
+    assert read(storage, shards), "the client goes on"
+    assert storage._scheduler._first.in_flight == 0, "and so a long range may be shared by all connections"
+
+
 CHILD = """
 import gc, os, threading
 import numpy as np

@@ -269,6 +269,7 @@ print(len(remote.CLIENTS), out.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 0])
 def test_the_native_client_can_be_deleted(
     server: Server, tmp_path: Path, clients: int, monkeypatch: pytest.MonkeyPatch

@@ -98,8 +98,10 @@ class CachedStorage:
         traffic, cached = getattr(self.remote, "traffic", None), self.cache_traffic
         if not isinstance(traffic, Traffic):
             return None
-        counted = {"cache_hits": cached.hits, "cache_misses": cached.misses}
-        return replace(traffic, **counted, cache_bytes=cached.hit_bytes, cache_damaged=cached.damaged)
+        hits, misses, damaged = cached.hits, cached.misses, cached.damaged
+        return replace(
+            traffic, cache_hits=hits, cache_misses=misses, cache_bytes=cached.hit_bytes, cache_damaged=damaged
+        )
 
     @property
     def cache(self) -> RangeCache | None:

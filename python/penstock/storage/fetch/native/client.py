@@ -153,6 +153,7 @@ class NativeClient:
         if how == "landed":
             self._urls.worked()
             self._scheduler.answered(job, seconds, busy=busy)
+            self._scheduler.ended(self)  # first, so that the caller's next call finds the connections free
             for one in job:
                 one.call.landed(one.number)
         elif how == "moved" and self._follow(ticket, submitted, found):
