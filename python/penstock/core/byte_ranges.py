@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 class ByteRanges:
     """Byte ranges of files, local or remote: what formats read by. Called, it reads many of them at once.
 
-    This class reads by a function, and of nothing if there is none (data in memory). `storage.local_copies.WithCopies` reads from
+    This class reads by a function, and of nothing if there is none (data in memory). `storage.storage_ranges.StorageRanges` reads from
     a storage, and `source.checks.ranges.CheckedRanges` checks what another one reads.
     """
 

@@ -65,11 +65,6 @@ class Uncached(Protocol):
         """See `core.byte_ranges.ByteRanges`."""
 
 
-#: All storages of this process.
-_all: weakref.WeakSet[CachedStorage] = weakref.WeakSet()
-renew_in_children(_all)
-
-
 class CachedStorage:
     """Serves ranges from the cache; missing ones are downloaded once for all processes that share it, and stored.
 
@@ -86,7 +81,7 @@ class CachedStorage:
         self._traffic = CacheTraffic()
         self._lock = threading.Lock()
         self._reading = 0
-        _all.add(self)
+        renew_in_children(self)
 
     def forked(self) -> None:
         """Renew the lock in the child of a fork, where no thread reads."""
@@ -100,15 +95,12 @@ class CachedStorage:
     @property
     def traffic(self) -> Traffic | None:
         """Requests and bytes so far, and the cache's hits; None if the storage behind it does not count."""
-        asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
-        if not isinstance(asked, Traffic):
+        traffic, cached = getattr(self.remote, "traffic", None), self.cache_traffic
+        if not isinstance(traffic, Traffic):
             return None
+        hits, misses, damaged = cached.hits, cached.misses, cached.damaged
         return replace(
-            asked,
-            cache_hits=spared.hits,
-            cache_misses=spared.misses,
-            cache_bytes=spared.hit_bytes,
-            cache_damaged=spared.damaged,
+            traffic, cache_hits=hits, cache_misses=misses, cache_bytes=cached.hit_bytes, cache_damaged=damaged
         )
 
     @property
