@@ -11,7 +11,7 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "HttpLanding",
-    "HttpLane",
+    "HttpRunner",
     "ImageProgram",
     "JsonParser",
     "MappedFiles",
@@ -121,10 +121,10 @@ _HttpJob: TypeAlias = tuple[int, str, str, int, int, Sequence[tuple[HttpLanding,
 _HttpDone: TypeAlias = tuple[int, str, int, str, float, bool]
 
 @final
-class HttpLane:
+class HttpRunner:
     """Makes many requests at once in a few threads; follows no redirects and uses no proxy."""
 
-    def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpLane: ...
+    def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpRunner: ...
     def submit(self, jobs: Sequence[_HttpJob], limit: int) -> None: ...
     def wait(self, timeout_s: float) -> list[_HttpDone]: ...
     def wake(self) -> None: ...

@@ -17,7 +17,7 @@ import pytest
 from obstore.store import HTTPStore, MemoryStore, S3Store
 
 from penstock.core.errors import StorageError
-from penstock.core.kernels import HttpLane
+from penstock.core.kernels import HttpRunner
 from penstock.core.shards import Shards
 from penstock.storage.fetch.native import client as native_client
 from penstock.storage.fetch.pace import Pace
@@ -232,7 +232,7 @@ def test_a_child_makes_no_request_twice(monkeypatch: pytest.MonkeyPatch) -> None
 FORKS = """
 import gc, os, socket, threading, time
 import numpy as np
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 
 SIZE = 32 << 20
 HEAD = f"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-{SIZE - 1}/{SIZE}\\r\\ncontent-length: {SIZE}\\r\\n\\r\\n"
@@ -245,17 +245,17 @@ def serve():
 
 threading.Thread(target=serve, daemon=True).start()
 url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-lane, zero, whole = HttpLane(20.0), np.zeros(1, dtype=np.int64), np.array([SIZE])
+runner, zero, whole = HttpRunner(20.0), np.zeros(1, dtype=np.int64), np.array([SIZE])
 for number in range(8):
     landing = HttpLanding(np.empty(SIZE, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
-    lane.submit([(number, url, "", SIZE, 0, [(landing, 0, 0, SIZE)])], 1)
+    runner.submit([(number, url, "", SIZE, 0, [(landing, 0, 0, SIZE)])], 1)
     time.sleep(0.001 * number)
     child = os.fork()
     if not child:
         del landing
         gc.collect()
         os._exit(0)
-    print(os.waitpid(child, 0)[1], [done[1] for done in lane.wait(20.0)])
+    print(os.waitpid(child, 0)[1], [done[1] for done in runner.wait(20.0)])
 """
 
 
@@ -268,7 +268,7 @@ def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
 LEFT = """
 import gc, os, socket, threading
 import numpy as np
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 
 HEAD = b"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-3/4\\r\\ncontent-length: 4\\r\\n\\r\\n"
 listening = socket.create_server(("127.0.0.1", 0))
@@ -280,21 +280,21 @@ def serve():
 
 threading.Thread(target=serve, daemon=True).start()
 url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-lane, zero, whole = HttpLane(5.0), np.zeros(1, dtype=np.int64), np.array([4])
+runner, zero, whole = HttpRunner(5.0), np.zeros(1, dtype=np.int64), np.array([4])
 for number in range(4):
     landing = HttpLanding(np.empty(4, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
-    lane.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
-    ended = [done[1] for done in lane.wait(20.0)]
+    runner.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
+    ended = [done[1] for done in runner.wait(20.0)]
     child = os.fork()
     if not child:
-        del lane, landing
+        del runner, landing
         gc.collect()
         os._exit(0)
     print(os.waitpid(child, 0)[1], ended)
 """
 
 
-def test_a_child_that_lets_go_of_a_lane_takes_no_connection_from_its_parent() -> None:
+def test_a_child_that_lets_go_of_a_runner_takes_no_connection_from_its_parent() -> None:
     """They share the list of sockets that the parent's threads wait for. The server has one connection to give."""
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["0 ['landed']"] * 4
@@ -316,7 +316,7 @@ def test_what_waits_for_a_connection_is_not_late() -> None:
         call.submit(number, 4)
     landing = native_client._landing(call)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        native, url = HttpLane(20.0), f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        native, url = HttpRunner(20.0), f"http://127.0.0.1:{silent.getsockname()[1]}/"
         native.submit([(number, url, "", 4, 0, [(landing, number, 0, 4)]) for number in range(2)], 1)
         with silent.accept()[0] as stream:
             assert stream.recv(4096)

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, PASSING, SLOW_DOWN, TransientError
 from penstock.storage.fetch.transfer import Call
 from penstock.storage.fetch.transport import Job
@@ -44,7 +44,7 @@ class NativeClient:
     def __init__(self, urls: SignedUrls, scheduler: Scheduler) -> None:
         self.in_flight = 0
         self._urls, self._scheduler = urls, scheduler
-        self._native = HttpLane(ATTEMPT_TIMEOUT_S, is_plain=urls.is_plain)
+        self._native = HttpRunner(ATTEMPT_TIMEOUT_S, is_plain=urls.is_plain)
         self._submitted: dict[int, _Submitted] = {}
         self._redirected: list[_HttpJob] = []
         self._tickets = 0
