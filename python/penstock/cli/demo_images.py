@@ -38,9 +38,6 @@ _SKIMAGE = {name: name for name in _PLAIN} | {
 #: Class name -> file of sklearn.datasets.load_sample_image.
 _SKLEARN = {"flower": "flower.jpg", "temple": "china.jpg"}
 
-#: Makes the content of a file for a split.
-_Make = Callable[[str, np.random.Generator], bytes]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Photographs:
@@ -60,8 +57,9 @@ class Photographs:
 
     def write(self, folder: Path, report: Report) -> None:
         """Make train and validation inside the folder, each with a folder for every photograph."""
-        classes = [(name, lambda load=load: partial(self._crop, load())) for name, load in photographs()]
-        _write(folder, report, self.version, ".jpg", classes, (self.train_per_class, self.validation_per_class))
+        loaders, counts = photographs(), (self.train_per_class, self.validation_per_class)
+        classes = ((name, partial(self._crop, load())) for name, load in loaders)
+        _write(folder, ".jpg", classes, counts, self.version, lambda done: report(done, len(loaders) * sum(counts)))
 
     def _crop(self, photograph: Pixels, split: str, random: np.random.Generator) -> bytes:
         """A random rectangle inside a random cell of the split, with something to see in it."""
@@ -92,9 +90,9 @@ class Drawings:
 
     def write(self, folder: Path, report: Report) -> None:
         """Make train and validation inside the folder, each with a folder for every hue."""
-        hues = range(self.hues)
-        classes = [(f"hue-{360 * hue // self.hues:03}", lambda hue=hue: partial(self._draw, hue)) for hue in hues]
-        _write(folder, report, self.version, ".png", classes, (self.train_per_hue, self.validation_per_hue))
+        hues, counts = range(self.hues), (self.train_per_hue, self.validation_per_hue)
+        classes = ((f"hue-{360 * hue // self.hues:03}", partial(self._draw, hue)) for hue in hues)
+        _write(folder, ".png", classes, counts, self.version, lambda done: report(done, self.hues * sum(counts)))
 
     def _draw(self, hue: int, _: str, random: np.random.Generator) -> bytes:
         """Blocks of random brightness, from grey to the full hue."""
@@ -139,26 +137,25 @@ def default_folder(recipe: Recipe) -> Path:
 
 def _write(
     folder: Path,
-    report: Report,
-    version: int,
     suffix: str,
-    classes: list[tuple[str, Callable[[], _Make]]],
+    classes: Iterable[tuple[str, Callable[[str, np.random.Generator], bytes]]],
     counts: tuple[int, int],
+    version: int,
+    report: Callable[[int], None],
 ) -> None:
-    """Numbered files of every class and split; each of these has random numbers of its own."""
-    done, total = 0, len(classes) * sum(counts)
-    for number, (name, begin) in enumerate(classes):
-        make = begin()
+    """Numbered files of every class and split, by the function of the class; every split has random numbers of its own."""
+    done = 0
+    for number, (name, make) in enumerate(classes):
         for split, count in zip(("train", "validation"), counts, strict=True):
             place = folder / split / name
             place.mkdir(parents=True)
             random = np.random.default_rng([version, number, split == "validation"])
             for image in range(count):
                 (place / f"{image:04}{suffix}").write_bytes(make(split, random))
-                report(done := done + 1, total)
+                report(done := done + 1)
 
 
-def photographs() -> Iterable[tuple[str, Callable[[], Pixels]]]:
+def photographs() -> list[tuple[str, Callable[[], Pixels]]]:
     """Every class with a function that loads its photograph: uint8 (height, width) or (height, width, 3)."""
     import skimage.data
     from sklearn.datasets import load_sample_image

@@ -18,17 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range, read_ranges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Column, Options
 from penstock.core.rows import new_rows
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.json.lines import open_jsonl
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.records.lines import LineManifest
 from penstock.source.selection import Selection, no_column
 
 _OWN = {"data": Field("bytes"), "path": Field("string")}
@@ -111,7 +110,7 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     first_sample = np.arange(len(files) + 1, dtype=np.int64)
     root = f"{base}/" if all(path.startswith(f"{base}/") for path in files.paths.to_pylist()) else ""
     settings = hashlib.blake2b(content, digest_size=16).hexdigest()
-    manifest = LineManifest("manifest", replace(files, root=root), first_sample, settings=settings)
+    manifest = Manifest("manifest", replace(files, root=root), first_sample, settings=settings)
     return ListedFiles(manifest, spec, features, said, read_ranges, classes)
 
 
@@ -156,16 +155,6 @@ def _listed(content: bytes, where: str) -> list[str]:
     return names
 
 
-def _all_records(manifest: Manifest, read: ByteRanges) -> Spans:
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    start, size = manifest.offset[:1], np.array([int(manifest.length.sum())])
-    buffer: Bytes = np.empty(int(size[0]), dtype=np.uint8)
-    zeros = np.zeros(manifest.samples, dtype=np.int64)
-    read(manifest.stored, zeros[:1], start, size, buffer, zeros[:1])
-    return Spans((buffer,), zeros, manifest.offset - start[0], manifest.length)
-
-
 def _prefixed(content: bytes, where: str) -> list[str]:
     """SageMaker's manifest: [{"prefix": "s3://bucket/folder/"}, "a.jpg", "b.jpg"]."""
     try:
@@ -196,7 +185,8 @@ def _augmented(shards: Shards, read: ByteRanges, options: Options) -> tuple[list
             "format='jsonl'"
         )
     try:
-        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), new_rows)
+        numbers, manifest = np.arange(lines.manifest.samples), lines.manifest
+        said = lines.parse(numbers, read_ranges(read, manifest.stored, *manifest.extents(numbers)), new_rows)
     except RowError as error:
         raise DataError(f"{lines.manifest.place(error.row)}: {error.found}; {error.do}") from None
     references: Any = said.pop(_REFERENCE)

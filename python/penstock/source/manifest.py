@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.spec import Ids, Spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class Manifest:
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
     every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
     the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
-    their shard, so that each is read by its own range.
+    their shard, so that each is read by its own range. settings: the options that change what the same bytes mean; None where there are none.
     """
 
     format: str
@@ -35,6 +36,7 @@ class Manifest:
     length: Ids | None = None
     unpacked: Shards | None = None
     scattered: bool = False
+    settings: str | None = None
 
     @property
     def samples(self) -> int:
@@ -100,7 +102,7 @@ class Manifest:
             state.update(buffer or b"")
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
-        return state.hexdigest()
+        return state.hexdigest() if self.settings is None else digest_of(state.hexdigest() + self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,4 +156,19 @@ class TableManifest(Manifest):
         """32 hex digits that identify the data: the files, and the choice among their rows."""
         if not self.choice:
             return super().digest
-        return hashlib.blake2b(f"{super().digest} {self.choice}".encode(), digest_size=16).hexdigest()
+        return digest_of(f"{super().digest} {self.choice}")
+
+
+def first_records(
+    manifest: Manifest, read: ByteRanges, most: int = 100, most_bytes: int = 64 << 20, *, across: bool = False
+) -> Spans:
+    """The first records: so many at most, of up to so many bytes together, but at least one.
+
+    across: whether those of several shards; else they are of the first shard that has any.
+    """
+    assert manifest.length is not None
+    if not across:
+        most = min(most, int(manifest.first_sample[manifest.first_sample > 0][0]))
+    ends = np.cumsum(manifest.length[:most])
+    rows = max(1, int(np.searchsorted(ends, most_bytes, side="right")))
+    return read_ranges(read, manifest.stored, *manifest.extents(np.arange(rows, dtype=np.int64)))

@@ -19,7 +19,7 @@ from penstock.format.json.features import JsonColumn, Kind, choose_columns, lear
 from penstock.format.json.values import parse_values
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.records.lines import LineStyle, first_records, open_lines
+from penstock.source.records.lines import LineStyle, first_lines, open_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> JsonLines:
 
 
 def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
-    records = first_records(manifest, read)
+    records = first_lines(manifest, read)
     first = records[0].lstrip()
     if first.startswith(b"["):
         raise DataError(

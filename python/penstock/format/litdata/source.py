@@ -22,8 +22,8 @@ from penstock.format.litdata.fields import dtype_of, maker_of, names_of
 from penstock.format.litdata.rows import is_rows, open_rows
 from penstock.format.mds.index import Entry, entries_of, has_index, read_json
 from penstock.source.fields.codec import ValuesLeaf
-from penstock.source.fields.records import FieldsSource, MakeLeaf, choose, first_records, leaf_of, split
-from penstock.source.manifest import Manifest
+from penstock.source.fields.records import FieldsSource, MakeLeaf, choose, leaf_of, split
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import AnySource, Format
 from penstock.source.records.offset_table import Tables, read_tables
 
@@ -132,7 +132,7 @@ def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options
         raise config.damaged(f"{len(serializers)} leaves in data_format and {len(names)} in data_spec")
     widths = (-1,) * len(names)
     try:
-        fields = split(first_records(manifest, read), widths)
+        fields = split(first_records(manifest, read, across=True), widths)
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
     makers = dict(zip(names, map(maker_of, serializers), strict=True))
@@ -176,7 +176,7 @@ def _tokens(
     manifest = Manifest("litdata", shards, tables.first_sample, tables.offset, tables.length, unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{config.where}: no chunk has {window} tokens; take a smaller window")
-    return _source(manifest, makers, {TOKENS: first_records(manifest, read)}, None, options, config.where)
+    return _source(manifest, makers, {TOKENS: first_records(manifest, read, across=True)}, None, options, config.where)
 
 
 def _windows(tables: Tables, window_bytes: int) -> Tables:

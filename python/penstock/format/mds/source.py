@@ -18,8 +18,8 @@ from penstock.core.shards import Shards
 from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
 from penstock.format.mds.index import Entry, Place, has_index, read_indexes
-from penstock.source.fields.records import FieldsSource, choose, first_records, leaf_of, no_records, split
-from penstock.source.manifest import Manifest
+from penstock.source.fields.records import FieldsSource, choose, leaf_of, no_records, split
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Format
 from penstock.source.records.offset_table import read_tables
 
@@ -73,7 +73,7 @@ def _source(manifest: Manifest, columns: _Columns, read: ByteRanges, options: Op
     chosen = choose(options, offered, where)
     looks = any(encodings[column.feature].looks for column in chosen.values())
     try:
-        fields = split(first_records(manifest, read), widths) if looks else [no_records()] * len(widths)
+        fields = split(first_records(manifest, read, across=True), widths) if looks else [no_records()] * len(widths)
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
     leaves = {}

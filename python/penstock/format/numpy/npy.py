@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of
 from penstock.derived.files import derived_file
 from penstock.format.numpy.header import MAGIC, NpyHeader, header_bytes, parse_header
@@ -43,14 +43,13 @@ _TURN_BYTES = 16 << 20
 
 def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
     """The header of every file; DataError for the first that has none, or whose size is not what it says."""
-    heads = _read_heads(shards, read, np.minimum(shards.sizes, _HEAD_BYTES))
+    heads = first_bytes(shards, read, _HEAD_BYTES)
     headers = []
     for shard, start in enumerate(heads):
         path, size = shards.path(shard), int(shards.sizes[shard])
         head, whole = start, header_bytes(start, path)
         if len(head) < whole <= size:
-            one = np.array([shard], dtype=np.int64)
-            head = _read_heads(shards.take(one), read, np.array([whole], dtype=np.int64))[0]
+            head = read_range(read, shards, shard, 0, whole).tobytes()
         header = parse_header(head, path)
         if header.start + header.size_bytes != size:
             raise DataError(
@@ -59,14 +58,6 @@ def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
             )
         headers.append(header)
     return headers
-
-
-def _read_heads(shards: Shards, read: ByteRanges, length: Ids) -> list[bytes]:
-    ends = np.cumsum(length)
-    out: Bytes = np.empty(int(ends[-1]), dtype=np.uint8)
-    numbers = np.arange(len(shards), dtype=np.int64)
-    read(shards, numbers, np.zeros_like(numbers), length, out, ends - length)
-    return [out[end - size : end].tobytes() for end, size in zip(ends.tolist(), length.tolist(), strict=True)]
 
 
 def open_npy(shards: Shards, read: ByteRanges, options: Options) -> Records | PlacedColumns:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.spec import Ids
 from penstock.derived.decompressed_shards import read_whole
 
 _MAGIC = 0xCED7230A
@@ -52,10 +52,8 @@ def _parse(text: bytes) -> Ids | None:
 def _agree(shards: Shards, shard: int, read: ByteRanges, starts: Ids, length: Ids) -> bool:
     """Whether records begin where they should, and those of one part end there as well."""
     probe = np.unique(np.linspace(0, len(starts) - 1, min(_PROBES, len(starts))).astype(np.int64))
-    out: Bytes = np.empty(probe.size * _HEADER_BYTES, dtype=np.uint8)
-    each = np.full_like(probe, _HEADER_BYTES)
-    read(shards, np.full_like(probe, shard), starts[probe], each, out, np.arange(probe.size) * _HEADER_BYTES)
-    magic, word = out.view("<u4").reshape(-1, 2).T.astype(np.int64)
+    found = read_ranges(read, shards, np.full_like(probe, shard), starts[probe], np.full_like(probe, _HEADER_BYTES))
+    magic, word = found.buffers[0].view("<u4").reshape(-1, 2).T.astype(np.int64)
     kind, data = word >> 29, word & 0x1FFFFFFF
     whole = _HEADER_BYTES + (data + 3) // 4 * 4
     fits = np.where(kind == 0, whole == length[probe], (kind == 1) & (whole < length[probe]))

@@ -12,15 +12,15 @@ import numpy as np
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.recordio.positions import stated_lengths
 from penstock.source.fields.arrays import NoHeader, array_leaf, peek
 from penstock.source.fields.codec import BytesLeaf, Leaf, ValuesLeaf
-from penstock.source.fields.records import MakeLeaf, choose, first_records, leaf_of
-from penstock.source.manifest import Manifest
+from penstock.source.fields.records import MakeLeaf, choose, leaf_of
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
 
@@ -29,14 +29,7 @@ HEADER_BYTES = 24
 _NOT_HEADED = "the record is damaged; records that are plain bytes, without an IRHeader, are read with header=False"
 
 
-def _index_files(
-    paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
-) -> tuple[Ids, Ids, Ids]:
-    counts, length = kernels.index_recordio(paths, sizes, record_bytes=record_bytes, threads=threads, progress=progress)
-    return np.zeros_like(counts), counts, length
-
-
-_FRAMING = Framing(kind="recordio", version=1, index=_index_files, stated=stated_lengths)
+_FRAMING = Framing(kind="recordio", version=1, index=kernels.index_recordio, stated=stated_lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +88,9 @@ def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> RecordI
         raise PlanError(
             f"read: header={headed!r}; it is True (records begin with an IRHeader) or False (plain records)"
         )
-    if len(shards) == 0:
-        raise SourceError("no RecordIO files to read")
-    index = index_shards(shards, read, options, _FRAMING)
-    manifest = Manifest("recordio", shards, index.first_sample, index.offset, index.length, index.unpacked)
-    where = shards.path(0)
-    if manifest.samples == 0:
-        raise SourceError(f"{where}: no records in {len(shards):,} file(s); write some, or point to others")
+    manifest, where = index_shards(shards, read, options, _FRAMING), shards.path(0)
     try:
-        data = payloads(first_records(manifest, read))
+        data = payloads(first_records(manifest, read, across=True))
         parts = take_apart(data) if headed else {"data": data}
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None

@@ -9,34 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.format.tfrecord.example import ExampleColumn, Feature, choose_columns
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
-from penstock.source.records.native_columns import parse_records, read_first_records
-
-
-def _index_files(
-    paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
-) -> tuple[Ids, Ids, Ids]:
-    counts, length = kernels.index_tfrecords(
-        paths, sizes, record_bytes=record_bytes, threads=threads, progress=progress
-    )
-    return np.zeros_like(counts), counts, length
-
+from penstock.source.records.native_columns import parse_records
 
 #: Before the name of a list of features where a feature of the context has the same one.
 _LISTS = "feature_lists/"
 
-_FRAMING = Framing(kind="tfrecord", version=1, index=_index_files, packing=kernels.recognise_tfrecord_packing)
+_FRAMING = Framing(
+    kind="tfrecord", version=1, index=kernels.index_tfrecords, packing=kernels.recognise_tfrecord_packing
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +56,7 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> TFRecor
 
     Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
     """
-    if len(shards) == 0:
-        raise SourceError("no TFRecord files to read")
-    index = index_shards(shards, read, options, _FRAMING)
-    manifest = Manifest("tfrecord", shards, index.first_sample, index.offset, index.length, index.unpacked)
-    if manifest.samples == 0:
-        raise SourceError(f"{shards.path(0)}: no records in {len(shards):,} file(s); write some, or point to others")
+    manifest = index_shards(shards, read, options, _FRAMING)
     features = _features(manifest, read, options)
     columns = choose_columns(features, options, shards.path(0))
     plain, lists = (
@@ -91,7 +76,7 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> TFRecor
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:
     """The features of the first records of the first shard that has any, by name in sorted order."""
-    records = read_first_records(manifest, read)
+    records = first_records(manifest, read)
     try:
         found = kernels.infer_examples(
             list(records.buffers), records.which, records.offset, records.length, options.verify

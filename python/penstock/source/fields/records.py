@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Ids, Spans, Spec
@@ -16,10 +15,6 @@ from penstock.source.fields.codec import Leaf
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate
 from penstock.source.selection import Selection
-
-#: Records that are looked at to learn shapes, and how many bytes of them at most.
-INFER_RECORDS = 100
-INFER_BYTES = 64 << 20
 
 #: Makes the leaf of a field from the field's bytes in the first records.
 MakeLeaf = Callable[[Spans], Leaf]
@@ -56,20 +51,6 @@ def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
         Spans(buffers, which, offset[number * rows : (number + 1) * rows], length[number * rows : (number + 1) * rows])
         for number in range(len(widths))
     ]
-
-
-def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
-    """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    ends = np.cumsum(manifest.length[:INFER_RECORDS])
-    rows = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
-    length = manifest.length[:rows]
-    at = ends[:rows] - length
-    buffer = np.empty(int(ends[rows - 1]), dtype=np.uint8)
-    samples = np.arange(rows, dtype=np.int64)
-    read(manifest.stored, manifest.shard_of(samples), manifest.offset[:rows], length, buffer, at)
-    return Spans((buffer,), np.zeros(rows, dtype=np.int64), at, length)
 
 
 def no_records() -> Spans:

@@ -9,16 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PlanError
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
 from penstock.core.spec import Column as Values
-from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate
-
-#: Records that are looked at to learn the columns, and how many bytes of them at most.
-FIRST_RECORDS = 100
-FIRST_BYTES = 64 << 20
 
 
 class NativeColumn(Protocol):
@@ -144,18 +138,3 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
     return row.tobytes()
-
-
-def read_first_records(
-    manifest: Manifest, read: ByteRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
-) -> Spans:
-    """The first records of the first shard that has any: so many at most, and one that is larger than so many bytes only by itself."""
-    shard = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
-    last = min(int(manifest.first_sample[shard + 1]), most)
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    offset, length = manifest.offset[:last] - manifest.offset[0], manifest.length[:last]
-    records = max(1, int(np.searchsorted(offset + length, most_bytes, side="right")))
-    size = int(offset[records - 1] + length[records - 1])
-    buffer = read_range(read, manifest.stored, shard, int(manifest.offset[0]), size)
-    return Spans((buffer,), np.zeros(records, dtype=np.int64), offset[:records], length[:records])

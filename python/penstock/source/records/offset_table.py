@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.shards import Shards
@@ -47,11 +47,9 @@ def read_tables(shards: Shards, records: Ids, read: ByteRanges, limits: Limits, 
     steps = (np.cumsum(table_bytes) - table_bytes) // _STEP_BYTES
     for step in range(int(steps[-1]) + 1 if len(steps) else 0):
         numbers = np.flatnonzero(steps == step)
-        at = np.cumsum(table_bytes[numbers]) - table_bytes[numbers]
-        buffer = np.empty(int(table_bytes[numbers].sum()), dtype=np.uint8)
-        read(shards, numbers, np.zeros_like(numbers), table_bytes[numbers], buffer, at)
-        for shard, begin in zip(numbers.tolist(), at.tolist(), strict=True):
-            table = buffer[begin : begin + int(table_bytes[shard])].view("<u4").astype(np.int64)
+        found = read_ranges(read, shards, numbers, np.zeros_like(numbers), table_bytes[numbers])
+        for row, shard in enumerate(numbers.tolist()):
+            table = np.frombuffer(found[row], "<u4").astype(np.int64)
             _check(table, shards, shard, limits, whole=whole)
             part = slice(int(first_sample[shard]), int(first_sample[shard + 1]))
             offset[part], length[part] = table[1:-1], np.diff(table[1:])
