@@ -15,7 +15,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spans
-from penstock.format.tfrecord.source import TFRecordSource, open_tfrecord
+from penstock.format.tfrecord import TFRecordSource, open_tfrecord
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tfrecord"
 

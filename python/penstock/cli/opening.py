@@ -15,7 +15,7 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset
 from penstock.engine.single import load_readable
-from penstock.format.media import images as image_folder
+from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader
 from penstock.open import read
 from penstock.source.protocol import Access
@@ -111,7 +111,7 @@ def _one_image(value: Any) -> bytes:
 def image_columns(dataset: Dataset) -> list[str]:
     """The columns of bytes, or of lists of bytes, whose first rows hold an image; in a folder of images, all image columns."""
     source: Any = dataset.source
-    if source.manifest.format == image_folder.FORMAT.name:
+    if source.manifest.format == IMAGES.name:
         return [name for name, feature in source.features.items() if feature == "image"]
     candidates = [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
     found: list[str] = []
@@ -135,7 +135,7 @@ def is_image(column: Any) -> bool:
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
         return False
     heads = (value.as_py()[:64] for value in column)
-    return any(head.startswith(b"\xff\xd8\xff") or image_folder.FORMAT.matches(head) for head in heads)
+    return any(map(IMAGES.matches, heads))
 
 
 def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
+from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column, Options
-from penstock.core.spec import Field
+from penstock.core.spec import Columns, Field, Spans
 from penstock.source.dotted_names import Path, dotted, find, path_of
-from penstock.source.records.native_columns import default_bytes
+from penstock.source.protocol import Allocate
+from penstock.source.records.native_columns import default_bytes, parse_records
 from penstock.source.selection import FLOATS, INTEGERS, LATER, WHOLE, Selection, check_dtype, check_shape, no_column
 
 _DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
@@ -208,3 +212,24 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
         return None
     return (None, *kind.lengths[1:]) if kind.lengths else ()
+
+
+def parse_values(
+    parser: kernels.JsonParser, columns: Sequence[JsonColumn], records: Spans, allocate: Allocate, threads: int
+) -> Columns:
+    """The values of each column, one row an object; RowError for the first that is no JSON or lacks what the columns need."""
+    return parse_records(parser, columns, records, allocate, threads, finish=_finish)
+
+
+def _finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:
+    """What native code gave for the column, as an Arrow array."""
+    if column.form == "ragged":
+        data, offsets = part
+        values = pa.array(data.view(column.field.numpy_dtype))
+        for axis in reversed(column.field.shape[1:]):
+            values = pa.FixedSizeListArray.from_arrays(values, axis)
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    data, ends, offsets = part
+    kind = pa.large_binary() if column.field.dtype == "bytes" else pa.large_string()
+    texts = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.LargeListArray.from_arrays(pa.array(offsets), texts) if column.field.shape else texts

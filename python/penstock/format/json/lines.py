@@ -15,8 +15,7 @@ from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import JsonColumn, Kind, choose_columns, learn
-from penstock.format.json.values import parse_values
+from penstock.format.json.features import JsonColumn, Kind, choose_columns, learn, parse_values
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines

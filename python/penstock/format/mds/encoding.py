@@ -9,9 +9,8 @@ import numpy as np
 
 from penstock.core.errors import RowError
 from penstock.core.spec import Field, Ids, Spans
-from penstock.source.fields.arrays import Shapes, array_leaf, peek, same
+from penstock.source.fields.arrays import Shapes, array_leaf, peek, picture_leaf, same
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, ListLeaf, TextLeaf, ValuesLeaf
-from penstock.source.fields.images import picture_leaf
 from penstock.source.fields.records import MakeLeaf
 
 #: The dtypes of an ndarray by their byte.

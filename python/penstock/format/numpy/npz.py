@@ -29,8 +29,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
 from penstock.derived.files import derived_file
-from penstock.format.numpy.header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
-from penstock.format.numpy.npy import turn
+from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, parse_header, turn
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format

@@ -13,8 +13,7 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Spans
-from penstock.format.json.features import JsonColumn, choose_columns, learn
-from penstock.format.json.values import parse_values
+from penstock.format.json.features import JsonColumn, choose_columns, learn, parse_values
 from penstock.format.tar.columns import Members
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate

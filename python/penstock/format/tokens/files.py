@@ -15,7 +15,7 @@ from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError, PlanError
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.format.numpy.header import MAGIC as NPY_MAGIC
+from penstock.format.numpy.npy import MAGIC as NPY_MAGIC
 from penstock.format.numpy.npy import read_headers
 
 #: Megatron-LM, megatron/core/datasets/indexed_dataset.py: magic, version, dtype, sequences, entries of the list of documents.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,10 @@ class NativeColumn(Protocol):
         """A row of defaults (numbers) or one value (bytes), if there is one."""
 
 
+#: The columns of one parser.
+AnyColumn = TypeVar("AnyColumn", bound=NativeColumn)
+
+
 class NativeParser(Protocol):
     """Fills columns from records; see `_core.pyi`."""
 
@@ -48,18 +52,24 @@ def form_of(field: Field) -> str:
 
 
 def parse_records(
-    parser: NativeParser, columns: Sequence[NativeColumn], records: Spans, allocate: Allocate, threads: int
+    parser: NativeParser,
+    columns: Sequence[AnyColumn],
+    records: Spans,
+    allocate: Allocate,
+    threads: int,
+    finish: Callable[[AnyColumn, Any, Spans], Values] | None = None,
 ) -> Columns:
-    """One column a field, with one row a record (a span with its frame); RowError for the first row that is damaged."""
+    """One column a field, with one row a record (a span with its frame); RowError for the first row that is damaged.
+
+    finish: makes a column of what native code gave for one that is not fixed.
+    """
     arrays: dict[str, Any] = {
-        column.name: allocate(column.name, column.field, len(records))
-        for column in columns
-        if form_of(column.field) == "fixed"
+        column.name: allocate(column.name, column.field, len(records)) for column in columns if column.field.is_fixed
     }
     outs = [bytes_of(arrays[column.name]) if column.name in arrays else None for column in columns]
     filled = parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
     return {
-        column.name: arrays[column.name] if column.name in arrays else _finish(column, part, records)
+        column.name: arrays[column.name] if column.name in arrays else (finish or _finish)(column, part, records)
         for column, part in zip(columns, filled, strict=True)
     }
 
