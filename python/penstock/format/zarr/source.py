@@ -105,12 +105,14 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     """Every array of a store by its dotted name."""
     try:
         import zarr
+
+        from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
         raise SourceError(
             "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
         ) from None
     try:
-        found: Any = zarr.open(_store(shards, read, options), mode="r")
+        found: Any = zarr.open(RangedStore(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
             return {_ARRAY: found}
         members = found.members(max_depth=None)
@@ -123,16 +125,6 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
         raise DataError(
             f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
         ) from error
-
-
-def _store(shards: Shards, read: ByteRanges, options: Options) -> Any:
-    """The store, a folder or over byte ranges, made only now since it needs zarr."""
-    from penstock.format.zarr.local import CheckedStore
-    from penstock.format.zarr.store import RangedStore
-
-    if shards.is_local:
-        return CheckedStore(shards.root.rstrip("/"), shards, read)
-    return RangedStore(shards, read, options)
 
 
 def _chunk(array: Any) -> tuple[int, ...]:
