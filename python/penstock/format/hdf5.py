@@ -19,6 +19,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
 from penstock.core.lru import Lru
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
@@ -77,7 +78,7 @@ def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
     for shard, found in enumerate(facts):
         _check_shard(shards, shard, found, facts[0], options)
     rows = [next(iter(found.values())).shape[0] for found in facts]
-    manifest = Manifest("hdf5", shards, np.cumsum([0, *rows], dtype=np.int64))
+    manifest = Manifest("hdf5", shards, edges_of(rows))
     placed = _placed(files, columns, names, facts[0])
     if placed is not None:
         return PlacedColumns(manifest, placed, Mapped(shards, files.read))

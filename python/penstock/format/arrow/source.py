@@ -15,6 +15,7 @@ from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
 from penstock.core.lru import Lru
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.rows import Rows, as_rows, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
@@ -231,8 +232,8 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
     held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
     if not all(field.is_fixed for field in spec.values()):
         held += sum(batch.length for file in files for batch in file.batches)
-    manifest = TableManifest(name, shards, np.append(0, np.cumsum(per_shard)), held_bytes=held)
-    first_row = np.append(0, np.cumsum(rows)).astype(np.int64)
+    manifest = TableManifest(name, shards, edges_of(per_shard), held_bytes=held)
+    first_row = edges_of(rows)
     batches = Batches(shards, read, options.limits, tuple(files), columns, spec, shard_of_batch, number, first_row)
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column, Options
+from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Columns, Field, Spans
 from penstock.source.dotted_names import Path, dotted, find, path_of
 from penstock.source.protocol import Allocate
@@ -225,11 +226,7 @@ def _finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:
     """What native code gave for the column, as an Arrow array."""
     if column.form == "ragged":
         data, offsets = part
-        values = pa.array(data.view(column.field.numpy_dtype))
-        for axis in reversed(column.field.shape[1:]):
-            values = pa.FixedSizeListArray.from_arrays(values, axis)
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
+        return lists_of(data.view(column.field.numpy_dtype), offsets, column.field.shape[1:])
     data, ends, offsets = part
-    kind = pa.large_binary() if column.field.dtype == "bytes" else pa.large_string()
-    texts = pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    texts = texts_of(data, ends, column.field.dtype)
     return pa.LargeListArray.from_arrays(pa.array(offsets), texts) if column.field.shape else texts

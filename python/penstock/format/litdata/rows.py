@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spec
 from penstock.source.manifest import Manifest
@@ -104,9 +105,7 @@ def open_rows(shards: Shards, records: np.ndarray, read: ByteRanges, options: Op
     """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
     with _reader(shards, 0, read) as reader, _named(shards.path(0)):
         columns = choose_columns(reader.schema, options, where)
-    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
-    np.cumsum(records, out=first_sample[1:])
-    manifest = Manifest("litdata", shards, first_sample)
+    manifest = Manifest("litdata", shards, edges_of(records))
     return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
 
 

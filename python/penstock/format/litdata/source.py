@@ -14,6 +14,7 @@ import numpy as np
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Field, Ids, Spans
 from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
@@ -187,8 +188,7 @@ def _windows(tables: Tables, window_bytes: int) -> Tables:
     last = tables.first_sample[1:][holds] - 1
     end[holds] = tables.offset[last] + tables.length[last]
     counts = (end - begin) // window_bytes
-    first_sample = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=first_sample[1:])
+    first_sample = edges_of(counts)
     within: Ids = np.arange(first_sample[-1], dtype=np.int64) - np.repeat(first_sample[:-1], counts)
     offset = np.repeat(begin, counts) + within * window_bytes
     return Tables(first_sample, offset, np.full(len(offset), window_bytes, dtype=np.int64))

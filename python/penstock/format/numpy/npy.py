@@ -20,6 +20,7 @@ from numpy.lib import format as numpy_format
 from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of
@@ -174,7 +175,7 @@ def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, Stored
 
 
 def _first_sample(headers: list[NpyHeader]) -> Ids:
-    return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
+    return edges_of([header.shape[0] for header in headers])
 
 
 def _records(shards: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:

@@ -25,6 +25,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
@@ -86,7 +87,7 @@ def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedCol
     for name, feature in features.items():
         array, column = offered[feature]
         placed[name] = _placed(column, [members[array] for members in found], number)
-    manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
+    manifest = Manifest("npz", shards, edges_of(rows))
     return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
 
 

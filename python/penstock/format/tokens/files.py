@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError, PlanError
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.format.numpy.npy import MAGIC as NPY_MAGIC
@@ -187,6 +188,6 @@ def _documents(
         raise DataError(
             f"{path}: the list of documents does not cover the {len(sizes):,} sequences; make the index again"
         )
-    edges = np.append(0, np.cumsum(sizes))[bounds]
+    edges = edges_of(sizes)[bounds]
     tokens = np.diff(edges)
     return TokenRuns(kind, np.full(len(tokens), shard, dtype=np.int64), edges[:-1] * kind.itemsize, tokens)

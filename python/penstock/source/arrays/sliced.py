@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of, lists_of, texts_of
 from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
@@ -246,10 +247,6 @@ def _ragged(values: npt.NDArray[Any], wanted: Field) -> pa.Array:
     rows = [
         np.frombuffer(row, dtype=np.uint8) if isinstance(row, bytes) else np.asarray(row) for row in values.tolist()
     ]
-    edges = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=edges[1:])
+    edges = edges_of([len(row) for row in rows])
     joined = np.concatenate([*rows, np.empty(0, dtype=kind)]).astype(kind, copy=False)
-    if wanted.dtype == "bytes":
-        buffers = [None, pa.py_buffer(edges), pa.py_buffer(joined)]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), buffers)
-    return pa.LargeListArray.from_arrays(pa.array(edges), pa.array(joined))
+    return texts_of(joined, edges) if wanted.dtype == "bytes" else lists_of(joined, edges)

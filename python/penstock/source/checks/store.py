@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.cache_dirs import cache_folder, found_folder
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.entries import load_checked, write_checked
@@ -52,7 +53,7 @@ class FolderChecksums:
     @property
     def first(self) -> Ids:
         """Where each file's checksums begin."""
-        return np.append(0, np.cumsum(chunks_of(self.sizes))).astype(np.int64)
+        return edges_of(chunks_of(self.sizes))
 
     def find(self, names: pa.LargeStringArray, sizes: Ids, versions: Ids) -> Ids:
         """The number of each file that is here as it is now; -1 for the others."""
@@ -109,7 +110,7 @@ def load_folder(folder: str) -> FolderChecksums | None:
 def store_files(shards: Shards, sums: Checksums) -> bool:
     """Store the checksums of files, file after file; False if there is no place for them."""
     cache = cache_folder(_FOLDER)
-    first = np.append(0, np.cumsum(chunks_of(shards.sizes))).astype(np.int64)
+    first = edges_of(chunks_of(shards.sizes))
     kept = cache is not None
     for folder, numbers in by_folder(shards.paths) if cache is not None else ():
         part = shards.take(numbers)

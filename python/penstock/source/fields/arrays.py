@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from penstock.core.errors import PlanError, RowError
+from penstock.core.ragged import edges_of, lists_of
 from penstock.core.spec import Column, Field, Ids, Spans
-from penstock.source.fields.codec import NUMBERS, Leaf, ValuesLeaf, convert, copy_into, edges_of, joined
+from penstock.source.fields.codec import NUMBERS, Leaf, ValuesLeaf, convert, copy_into, joined
 from penstock.source.protocol import Allocate
 
 
@@ -112,10 +112,7 @@ class RaggedLeaf:
             values = np.frombuffer(joined(body).buffers()[2] or b"", dtype=self.stored)
         if self.stored == "bool" or values.dtype != self.field.numpy_dtype:
             values = _converted(values, edges, self.field)
-        items = pa.array(values)
-        for axis in reversed(inner):
-            items = pa.FixedSizeListArray.from_arrays(items, axis)
-        return pa.LargeListArray.from_arrays(pa.array(edges), items)
+        return lists_of(values, edges, inner)
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
         """Another dtype of numbers."""

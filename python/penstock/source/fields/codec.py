@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
+from penstock.core.ragged import edges_of, texts_of
 from penstock.core.spec import Bytes, Column, Field, Spans
 from penstock.source.protocol import Allocate
 
@@ -169,13 +170,6 @@ def convert(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
         raise RowError(row, f"the value {value} does not fit {out.dtype.name}", "give the column a dtype that holds it")
 
 
-def edges_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each row begins and the last ends: edges_of([2, 0, 1]) == [0, 2, 2, 3]."""
-    edges = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=edges[1:])
-    return edges
-
-
 def joined(spans: Spans) -> pa.LargeBinaryArray:
     """The bytes of all spans in one large_binary array (one copy); RowError for one that does not lie in its buffer."""
     sizes = np.array([buffer.size for buffer in spans.buffers] or [0], dtype=np.int64)
@@ -185,8 +179,7 @@ def joined(spans: Spans) -> pa.LargeBinaryArray:
     edges = edges_of(spans.length)
     out = np.empty(int(edges[-1]), dtype=np.uint8)
     kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, out)
-    parts = [None, pa.py_buffer(edges), pa.py_buffer(out)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(spans), parts)
+    return texts_of(out, edges)
 
 
 def text_of(spans: Spans) -> pa.LargeStringArray:

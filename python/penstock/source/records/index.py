@@ -22,6 +22,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.decompress import unpack_files
@@ -201,8 +202,7 @@ class _Job:
 
 def _joined(entries: list[Entry]) -> tuple[Ids, Ids, Ids]:
     """The first sample of each shard, and where each record lies in its own."""
-    first_sample = np.zeros(len(entries) + 1, dtype=np.int64)
-    np.cumsum([entry.length.size for entry in entries], out=first_sample[1:])
+    first_sample = edges_of([entry.length.size for entry in entries])
     length = np.concatenate([entry.length for entry in entries])
     offset = np.cumsum(length)
     offset -= length

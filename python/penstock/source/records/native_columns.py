@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
 from penstock.core.spec import Column as Values
 from penstock.source.protocol import Allocate
@@ -102,8 +103,7 @@ def _values(field: Field, data: Bytes, ends: Ids) -> pa.Array:
     """Numbers, or the values of bytes that begin at `ends`."""
     if field.dtype not in ("bytes", "string"):
         return pa.array(data.view(field.numpy_dtype))
-    kind = pa.large_string() if field.dtype == "string" else pa.large_binary()
-    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return texts_of(data, ends, field.dtype)
 
 
 def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
@@ -117,11 +117,8 @@ def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
 
 def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
     data, offsets = part
-    values = pa.array(data.view(field.numpy_dtype))
-    for axis in reversed(field.shape[1:]):
-        values = pa.FixedSizeListArray.from_arrays(values, axis)
     step = math.prod(axis for axis in field.shape[1:] if axis is not None)
-    return pa.LargeListArray.from_arrays(pa.array(offsets // step if step > 1 else offsets), values)
+    return lists_of(data.view(field.numpy_dtype), offsets // step if step > 1 else offsets, field.shape[1:])
 
 
 def default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 
@@ -41,8 +42,7 @@ def read_tables(shards: Shards, records: Ids, read: ByteRanges, limits: Limits, 
             f"{shards.path(shard)}: {shards.sizes[shard]:,} bytes, the table of its {records[shard]:,} records takes "
             f"{table_bytes[shard]:,}; the shard is truncated, or its index belongs to another: write both again"
         )
-    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
-    np.cumsum(records, out=first_sample[1:])
+    first_sample = edges_of(records)
     offset, length = np.empty(first_sample[-1], dtype=np.int64), np.empty(first_sample[-1], dtype=np.int64)
     steps = (np.cumsum(table_bytes) - table_bytes) // _STEP_BYTES
     for step in range(int(steps[-1]) + 1 if len(steps) else 0):
