@@ -6,22 +6,19 @@ a float32 label, and the u64 id and id2; where the flag is not 0, so many float3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges, read_ranges
-from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.errors import PlanError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Field, Ids, Spans
 from penstock.derived.decompressed_shards import read_whole
 from penstock.source.fields.arrays import NoHeader, array_leaf, peek
-from penstock.source.fields.codec import BytesLeaf, Leaf, ValuesLeaf
-from penstock.source.fields.records import MakeLeaf, choose, leaf_of
-from penstock.source.manifest import Manifest, first_records
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.fields.codec import BytesLeaf, ValuesLeaf
+from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields
+from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
 
 _MAGIC = 0xCED7230A
@@ -78,25 +75,6 @@ _NOT_HEADED = "the record is damaged; records that are plain bytes, without an I
 _FRAMING = Framing(kind="recordio", version=1, index=kernels.index_recordio, stated=stated_lengths)
 
 
-@dataclass(frozen=True, eq=False)
-class RecordIOSource:
-    """The columns data, label, id and id2 of headed records; data alone of plain ones."""
-
-    manifest: Manifest
-    spec: Spec
-    headed: bool
-    leaves: dict[str, tuple[str, Leaf]]
-    access: Access = Access.RECORDS
-
-    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
-        """One column a field of `spec`. Raises RowError for the first record that is damaged, or has other labels."""
-        data = payloads(records)
-        parts = take_apart(data) if self.headed else {"data": data}
-        return {
-            name: leaf.column(name, parts[feature], allocate, threads) for name, (feature, leaf) in self.leaves.items()
-        }
-
-
 def payloads(records: Spans) -> Spans:
     """The data of records without their framing; those of several parts are copied together."""
     buffers = list(records.buffers)
@@ -104,8 +82,14 @@ def payloads(records: Spans) -> Spans:
     return Spans((*buffers, joined), *places)
 
 
-def take_apart(data: Spans) -> dict[str, Spans]:
+def plain_fields(records: Spans) -> dict[str, Spans]:
+    """The data of plain records."""
+    return {"data": payloads(records)}
+
+
+def headed_fields(records: Spans) -> dict[str, Spans]:
     """What an IRHeader states, and what follows it; RowError for the first record that has none."""
+    data = payloads(records)
     flag = peek(data, 0, "<u4", 1)[:, 0].astype(np.int64)
     begin = HEADER_BYTES + 4 * flag
     if (short := np.flatnonzero(data.length < begin)).size:
@@ -124,7 +108,7 @@ def take_apart(data: Spans) -> dict[str, Spans]:
     }
 
 
-def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> RecordIOSource:
+def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource:
     """Indexes the shards and learns from the first records how many labels there are.
 
     Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
@@ -135,35 +119,14 @@ def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> RecordI
             f"read: header={headed!r}; it is True (records begin with an IRHeader) or False (plain records)"
         )
     manifest, where = index_shards(shards, read, options, _FRAMING), shards.path(0)
-    try:
-        data = payloads(first_records(manifest, read, across=True))
-        parts = take_apart(data) if headed else {"data": data}
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    makers = _makers(data, parts)
-    leaves = {
-        name: (column.feature, leaf_of(name, column, makers[column.feature], parts[column.feature], manifest, where))
-        for name, column in choose(options, dict.fromkeys(parts, ""), where).items()
-    }
-    return RecordIOSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, headed, leaves)
-
-
-def _makers(data: Spans, parts: dict[str, Spans]) -> dict[str, MakeLeaf]:
-    """How each part becomes a column: labels are one number where all records have it in the header itself."""
-
-    def label(spans: Spans) -> Leaf:
-        if (spans.offset == data.offset + 4).all():
-            return ValuesLeaf(Field("float32"), "float32")
-        return array_leaf(NoHeader("float32"), spans)
-
-    numbers = ValuesLeaf(Field("uint64"), "uint64")
-    known: dict[str, MakeLeaf] = {
-        "data": lambda _: BytesLeaf(),
-        "label": label,
-        "id": lambda _: numbers,
-        "id2": lambda _: numbers,
-    }
-    return {name: known[name] for name in parts}
+    split = headed_fields if headed else plain_fields
+    fields = first_fields(manifest, read, split)
+    makers: dict[str, MakeLeaf] = {"data": lambda _: BytesLeaf()}
+    if headed:  # labels are one number where all records have it in the header itself
+        alone, number = (fields["label"].offset < fields["id"].offset).all(), ValuesLeaf(Field("float32"), "float32")
+        makers["label"] = lambda spans: number if alone else array_leaf(NoHeader("float32"), spans)
+        makers["id"] = makers["id2"] = lambda _: ValuesLeaf(Field("uint64"), "uint64")
+    return fields_source(manifest, split, makers, fields, options, where)
 
 
 FORMAT = Format(

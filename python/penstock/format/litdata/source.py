@@ -7,24 +7,25 @@ the TokensLoader hold tokens alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
-from penstock.core.spec import Field, Ids, Spans
+from penstock.core.spec import Field, Ids
 from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
 from penstock.format.litdata.compressed import unpack_frames, unpack_items
 from penstock.format.litdata.fields import dtype_of, maker_of, names_of
 from penstock.format.litdata.rows import is_rows, open_rows
 from penstock.format.mds.index import Entry, entries_of, has_index, read_json
 from penstock.source.fields.codec import ValuesLeaf
-from penstock.source.fields.records import FieldsSource, MakeLeaf, choose, leaf_of, split
-from penstock.source.manifest import Manifest, first_records
+from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields, one_field, split_fields
+from penstock.source.manifest import Manifest
 from penstock.source.protocol import AnySource, Format
 from penstock.source.records.offset_table import Tables, read_tables
 
@@ -131,31 +132,9 @@ def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options
     serializers, names = config.texts("data_format"), names_of(config)
     if len(names) != len(serializers):
         raise config.damaged(f"{len(serializers)} leaves in data_format and {len(names)} in data_spec")
-    widths = (-1,) * len(names)
-    try:
-        fields = split(first_records(manifest, read, across=True), widths)
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    split = partial(split_fields, dict.fromkeys(names, -1))
     makers = dict(zip(names, map(maker_of, serializers), strict=True))
-    return _source(manifest, makers, dict(zip(names, fields, strict=True)), widths, options, config.where)
-
-
-def _source(
-    manifest: Manifest,
-    makers: dict[str, MakeLeaf | str],
-    fields: dict[str, Spans],
-    widths: tuple[int, ...] | None,
-    options: Options,
-    where: str,
-) -> FieldsSource:
-    leaves = {}
-    offered = {name: maker if isinstance(maker, str) else "" for name, maker in makers.items()}
-    for name, column in choose(options, offered, where).items():
-        maker, spans = makers[column.feature], fields[column.feature]
-        assert not isinstance(maker, str)
-        number = list(makers).index(column.feature)
-        leaves[name] = (number, leaf_of(name, column, maker, spans, manifest, where))
-    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
+    return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
 def _tokens(
@@ -177,7 +156,8 @@ def _tokens(
     manifest = Manifest("litdata", shards, tables.first_sample, tables.offset, tables.length, unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{config.where}: no chunk has {window} tokens; take a smaller window")
-    return _source(manifest, makers, {TOKENS: first_records(manifest, read, across=True)}, None, options, config.where)
+    split = partial(one_field, TOKENS)
+    return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
 def _windows(tables: Tables, window_bytes: int) -> Tables:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.errors import DataError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
+from penstock.core.spec import Spans
 from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
 from penstock.format.mds.index import Entry, Place, has_index, read_indexes
-from penstock.source.fields.records import FieldsSource, choose, leaf_of, no_records, split
-from penstock.source.manifest import Manifest, first_records
+from penstock.source.fields.records import FieldsSource, fields_source, first_fields, split_fields
+from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.offset_table import read_tables
+from penstock.source.selection import Selection
 
 _OTHERS = "read shards of JSON lines, CSV or TSV as the files that they are, with format='jsonl' or 'csv'"
 
@@ -68,20 +71,14 @@ def _source(manifest: Manifest, columns: _Columns, read: ByteRanges, options: Op
                 f"{where}: column {name!r} of encoding {encoding.name!r} has size {size}, which is {encoding.size}; "
                 "the index is damaged: write it again"
             )
-    widths = tuple(size or -1 for size in columns.sizes)
-    offered = {name: encoding.refused for name, encoding in encodings.items()}
-    chosen = choose(options, offered, where)
-    looks = any(encodings[column.feature].looks for column in chosen.values())
-    try:
-        fields = split(first_records(manifest, read, across=True), widths) if looks else [no_records()] * len(widths)
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    leaves = {}
-    for name, column in chosen.items():
-        number = columns.names.index(column.feature)
-        make = encodings[column.feature].make
-        leaves[name] = (number, leaf_of(name, column, make, fields[number], manifest, where))
-    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
+    widths = dict(zip(columns.names, (size or -1 for size in columns.sizes), strict=True))
+    wanted = Selection(options.columns).features(encodings)
+    looks = any(encoding.looks for name, encoding in encodings.items() if name in wanted)
+    split = partial(split_fields, widths)
+    nothing = np.empty(0, dtype=np.int64)
+    fields = first_fields(manifest, read, split) if looks else dict.fromkeys(widths, Spans((), *[nothing] * 3))
+    makers = {name: encoding.refused or encoding.make for name, encoding in encodings.items()}
+    return fields_source(manifest, split, makers, fields, options, where)
 
 
 def _columns(entries: Sequence[Entry]) -> _Columns:
