@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -113,11 +114,11 @@ class StatedManifest(Manifest):
     stated_bytes: int = 0
 
     @classmethod
-    def of(cls, format: str, samples: int, digest: str, size_bytes: int) -> StatedManifest:
+    def of(cls, format: str, samples: int, digest: str, size_bytes: int, **more: Any) -> Self:
         """A manifest without shards."""
         none = np.empty(0, dtype=np.int64)
         shards = Shards(pa.array([], pa.large_string()), none, none)
-        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes)
+        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes, **more)
 
     @property
     def digest(self) -> str:

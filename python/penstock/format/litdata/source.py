@@ -174,13 +174,9 @@ def _windows(tables: Tables, window_bytes: int) -> Tables:
     return Tables(first_sample, offset, np.full(len(offset), window_bytes, dtype=np.int64))
 
 
-def _claims(shards: Shards) -> bool:
-    return has_index(shards, r"(^|/)chunk-[^/]*\.bin$")
-
-
 FORMAT = Format(
     name="litdata",
-    claims=_claims,
+    claims=lambda shards: has_index(shards, r"(^|/)chunk-[^/]*\.bin$"),
     options={"window": "for chunks of tokens: how many make a sample; without it each item is one"},
     access="by its own bytes; rows in Arrow: by record batches of 256",
     detects="truncation, sizes that do not add up",

@@ -140,14 +140,10 @@ def _check_size(entry: Entry, place: Place, shards: Shards) -> None:
         )
 
 
-def _claims(shards: Shards) -> bool:
-    return has_index(shards, r"\.mds(\.[a-z0-9]+)?$")
-
-
 FORMAT = Format(
     name="mds",
     suffixes=(".mds",),
-    claims=_claims,
+    claims=lambda shards: has_index(shards, r"\.mds(\.[a-z0-9]+)?$"),
     access="by its own bytes",
     detects="truncation, sizes that do not add up; packed shards with hashes: any flipped bit",
     open=open_mds,

@@ -102,11 +102,20 @@ def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str)
             raise refused[wish.feature]
     features = selection.choose_stored({name: column.field for name, column in columns.items()}, where)
     chosen = {name: columns[feature] for name, feature in features.items()}
-    rows = {column.array: found[column.array].shape[:1] for column in chosen.values()}
-    if len(set(rows.values())) > 1 or () in rows.values():
-        shown = ", ".join(f"{name}: {shape[0] if shape else 'a single value'}" for name, shape in rows.items())
-        raise DataError(f"{where}: the arrays are not equally long ({shown}); choose some with columns=[…]")
+    if chosen:
+        rows_of({column.array: found[column.array].shape for column in chosen.values()}, where)
     return chosen
+
+
+def rows_of(shapes: Mapping[str, tuple[int, ...]], where: str) -> int:
+    """The rows of arrays, by their shapes; DataError if they are not equally long."""
+    rows = {name: shape[:1] for name, shape in shapes.items()}
+    if len(set(rows.values())) != 1 or () in rows.values():
+        shown = ", ".join(f"{name}: {shape[0] if shape else 'a single value'}" for name, shape in rows.items())
+        raise DataError(
+            f"{where}: the arrays are not equally long ({shown or 'there are none'}); choose some with columns=[…]"
+        )
+    return next(iter(rows.values()))[0]
 
 
 def check_alike(first: ArrayFacts, other: ArrayFacts, name: str, where: tuple[str, str]) -> None:
