@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Field
 from penstock.source.manifest import Manifest, first_records
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
-from penstock.source.records.native_columns import default_bytes, form_of, parse_records
+from penstock.source.records.native_columns import ParsedRecords, default_bytes, form_of
 from penstock.source.selection import FLOATS, LATER, TEXTS, WHOLE, Selection, check_dtype, check_shape, no_column
 
 #: What the values of a feature can become.
@@ -181,29 +181,7 @@ _FRAMING = Framing(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class TFRecordSource:
-    """Columns of tf.train.Example records.
-
-    Numbers of a fixed shape are arrays, one value of bytes a row is `Spans` in the records' buffers, everything else is an
-    Arrow array (large_list, large_binary, large_string).
-    """
-
-    manifest: Manifest
-    spec: Spec
-    columns: tuple[ExampleColumn, ...]
-    parser: kernels.ExampleParser = field(repr=False)
-    access: Access = Access.RECORDS
-
-    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
-        """One column a field of `spec`, with one row a record (a span with its frame).
-
-        Raises RowError for the first row that is damaged or does not have the columns' features.
-        """
-        return parse_records(self.parser, self.columns, records, allocate, threads)
-
-
-def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> TFRecordSource:
+def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords:
     """Indexes the shards and learns the columns from the first records.
 
     Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
@@ -223,7 +201,7 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> TFRecor
         verify=options.verify,
         values_limit=options.limits.values,
     )
-    return TFRecordSource(manifest, {column.name: column.field for column in columns}, columns, parser)
+    return ParsedRecords(manifest, columns, parser)
 
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.ragged import lists_of, texts_of
-from penstock.core.spec import Columns, Field, Spans
+from penstock.core.spec import Field, Spans
 from penstock.source.dotted_names import Path, dotted, find, path_of
-from penstock.source.protocol import Allocate
-from penstock.source.records.native_columns import default_bytes, parse_records
+from penstock.source.records.native_columns import default_bytes
 from penstock.source.selection import FLOATS, INTEGERS, LATER, WHOLE, Selection, check_dtype, check_shape, no_column
 
 _DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
@@ -215,14 +213,7 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     return (None, *kind.lengths[1:]) if kind.lengths else ()
 
 
-def parse_values(
-    parser: kernels.JsonParser, columns: Sequence[JsonColumn], records: Spans, allocate: Allocate, threads: int
-) -> Columns:
-    """The values of each column, one row an object; RowError for the first that is no JSON or lacks what the columns need."""
-    return parse_records(parser, columns, records, allocate, threads, finish=_finish)
-
-
-def _finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:
+def finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:
     """What native code gave for the column, as an Arrow array."""
     if column.form == "ragged":
         data, offsets = part

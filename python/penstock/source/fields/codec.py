@@ -44,8 +44,20 @@ class Leaf(Protocol):
         """The leaf that gives another dtype or shape; PlanError if there is none."""
 
 
+class _TextOrBytes:
+    """What bytes and text become."""
+
+    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
+        """The leaf of bytes or of text."""
+        field = TEXT if isinstance(self, TextLeaf) else BYTES
+        dtype = dtype or field.dtype
+        if dtype not in ("bytes", "string") or shape not in (None, ()):
+            raise PlanError(f"{field} cannot become {dtype} of shape {shape}; it is bytes or string")
+        return TextLeaf() if dtype == "string" else BytesLeaf()
+
+
 @dataclass(frozen=True)
-class BytesLeaf:
+class BytesLeaf(_TextOrBytes):
     """Bytes as they are, without a copy."""
 
     field: Field = BYTES
@@ -54,13 +66,9 @@ class BytesLeaf:
         """The places themselves."""
         return spans
 
-    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """The leaf of bytes or of text."""
-        return _text_or_bytes(self, dtype, shape)
-
 
 @dataclass(frozen=True)
-class TextLeaf:
+class TextLeaf(_TextOrBytes):
     """UTF-8."""
 
     field: Field = TEXT
@@ -68,10 +76,6 @@ class TextLeaf:
     def column(self, name: str, spans: Spans, allocate: Allocate, threads: int) -> Column:
         """large_string; RowError for the first row that is not UTF-8."""
         return text_of(spans)
-
-    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """The leaf of bytes or of text."""
-        return _text_or_bytes(self, dtype, shape)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class DigitsLeaf:
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
         """Another number, or the text itself."""
         if dtype == "string":
-            return _text_or_bytes(TextLeaf(), None, shape)
+            return TextLeaf().as_field(None, shape)
         if dtype not in (None, *NUMBERS[1:]) or shape not in (None, ()):
             raise PlanError(f"numbers written as text cannot become {dtype or self.field.dtype} of shape {shape}")
         return DigitsLeaf(Field(dtype or self.field.dtype))
@@ -203,12 +207,3 @@ def first_bad(rows: int, look: Callable[[int], object], error: type[Exception]) 
         except error:
             return row
     return 0
-
-
-def _text_or_bytes(leaf: Leaf, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-    known: dict[str | None, Leaf] = {None: leaf, "bytes": BytesLeaf(), "string": TextLeaf()}
-    if dtype not in known or shape not in (None, ()):
-        raise PlanError(
-            f"{leaf.field} cannot become {dtype or leaf.field.dtype} of shape {shape}; it is bytes or string"
-        )
-    return known[dtype]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -11,9 +12,10 @@ import pyarrow as pa
 
 from penstock.core.errors import PlanError
 from penstock.core.ragged import lists_of, texts_of
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.spec import Column as Values
-from penstock.source.protocol import Allocate
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access, Allocate
 
 
 class NativeColumn(Protocol):
@@ -73,6 +75,29 @@ def parse_records(
         column.name: arrays[column.name] if column.name in arrays else (finish or _finish)(column, part, records)
         for column, part in zip(columns, filled, strict=True)
     }
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedRecords:
+    """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else."""
+
+    manifest: Manifest
+    columns: Sequence[Any]
+    parser: NativeParser = field(repr=False)
+    finish: Callable[[Any, Any, Spans], Values] | None = None
+    access: Access = Access.RECORDS
+
+    @property
+    def spec(self) -> Spec:
+        """The columns."""
+        return {column.name: column.field for column in self.columns}
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`, with one row a record (a span with its frame).
+
+        Raises RowError for the first row that is damaged, or lacks what the columns need.
+        """
+        return parse_records(self.parser, self.columns, records, allocate, threads, self.finish)
 
 
 def bytes_of(array: Any) -> Bytes:
