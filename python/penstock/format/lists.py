@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class ListedFiles:
     """The bytes of every listed file, its path, and what else the manifest says of it.
 
     features: new name -> "data", "path" or a key of the manifest. said: these keys' values, in memory, and labels that folders
-    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. by_folder: classes, if folders name them.
+    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. classes, labels: if folders name them, as in `MediaFolder`.
     """
 
     manifest: Manifest
@@ -47,23 +47,10 @@ class ListedFiles:
     features: dict[str, str]
     said: Columns
     read_ranges: ByteRanges
-    by_folder: Classes = field(default_factory=Classes)
+    classes: tuple[str, ...] = ()
+    classes_given: bool = False
+    labels: Ids | None = None
     access: Access = Access.RECORDS
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, by label."""
-        return self.by_folder.names
-
-    @property
-    def classes_given(self) -> bool:
-        """Whether the user named them."""
-        return self.by_folder.given
-
-    @property
-    def labels(self) -> Ids | None:
-        """The number of each file's class."""
-        return self.by_folder.labels
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`: the files' bytes as spans, the rest taken from memory."""
@@ -111,7 +98,8 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     root = f"{base}/" if all(path.startswith(f"{base}/") for path in files.paths.to_pylist()) else ""
     settings = hashlib.blake2b(content, digest_size=16).hexdigest()
     manifest = Manifest("manifest", replace(files, root=root), first_sample, settings=settings)
-    return ListedFiles(manifest, spec, features, said, read_ranges, classes)
+    numbered = (classes.names, classes.given, classes.labels)
+    return ListedFiles(manifest, spec, features, said, read_ranges, *numbered)
 
 
 def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:

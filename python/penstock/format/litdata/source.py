@@ -7,6 +7,7 @@ the TokensLoader hold tokens alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from penstock.source.fields.codec import ValuesLeaf
 from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields, one_field, split_fields
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import AnySource, Format
-from penstock.source.records.offset_table import Tables, read_tables
+from penstock.source.records.offset_table import read_tables
 
 #: What a column of tokens is called.
 TOKENS = "tokens"
@@ -53,12 +54,10 @@ def open_litdata(shards: Shards, read: ByteRanges, options: Options) -> AnySourc
             raise PlanError(f"read: window=… is for chunks of tokens, and {config.where} has rows; leave it away")
         return open_rows(chosen, records, read, options, config.where)
     unpacked = unpack_shards(chosen, packing, read, options)
-    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=False)
+    manifest = read_tables("litdata", chosen, unpacked, records, read, options.limits, whole=False)
     if config.text("item_loader") == "TokensLoader":
-        return _tokens(chosen, unpacked, tables, config, read, options)
-    return _items(
-        Manifest("litdata", chosen, tables.first_sample, tables.offset, tables.length, unpacked), config, read, options
-    )
+        return _tokens(manifest, config, read, options)
+    return _items(manifest, config, read, options)
 
 
 def _config(indexes: Sequence[Entry]) -> Entry:
@@ -137,9 +136,7 @@ def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options
     return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
-def _tokens(
-    shards: Shards, unpacked: Shards | None, tables: Tables, config: Entry, read: ByteRanges, options: Options
-) -> FieldsSource:
+def _tokens(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
     """Items of tokens; with `window`, runs of so many tokens, whatever the items, within each chunk."""
     serializers = config.texts("data_format")
     kind, _, argument = (serializers or ("",))[0].partition(":")
@@ -151,27 +148,28 @@ def _tokens(
     if window is not None:
         if not isinstance(window, int) or isinstance(window, bool) or window < 1:
             raise PlanError(f"read: window={window!r}; it is a number of tokens, at least 1")
-        tables = _windows(tables, window * np.dtype(dtype).itemsize)
+        manifest = _windows(manifest, window * np.dtype(dtype).itemsize)
         makers = {TOKENS: lambda _: ValuesLeaf(Field(dtype, (window,)), dtype)}
-    manifest = Manifest("litdata", shards, tables.first_sample, tables.offset, tables.length, unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{config.where}: no chunk has {window} tokens; take a smaller window")
     split = partial(one_field, TOKENS)
     return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
-def _windows(tables: Tables, window_bytes: int) -> Tables:
+def _windows(items: Manifest, window_bytes: int) -> Manifest:
     """Windows in place of items: those that fit between a chunk's first token and its last."""
-    holds = np.diff(tables.first_sample) > 0
+    assert items.offset is not None
+    assert items.length is not None
+    holds = np.diff(items.first_sample) > 0
     begin, end = np.zeros(len(holds), dtype=np.int64), np.zeros(len(holds), dtype=np.int64)
-    begin[holds] = tables.offset[tables.first_sample[:-1][holds]]
-    last = tables.first_sample[1:][holds] - 1
-    end[holds] = tables.offset[last] + tables.length[last]
+    begin[holds] = items.offset[items.first_sample[:-1][holds]]
+    last = items.first_sample[1:][holds] - 1
+    end[holds] = items.offset[last] + items.length[last]
     counts = (end - begin) // window_bytes
     first_sample = edges_of(counts)
     within: Ids = np.arange(first_sample[-1], dtype=np.int64) - np.repeat(first_sample[:-1], counts)
     offset = np.repeat(begin, counts) + within * window_bytes
-    return Tables(first_sample, offset, np.full(len(offset), window_bytes, dtype=np.int64))
+    return replace(items, first_sample=first_sample, offset=offset, length=np.full_like(offset, window_bytes))
 
 
 FORMAT = Format(

@@ -19,7 +19,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Spans
 from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
-from penstock.format.mds.index import Entry, Place, has_index, read_indexes
+from penstock.format.mds.index import Entry, Place, entries_of, has_index, read_json
 from penstock.source.fields.records import FieldsSource, fields_source, first_fields, split_fields
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
@@ -44,7 +44,7 @@ def open_mds(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource
     Raises SourceError without an index or samples, DataError for an index or shards that are damaged or disagree, PlanError for columns
     that cannot be, pickles among them.
     """
-    entries = read_indexes(shards, read, "shards", "MDS")
+    entries = [entry for index in read_json(shards, read, "MDS") for entry in entries_of(index, "shards")]
     columns = _columns(entries)
     numbers, packing = [], {}
     for place, entry in enumerate(entries):
@@ -55,8 +55,7 @@ def open_mds(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource
     chosen = shards.take(np.array(numbers, dtype=np.int64))
     records = np.array([entry.number("samples") for entry in entries], dtype=np.int64)
     unpacked = unpack_shards(chosen, packing, read, options)
-    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=True)
-    manifest = Manifest("mds", chosen, tables.first_sample, tables.offset, tables.length, unpacked)
+    manifest = read_tables("mds", chosen, unpacked, records, read, options.limits, whole=True)
     where = entries[0].where
     if manifest.samples == 0:
         raise SourceError(f"{where}: no samples in {len(entries):,} shard(s); write some, or point to others")
