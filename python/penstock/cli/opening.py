@@ -12,6 +12,7 @@ import typer
 from penstock.batch.stack import materialize
 from penstock.cli.console import progress
 from penstock.core.errors import DataError, PlanError
+from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset
 from penstock.engine.single import load_readable
@@ -56,7 +57,8 @@ def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
     except DataError:
         if dataset.source.access is Access.FORWARD:
             raise
-        return _joined(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))), rows)
+        found = join_columns(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))))
+        return {name: column[:rows] for name, column in dict[str, Any](found).items()}
 
 
 def _readable(dataset: Dataset, samples: Ids) -> list[Columns]:
@@ -64,16 +66,6 @@ def _readable(dataset: Dataset, samples: Ids) -> list[Columns]:
     if not runs:
         raise bad[0][1]
     return [materialize(columns) for _, columns in runs]
-
-
-def _joined(runs: list[Columns], rows: int) -> dict[str, Any]:
-    """The first rows of several runs."""
-    joined: dict[str, Any] = {}
-    for name in runs[0]:
-        parts: list[Any] = [run[name] for run in runs]
-        whole = pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
-        joined[name] = whole[:rows]
-    return joined
 
 
 def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Sample ids are the records' numbers in manifest order: shard after shard, record
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -78,6 +79,16 @@ class Manifest:
         if self.offset is None or self.length is None:
             return shard, np.zeros(len(samples), dtype=np.int64), self.shards.sizes[samples]
         return shard, self.offset[samples], self.length[samples]
+
+    def parts(self, first: int, rows: int) -> Iterator[tuple[int, int, int]]:
+        """The shards that hold samples [first, first + rows): for each its number, the first row in it, and how many rows."""
+        edges, end = self.first_sample, first + rows
+        shard = int(np.searchsorted(edges, first, side="right")) - 1
+        while first < end:
+            stop = min(end, int(edges[shard + 1]))
+            if stop > first:
+                yield shard, first - int(edges[shard]), stop - first
+            first, shard = stop, shard + 1
 
     def place(self, sample: int) -> str:
         """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""

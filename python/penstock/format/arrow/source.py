@@ -16,7 +16,7 @@ from penstock.core.limits import Limits
 from penstock.core.lru import Lru
 from penstock.core.options import Options
 from penstock.core.ragged import edges_of
-from penstock.core.rows import Rows, as_rows, join_rows, pack_rows
+from penstock.core.rows import Rows, as_rows, join_columns, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import DecodedParts
@@ -189,22 +189,12 @@ class ArrowBatches:
                 parts.append(self.decoded.slice(batch, start, count))
         plain = [part for part in parts if not isinstance(part, Rows)]
         if len(plain) == len(parts):
-            return _joined(plain)
+            return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
 
 def _slice(column: Any, start: int, count: int) -> Any:
     return column.slice(start, count) if isinstance(column, pa.Array) else column[start : start + count]
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    if len(parts) == 1:
-        return parts[0]
-    joined: Columns = {}
-    for name, column in parts[0].items():
-        together: list[Any] = [part[name] for part in parts]
-        joined[name] = pa.concat_arrays(together) if isinstance(column, pa.Array) else np.concatenate(together)
-    return joined
 
 
 def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
 from penstock.core.ragged import edges_of
+from penstock.core.rows import join_columns
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spec
 from penstock.source.manifest import Manifest
@@ -44,15 +44,12 @@ class RowsSource:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError naming the chunk that is damaged."""
-        manifest, end, parts = self.manifest, first + rows, []
-        while first < end:
-            shard = int(manifest.shard_of(np.array([first]))[0])
-            begin, stop = manifest.first_sample[shard : shard + 2].tolist()
+        manifest, parts = self.manifest, []
+        for shard, begin, count in manifest.parts(first, rows):
             with _named(manifest.shards.path(shard)):
-                table = self._rows(shard, first - begin, min(end, stop) - begin, stop - begin)
-                parts.append(columns_of(table, self.columns))
-            first = min(end, stop)
-        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.spec}
+                held = int(np.diff(manifest.first_sample[shard : shard + 2])[0])
+                parts.append(columns_of(self._rows(shard, begin, begin + count, held), self.columns))
+        return join_columns(parts)
 
     def _rows(self, shard: int, first: int, end: int, rows: int) -> pa.Table:
         """Rows [first, end) of a chunk of so many rows."""
@@ -74,10 +71,6 @@ def _named(where: str) -> Iterator[None]:
         raise DataError(
             f"{where}: a column's name is not UTF-8 ({error}); the chunk is damaged: write it again"
         ) from None
-
-
-def _joined(parts: list[Any]) -> Any:
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str) -> pa.RecordBatch:

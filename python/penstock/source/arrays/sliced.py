@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.ragged import edges_of, lists_of, texts_of
+from penstock.core.rows import join_columns
 from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
@@ -164,19 +165,7 @@ class SlicedArrays:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) of all columns, every array read once."""
-        parts = [self._part(*part) for part in self._parts(first, rows)]
-        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.columns}
-
-    def _parts(self, first: int, rows: int) -> Iterator[tuple[int, int, int]]:
-        """Shard, first row in it, rows."""
-        edges = self.manifest.first_sample
-        shard = int(np.searchsorted(edges, first, side="right")) - 1
-        end = first + rows
-        while first < end:
-            stop = min(end, int(edges[shard + 1]))
-            if stop > first:
-                yield shard, first - int(edges[shard]), stop - first
-            first, shard = stop, shard + 1
+        return join_columns([self._part(*part) for part in self.manifest.parts(first, rows)])
 
     def _part(self, shard: int, first: int, rows: int) -> Columns:
         arrays = {
@@ -205,10 +194,6 @@ class SlicedArrays:
                 f"{path}, {name}: {len(values)} rows came where {rows} belong; the file changed, open the dataset again"
             )
         return values
-
-
-def _joined(parts: list[Any]) -> Column:
-    return pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
 
 
 def hold(values: npt.NDArray[Any], wanted: Field) -> Column:
