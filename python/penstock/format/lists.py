@@ -88,7 +88,9 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     else:
         names = _listed(content, where)
     base = os.path.dirname(where)
-    files, read_ranges = options.locate([name if _is_whole(name) else f"{base}/{name}" for name in names])
+    files, read_ranges = options.locate(
+        [name if "://" in name or name.startswith("/") else f"{base}/{name}" for name in names]
+    )
     classes, names_of_label = _by_folder(files, said_spec, options, where)
     said |= dict.fromkeys(names_of_label, classes.labels)
     said_spec |= dict.fromkeys(names_of_label, Field("int64"))
@@ -125,10 +127,6 @@ def _content(shards: Shards, read: ByteRanges, options: Options) -> bytes:
             "raise Limits.record_bytes if it can be trusted"
         )
     return read_range(read, shards, 0, 0, size).tobytes()
-
-
-def _is_whole(name: str) -> bool:
-    return "://" in name or name.startswith("/")
 
 
 def _listed(content: bytes, where: str) -> list[str]:

@@ -57,7 +57,7 @@ class LmdbSource:
 
 def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
-    chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
+    chosen = shards.take(np.flatnonzero([path.rpartition("/")[2] != _LOCK for path in shards.paths.to_pylist()]))
     features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
     with naming(chosen, copies.paths.to_pylist()):
@@ -100,10 +100,6 @@ def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tu
     )
     read.check(shards, np.full_like(read_at, shard), read_at, read_length)
     return texts_of(keys, np.append(0, ends).astype(np.int64)), offset, length
-
-
-def _is_lock(path: str) -> bool:
-    return path.rpartition("/")[2] == _LOCK
 
 
 def _claims(shards: Shards) -> bool:
