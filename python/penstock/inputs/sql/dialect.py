@@ -138,18 +138,20 @@ class _Adbc:
     place: Place
     options: tuple[tuple[str, str], ...] = ()
 
-    def fetch(self, sql: str) -> pa.Table:
+    @contextmanager
+    def _cursor(self, sql: str) -> Iterator[Any]:
         with _told(self.place), self.connection.cursor() as cursor:
             if self.options:
                 cursor.adbc_statement.set_options(**dict(self.options))
             cursor.execute(sql)
+            yield cursor
+
+    def fetch(self, sql: str) -> pa.Table:
+        with self._cursor(sql) as cursor:
             return cursor.fetch_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        with _told(self.place), self.connection.cursor() as cursor:
-            if self.options:
-                cursor.adbc_statement.set_options(**dict(self.options))
-            cursor.execute(sql)
+        with self._cursor(sql) as cursor:
             yield from cursor.fetch_record_batch()
 
     def close(self) -> None:
