@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,12 @@ def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
     placed = _placed(files, columns, names, facts[0])
     if placed is not None:
         return PlacedColumns(manifest, placed, Mapped(shards, files.read))
+    size = block_rows(list(facts[0].values()), sum(rows) // len(rows))
+    return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names))
 
-    def read(shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
-        return files.rows(shard, names[name], start, count)
 
-    return SlicedArrays(manifest, columns, block_rows(list(facts[0].values()), sum(rows) // len(rows)), read)
+def _rows_of(files: Files, names: Mapping[str, str], shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
+    return files.rows(shard, names[name], start, count)
 
 
 def _check_shard(
@@ -98,6 +100,10 @@ class Files:
         self.shards, self.read = shards, read
         self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
         self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens them itself."""
+        return Files, (self.shards, self.read)
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""

@@ -7,7 +7,6 @@ draws the rows before again, unless the function takes the number of the first r
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Columns, Spec
+from penstock.core.turn import Turn
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
 
@@ -109,7 +109,7 @@ class Stream:
     hint: str = ""
     block_rows: int = STREAM_ROWS
     access: Access = Access.FORWARD
-    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _turn: Turn = field(default_factory=Turn, repr=False)
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError where the stream is shorter or longer than it should be."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,11 @@ def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
     manifest = ZarrManifest(
         format="zarr", shards=store, first_sample=np.array([0, rows], dtype=np.int64), files=shards, metadata=described
     )
+    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), partial(_rows_of, arrays))
 
-    def rows_of(_: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
-        return np.asarray(arrays[name][first : first + count])
 
-    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), rows_of)
+def _rows_of(arrays: Mapping[str, Any], _: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
+    return np.asarray(arrays[name][first : first + count])
 
 
 def _is_store(root: str) -> bool:

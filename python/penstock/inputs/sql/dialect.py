@@ -230,6 +230,10 @@ def _connect_flight(place: Place) -> Connection:
         return _Adbc(driver.connect(uri, db_kwargs=login if parts.username else {}, autocommit=True), place)
 
 
+def _path_of(place: Place) -> str:
+    return place.path
+
+
 _POSTGRESQL = Dialect(
     name="PostgreSQL",
     connect=_connect_postgresql,
@@ -243,8 +247,8 @@ _FLIGHT = Dialect(name="Flight SQL", connect=_connect_flight, changes=True)
 DIALECTS = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
-    "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=lambda place: place.path),
-    "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=lambda place: place.path),
+    "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=_path_of),
+    "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=_path_of),
     "grpc": _FLIGHT,
     "grpc+tcp": _FLIGHT,
     "grpc+tls": _FLIGHT,

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.files import Bases, Ranges
-from penstock.storage.cache.folder import default_cache
+from penstock.storage.cache.folder import default_cache, open_cache
 from penstock.storage.cache.locks import Claims
 from penstock.storage.cache.policy import Expected
 from penstock.storage.fetch.plan import distinct
@@ -82,6 +82,11 @@ class CachedStorage:
         self._lock = threading.Lock()
         self._reading = 0
         renew_in_children(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same cache."""
+        cache = None if self._cache is None else (self._cache.folder, self._cache.limit_bytes)
+        return _anew, (self.remote, cache, self._undecided, self._identity)
 
     def forked(self) -> None:
         """Renew the lock in the child of a fork, where no thread reads."""
@@ -288,3 +293,8 @@ class _Forecast:
             mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
             found[mine] = self._next_use(shard[place[mine]], offset[mine])
         return found
+
+
+def _anew(remote: Uncached, cache: tuple[str, int] | None, by_default: bool, identity: str) -> CachedStorage:
+    opened = None if cache is None else open_cache(*cache)
+    return CachedStorage(remote, opened, by_default=by_default, identity=identity)

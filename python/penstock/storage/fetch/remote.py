@@ -76,9 +76,14 @@ class RemoteStorage:
 
     def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
         self._store, self._list_retry, self._has_warned = store, list_retry, False
+        self._read_retry = read_retry
         opened = (client(store) for client in CLIENTS)
         self._scheduler = Scheduler(Pace(), read_retry, next(filter(None, opened), None))
         weakref.finalize(self, self._scheduler.close)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes its own requests."""
+        return _anew, (self._store, self._list_retry, self._read_retry)
 
     @property
     def root(self) -> str:
@@ -149,3 +154,7 @@ def _in_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
         return result.result()
     finally:
         stop.set()
+
+
+def _anew(store: Store, list_retry: Retry, read_retry: Retry) -> RemoteStorage:
+    return RemoteStorage(store, list_retry=list_retry, read_retry=read_retry)

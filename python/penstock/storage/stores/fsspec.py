@@ -25,6 +25,10 @@ class FsspecStore:
     def __init__(self, filesystem: Any) -> None:
         self._filesystem, self._turn = filesystem, _turn_of(filesystem)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has a lock of its own."""
+        return FsspecStore, (self._filesystem,)
+
     @property
     def root(self) -> str:
         """The prefix of every file's name."""

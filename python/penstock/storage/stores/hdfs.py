@@ -34,6 +34,10 @@ class HdfsStore:
         self._client, self._root = client, root
         self._open: Lru[tuple[str, str], Any] = Lru(_OPEN_FILES)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has a client of its own."""
+        return _opened_again, (self._root,)
+
     @classmethod
     def open(cls, url: str) -> tuple[HdfsStore, str]:
         """The store that a URL names, and the path within it: "hdfs://namenode:8020/train/*.tar" → (…, "train/*.tar").
@@ -118,3 +122,7 @@ def _short_text(error: Exception) -> str:
     for mark in ('RPCError("', 'DataTransferError("', 'InvalidArgument("'):
         text = text.removeprefix(mark)
     return text.replace('", "', ": ").removesuffix('")')[:300]
+
+
+def _opened_again(root: str) -> HdfsStore:
+    return HdfsStore.open(root)[0]

@@ -93,6 +93,13 @@ class ObjectStore:
         #: The URLs for the native client; None if it cannot be used.
         self.urls = SignedUrls.of(store, root, trust)
         self._plain: _Plain | None = None
+        self._config: Mapping[str, Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens it anew, with the credentials of its own environment, unless the user opened it."""
+        if self._plain is None:
+            return ObjectStore, (self._store, self._root, self._settings, self._trust)
+        return _opened_again, (self._root, self._config, self._trust)
 
     @classmethod
     def open(cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> tuple[ObjectStore, str]:
@@ -131,13 +138,19 @@ class ObjectStore:
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
         if not credentials:
             check_credentials(root, settings)
-        return cls._own(store, root, settings, trust), path
+        return cls._own(store, root, settings, trust, config), path
 
     @classmethod
     def _own(
-        cls, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+        cls,
+        store: Any,
+        root: str,
+        settings: Mapping[str, Any] | None = None,
+        trust: Trust = NOBODY,
+        config: Mapping[str, Any] | None = None,
     ) -> ObjectStore:
         made = cls(store, root, settings, trust)
+        made._config = config
         made._plain = _Plain(SignedUrls.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
         return made
 
@@ -274,3 +287,7 @@ def _missing(path: str) -> DataError:
 
 def _another(path: str, etag: str) -> DataError:
     return DataError(f"{path}: another object than when it was listed ({shown(etag)}); {AGAIN}")
+
+
+def _opened_again(root: str, config: Mapping[str, Any] | None, trust: Trust) -> ObjectStore:
+    return ObjectStore.open(root, config, trust)[0]
