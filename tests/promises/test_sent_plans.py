@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import penstock as ps
+from penstock.inputs.sql.dialect import Place
+from penstock.inputs.sql.server import Server
 from servers.s3 import CREDENTIALS, served
 from support import cases
 from support import promises as contracts
@@ -56,3 +59,21 @@ def test_a_store_is_opened_with_the_credentials_of_the_other_process() -> None:
         plan = ps.read("s3://data/texts/").batch(2)
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in pickle.dumps(plan)
         assert read_by_a_child(plan) == "['one', 'two']"
+
+
+def test_no_credentials_are_sent() -> None:
+    """Neither of a file system that was passed, nor of a database's URI."""
+    files = fsspec.filesystem("memory")
+    files.pipe("/sent/a.txt", b"one\n")
+    with pytest.raises(ps.ProcessError, match="the MemoryFileSystem passed as storage= may hold credentials"):
+        pickle.dumps(ps.read("/sent", storage=files))
+    assert Server.__reduce__(_Told("sqlite:////x.sqlite"))[1][1] == 2
+    with pytest.raises(ps.ProcessError, match=r"the database.s URI may hold credentials.*or by a URL"):
+        Server.__reduce__(_Told("postgresql://me:secret@host/db"))
+
+
+class _Told(Server):
+    """A server that was never connected to."""
+
+    def __init__(self, uri: str) -> None:
+        self.place, self._connections, self.recheck = Place(uri), 2, print

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -193,6 +194,10 @@ def test_many_requests_share_few_threads(through: Callable[[Faults], None]) -> N
     shards = storage.list(where)
     zero = np.zeros(len(shards), dtype=np.int64)
     out = np.zeros(503 * len(shards), dtype=np.uint8)
+    gc.collect()  # runners of tests before
+    end = time.monotonic() + 20
+    while http_threads() and time.monotonic() < end:
+        time.sleep(0.05)
     before, faults.share = http_threads(), 1.0
     reading = threading.Thread(
         target=lambda: storage.remote.read(

@@ -81,7 +81,7 @@ class Said:
             self.parts += [repr(loader), json.dumps(loader.state_dict()), loader.report(), repr(loader.stats())]
         try:
             self.parts.append(pickle.dumps(dataset).decode("latin-1"))
-        except (TypeError, AttributeError) as error:  # a store's client has locks
+        except (TypeError, AttributeError, ps.ProcessError) as error:
             self.parts.append(str(error))
 
     def command(self, *arguments: str) -> None:

@@ -67,3 +67,11 @@ class RowError(PenstockError):
     def __init__(self, row: int, found: str, do: str = "") -> None:
         super().__init__(f"row {row}: {found}" + (f"; {do}" if do else ""))
         self.row, self.found, self.do = row, found, do
+
+
+def not_to_be_sent(held: str) -> ProcessError:
+    """The error for a dataset that would carry credentials in its pickle."""
+    return ProcessError(
+        f"this dataset cannot be pickled, since {held} may hold credentials, which would stand in the pickle; open it in the other process, "
+        f"or by a URL, for which each process finds the credentials of its own environment"
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, SourceError
+from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, not_to_be_sent
 from penstock.inputs.sql.dialect import Connection, Lost, Place, Refused, dialect_of
 
 #: Seconds to wait before each further try, once a connection is lost.
@@ -58,6 +58,8 @@ class Server:
 
     def __reduce__(self) -> tuple[Callable[..., Server], tuple[Any, ...]]:
         """Another process has connections and a snapshot of its own, in which the data must be unchanged."""
+        if self.place.uri != self.place.shown:
+            raise not_to_be_sent("the database's URI")
         return _anew, (self.place, self._connections, self.recheck)
 
     def close(self) -> None:

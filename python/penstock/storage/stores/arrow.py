@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import pyarrow as pa
 from pyarrow import fs
 
+from penstock.core.errors import not_to_be_sent
 from penstock.core.shards import Shards
 from penstock.storage.glob import Wanted
 from penstock.storage.stores.file_errors import changed, file_error, missing
@@ -18,6 +19,10 @@ class ArrowStore:
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
+
+    def __reduce__(self) -> Never:
+        """See `not_to_be_sent`."""
+        raise not_to_be_sent(f"the {type(self._filesystem).__name__} passed as storage=")
 
     @property
     def root(self) -> str:

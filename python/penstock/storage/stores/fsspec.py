@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Never
 
 from penstock.core.cancel import in_threads
+from penstock.core.errors import not_to_be_sent
 from penstock.core.shards import Shards, version_number
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import check_url
@@ -25,9 +26,9 @@ class FsspecStore:
     def __init__(self, filesystem: Any) -> None:
         self._filesystem, self._turn = filesystem, _turn_of(filesystem)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process has a lock of its own."""
-        return FsspecStore, (self._filesystem,)
+    def __reduce__(self) -> Never:
+        """See `not_to_be_sent`."""
+        raise not_to_be_sent(f"the {type(self._filesystem).__name__} passed as storage=")
 
     @property
     def root(self) -> str:

@@ -12,7 +12,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
-from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.errors import DataError, SourceError, StorageError, not_to_be_sent
 from penstock.core.shards import Shards
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
 from penstock.storage.glob import Wanted
@@ -98,7 +98,7 @@ class ObjectStore:
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens it anew, with the credentials of its own environment, unless the user opened it."""
         if self._plain is None:
-            return ObjectStore, (self._store, self._root, self._settings, self._trust)
+            raise not_to_be_sent(f"the {type(self._store).__name__} passed as storage=")
         return _opened_again, (self._root, self._config, self._trust)
 
     @classmethod
