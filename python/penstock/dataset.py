@@ -20,7 +20,21 @@ from penstock.engine.simulate import Simulation, simulate
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Opened, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.nodes import (
+    Batch,
+    Concat,
+    Every,
+    Map,
+    MapRows,
+    Node,
+    Opened,
+    Read,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+    Transform,
+)
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.manifest import digest_of
@@ -161,6 +175,11 @@ class Dataset:
         """All but the first `count` rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`."""
         check_positional("skip", misplaced, "write skip(count)")
         return self._then(Skip(input=self.root, count=count))
+
+    def every(self, count: int, *misplaced: Never) -> Dataset:
+        """Every `count`-th row, from the first on: every(10) is a tenth of the rows, at equal distances. Goes before `shuffle`."""
+        check_positional("every", misplaced, "write every(count)")
+        return self._then(Every(input=self.root, count=count))
 
     def _then(self, node: Node) -> Dataset:
         check_verb(node)

@@ -24,7 +24,7 @@ from penstock.engine.read.readers import reader_of
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Item, Stage
 from penstock.order.batches import BatchOrder, Last
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.nodes import Batch, Concat, Every, Map, MapRows, Node, Read, Shard, Shuffle, Skip, Take, Transform
 from penstock.plan.rules import optimize
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
@@ -300,6 +300,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Concat: _Lowering.concat,
     Take: _Lowering.same,
     Skip: _Lowering.same,
+    Every: _Lowering.same,
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
     Batch: _Lowering.same,

@@ -23,7 +23,7 @@ from penstock.order.protocol import RowOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
-from penstock.plan.nodes import Batch, Concat, Node, Read, RowChoice, Shard, Shuffle, Skip, Take
+from penstock.plan.nodes import Batch, Concat, Every, Node, Read, RowChoice, Shard, Shuffle, Skip, Take
 from penstock.plan.tree import find, inputs_of, leaves
 from penstock.source.protocol import Access, AnySource, BlockSource
 
@@ -158,7 +158,7 @@ class _RowOrders:
         if isinstance(node, Read):
             first_id, samples = self._next_id, node.opened.source.manifest.samples
             self._next_id += samples
-            return Segments(((first_id, samples),))
+            return Segments(((first_id, samples, 1),))
         first_ids, found = [], []
         for below in inputs_of(node):
             first_ids.append(self._next_id)
@@ -200,8 +200,18 @@ def _sliced(node: Take | Skip, found: Segments | RowOrder, rows: int) -> Segment
     return found.sliced(first, count) if isinstance(found, Segments) else Slice(input=found, first=first, count=count)
 
 
+def _every(node: Every, found: Segments | RowOrder, _: int) -> Segments:
+    if isinstance(found, RowOrder):
+        raise PlanError("every: must come before shuffle, which has no neighbours; write every(…).shuffle(…)")
+    return found.every(node.count)
+
+
 #: How each verb that chooses rows does so: until something shuffles among runs of ids, after that lane by lane.
-CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {Take: _sliced, Skip: _sliced}
+CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {
+    Take: _sliced,
+    Skip: _sliced,
+    Every: _every,
+}
 
 
 def _check_rows(node: Node, rows: int) -> None:

@@ -77,7 +77,7 @@ class Natural(RowOrder):
             return first, end, which
         first, end = np.maximum(first, segments.edges[run]), np.minimum(end, segments.edges[np.asarray(run) + 1])
         begin = segments.ids(first)
-        return begin, begin + end - first, which
+        return begin, segments.ids(end - 1) + 1, which
 
     def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""

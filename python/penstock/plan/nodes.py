@@ -103,6 +103,27 @@ class Skip(RowChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Every(RowChoice):
+    """Every n-th row, from the first on."""
+
+    input: Node
+    count: int
+    verb: str = "every"
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.count) or self.count < 1:
+            raise PlanError(f"every({self.count!r}): a distance in rows, from 1 on")
+
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        return -(-below // self.count)
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        return "every: there are no rows"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Shuffle:
     """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples."""
 
@@ -205,7 +226,7 @@ class Batch:
         return replace(self, size=size, per_rank=False)
 
 
-Node: TypeAlias = Read | Concat | Take | Skip | Shuffle | Shard | Transform | Map | MapRows | Batch
+Node: TypeAlias = Read | Concat | Take | Skip | Every | Shuffle | Shard | Transform | Map | MapRows | Batch
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
