@@ -1,8 +1,11 @@
-//! Which source gives each row of a lane, so that no source is ever more than a row away from its weight.
+//! Which source gives each row of a lane.
 //!
-//! The sequence of sources is Tijdeman's ("The chairman assignment problem", 1980): of the sources that are behind, the next row goes to
-//! the one that could wait least. It repeats after as many rows as the quotas' sum, so that any place is a look-up. Each lane
-//! begins at another place of it, at equal distances, where it may: a lane counts from its own first row.
+//! There is one sequence of sources, Tijdeman's ("The chairman assignment problem", 1980): of the sources that are behind, the next row goes
+//! to the one that could wait least. So among its first rows, however many, no source is more than 1 - 1 / (2n - 2) rows away from its weight,
+//! n sources. It repeats after as many rows as the quotas' sum, so that any place is a look-up.
+//!
+//! Lane l begins at place l × rows_per_lane, so that the rows of a step, lane after lane, are neighbours in the sequence. Rows of a lane and rows of a step
+//! are runs of one sequence, in which a source is less than two rows away from its weight: one at most with two sources.
 
 /// Quotas up to this sum make a mixture: so many rows are one period, and are kept as tables.
 pub const LONGEST_PERIOD: u64 = 1 << 20;
@@ -18,8 +21,8 @@ pub struct Mixture {
     ordinal: Vec<u32>,
     /// The rows of each source in the period.
     rows: Vec<Vec<u32>>,
-    /// Where each lane begins.
-    phases: Vec<u64>,
+    lanes: u64,
+    rows_per_lane: u64,
 }
 
 impl Mixture {
@@ -27,7 +30,7 @@ impl Mixture {
     ///
     /// # Errors
     /// If there are no quotas or too many, one of them is 0, or their sum is above [`LONGEST_PERIOD`].
-    pub fn new(quotas: Vec<u64>, lanes: usize) -> Result<Self, String> {
+    pub fn new(quotas: Vec<u64>, lanes: u64, rows_per_lane: u64) -> Result<Self, String> {
         let period = quotas.iter().try_fold(0_u64, |sum, &quota| sum.checked_add(quota)).unwrap_or(u64::MAX);
         if quotas.is_empty() || quotas.len() > usize::from(u16::MAX) || quotas.contains(&0) || period > LONGEST_PERIOD {
             return Err(format!("{} quotas, {period} together, instead of some above 0", quotas.len()));
@@ -40,8 +43,7 @@ impl Mixture {
             ordinal.push(mine.len() as u32);
             mine.push(row);
         }
-        let phases = phases(&quotas, period, &word, lanes);
-        Ok(Self { quotas, period, word, ordinal, rows, phases })
+        Ok(Self { quotas, period, word, ordinal, rows, lanes, rows_per_lane })
     }
 
     /// Number of sources.
@@ -52,8 +54,12 @@ impl Mixture {
 
     /// Number of lanes.
     #[must_use]
-    pub fn lanes(&self) -> usize {
-        self.phases.len()
+    pub fn lanes(&self) -> u64 {
+        self.lanes
+    }
+
+    fn phase(&self, lane: u64) -> u64 {
+        lane * self.rows_per_lane % self.period
     }
 
     /// Rows of a source among the first `rows` of the sequence.
@@ -64,15 +70,15 @@ impl Mixture {
 
     /// Rows of a source among the first `rows` of a lane.
     #[must_use]
-    pub fn count(&self, source: usize, lane: usize, rows: u64) -> u64 {
-        let phase = self.phases[lane];
+    pub fn count(&self, source: usize, lane: u64, rows: u64) -> u64 {
+        let phase = self.phase(lane);
         self.before(source, phase + rows) - self.before(source, phase)
     }
 
     /// The row of a lane that a source gives as its `ordinal`-th, counted from 0.
     #[must_use]
-    pub fn row(&self, source: usize, lane: usize, ordinal: u64) -> u64 {
-        let phase = self.phases[lane];
+    pub fn row(&self, source: usize, lane: u64, ordinal: u64) -> u64 {
+        let phase = self.phase(lane);
         let (period, within) = {
             let number = ordinal + self.before(source, phase);
             (number / self.quotas[source], (number % self.quotas[source]) as usize)
@@ -81,8 +87,8 @@ impl Mixture {
     }
 
     /// Writes, for rows [first, first + sources.len()) of a lane, the source of each and how many of its rows come before in the lane.
-    pub fn rows(&self, lane: usize, first: u64, sources: &mut [i64], ordinals: &mut [i64]) {
-        let phase = self.phases[lane];
+    pub fn rows(&self, lane: u64, first: u64, sources: &mut [i64], ordinals: &mut [i64]) {
+        let phase = self.phase(lane);
         let before: Vec<u64> = (0..self.sources()).map(|source| self.before(source, phase)).collect();
         for (row, (source, ordinal)) in (first + phase..).zip(sources.iter_mut().zip(ordinals)) {
             let within = (row % self.period) as usize;
@@ -120,54 +126,27 @@ fn sequence(quotas: &[u64], period: u64) -> Vec<u16> {
         .collect()
 }
 
-/// Where each lane begins: at equal distances, or at the next place from which no source gets more than a row away.
-fn phases(quotas: &[u64], period: u64, word: &[u16], lanes: usize) -> Vec<u64> {
-    let ahead = |visit: &mut dyn FnMut(usize, &[i64])| {
-        let mut ahead = vec![0_i64; quotas.len()]; // rows that a source had, less those that it should have had, × period
-        for (row, &source) in word.iter().enumerate() {
-            visit(row, &ahead);
-            ahead.iter_mut().zip(quotas).for_each(|(ahead, &quota)| *ahead -= quota as i64);
-            ahead[usize::from(source)] += period as i64;
-        }
-    };
-    let (mut least, mut most) = (vec![0_i64; quotas.len()], vec![0_i64; quotas.len()]);
-    ahead(&mut |_, now| {
-        for ((least, most), &now) in least.iter_mut().zip(&mut most).zip(now) {
-            (*least, *most) = ((*least).min(now), (*most).max(now));
-        }
-    });
-    let mut places = Vec::new();
-    ahead(&mut |row, now| {
-        let spans = least.iter().zip(&most).zip(now);
-        if spans.into_iter().all(|((&least, &most), &now)| (most - now).max(now - least) <= period as i64) {
-            places.push(row as u64);
-        }
-    });
-    (0..lanes as u64)
-        .map(|lane| {
-            let wanted = (u128::from(lane) * u128::from(period) / lanes as u128) as u64;
-            places[places.partition_point(|&place| place < wanted) % places.len()]
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn away(counts: &[u64], quotas: &[u64], rows: u64) -> bool {
+    /// The most that a source is away from its weight, in rows × the period.
+    fn away(counts: &[u64], quotas: &[u64], rows: u64) -> u64 {
         let period: u64 = quotas.iter().sum();
-        counts.iter().zip(quotas).any(|(&count, &quota)| (count * period).abs_diff(quota * rows) > period)
+        counts.iter().zip(quotas).map(|(&count, &quota)| (count * period).abs_diff(quota * rows)).max().unwrap()
     }
 
     proptest! {
         #[test]
-        fn no_source_is_ever_more_than_a_row_away(
-            quotas in prop::collection::vec(1_u64..60, 1..9), lanes in 1_usize..20, first in 0_u64..500,
+        fn lanes_and_steps_keep_the_weights(
+            quotas in prop::collection::vec(1_u64..60, 1..9), lanes in 1_u64..20, rows_per_lane in 1_u64..5, first in 0_u64..500,
         ) {
-            let mixture = Mixture::new(quotas.clone(), lanes).unwrap();
+            let mixture = Mixture::new(quotas.clone(), lanes, rows_per_lane).unwrap();
+            let (period, n): (u64, u64) = (quotas.iter().sum(), quotas.len() as u64);
+            let most = if n == 1 { 0 } else { period * (2 * n - 3) / (n - 1) }; // twice 1 - 1 / (2n - 2)
+            let mut steps = vec![vec![0_u64; quotas.len()]; 700 / rows_per_lane as usize];
             for lane in 0..lanes {
                 let (mut sources, mut ordinals) = (vec![0; 700], vec![0; 700]);
                 mixture.rows(lane, 0, &mut sources, &mut ordinals);
@@ -178,28 +157,26 @@ mod tests {
                     prop_assert_eq!(mixture.row(source, lane, ordinal as u64), row);
                     prop_assert_eq!(mixture.count(source, lane, row), counts[source]);
                     counts[source] += 1;
-                    prop_assert!(!away(&counts, &quotas, row + 1), "{:?} of {} rows", counts, row + 1);
+                    if let Some(step) = steps.get_mut((row / rows_per_lane) as usize) {
+                        step[source] += 1;
+                    }
+                    prop_assert!(away(&counts, &quotas, row + 1) <= most, "{:?} of {} rows", counts, row + 1);
                 }
                 let (mut again, mut numbers) = (vec![0; 100], vec![0; 100]);
                 mixture.rows(lane, first, &mut again, &mut numbers);
                 prop_assert_eq!(&again, &sources[first as usize..first as usize + 100]);
                 prop_assert_eq!(&numbers, &ordinals[first as usize..first as usize + 100]);
             }
+            for step in steps {
+                prop_assert!(away(&step, &quotas, lanes * rows_per_lane) <= most, "{:?} in a step", step);
+            }
         }
     }
 
     #[test]
-    fn a_step_of_two_sources_is_exact_over_all_lanes() {
-        for (quotas, lanes) in [(vec![7, 3], 64), (vec![1, 1], 8), (vec![5, 8], 13), (vec![1, 99], 64), (vec![333, 667], 48)] {
-            let mixture = Mixture::new(quotas.clone(), lanes).unwrap();
-            for row in 0..2_000 {
-                let counts: Vec<u64> = (0..2)
-                    .map(|source| {
-                        (0..lanes).map(|lane| mixture.count(source, lane, row + 1) - mixture.count(source, lane, row)).sum()
-                    })
-                    .collect();
-                assert!(!away(&counts, &quotas, lanes as u64), "{counts:?} for {quotas:?} on {lanes} lanes");
-            }
+    fn what_is_no_mixture_is_refused() {
+        for quotas in [vec![], vec![1, 0], vec![LONGEST_PERIOD, 1], vec![u64::MAX, 2]] {
+            assert!(Mixture::new(quotas, 4, 1).is_err());
         }
     }
 }
