@@ -25,6 +25,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # maturin builds for the environment that is active: this one, whatever the caller's shell has active.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX
+# Tests start many interpreters, which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test test-long lint bench docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:

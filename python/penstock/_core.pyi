@@ -1,6 +1,7 @@
 """Signatures of the compiled module, checked against it by stubtest."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -10,7 +11,7 @@ __all__ = [
     "EpochOrder",
     "ExampleParser",
     "HttpLanding",
-    "HttpLane",
+    "HttpRunner",
     "ImageProgram",
     "JsonParser",
     "MappedFiles",
@@ -120,10 +121,10 @@ _HttpJob: TypeAlias = tuple[int, str, str, int, int, Sequence[tuple[HttpLanding,
 _HttpDone: TypeAlias = tuple[int, str, int, str, float, bool]
 
 @final
-class HttpLane:
+class HttpRunner:
     """Makes many requests at once in a few threads; follows no redirects and uses no proxy."""
 
-    def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpLane: ...
+    def __new__(cls, timeout_s: float, *, is_plain: bool = False) -> HttpRunner: ...
     def submit(self, jobs: Sequence[_HttpJob], limit: int) -> None: ...
     def wait(self, timeout_s: float) -> list[_HttpDone]: ...
     def wake(self) -> None: ...
@@ -239,6 +240,7 @@ class ExampleParser:
         verify: bool,
         values_limit: int,
     ) -> ExampleParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[str], list[str], list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -287,6 +289,7 @@ class TarParser:
         *,
         values_limit: int,
     ) -> TarParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -337,6 +340,7 @@ class JsonParser:
         *,
         values_limit: int,
     ) -> JsonParser: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[list[Any]], dict[str, Any]]: ...
     def parse(
         self,
         buffers: Sequence[_Bytes],
@@ -428,6 +432,7 @@ class MappedFiles:
     """Local files that are mapped into memory when they are first needed; each must have its expected size."""
 
     def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
+    def __getnewargs__(self) -> tuple[list[Path], _Ids]: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:

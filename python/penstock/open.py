@@ -31,8 +31,8 @@ from penstock.source.selection import Asked
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.local import LocalStorage
-from penstock.storage.local_copies import WithCopies
 from penstock.storage.redact import check_url
+from penstock.storage.storage_ranges import StorageRanges
 from penstock.storage.trust import Trust
 
 #: Requests for single files at once: stores answer many.
@@ -102,7 +102,7 @@ def read(
 
 
 def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:
-    read = WithCopies(store)
+    read = StorageRanges(store)
     return read if checks is None else CheckedRanges(read, checks)
 
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use penstock_core::http::{Job, Landing, Lane, Outcome, Part, Place};
+use penstock_core::http::{Job, Landing, Outcome, Part, Place, Runner};
 
 const REQUESTS: usize = 200;
 const SIZE: usize = 600 << 10;
@@ -15,10 +15,10 @@ const TIMEOUT: Duration = Duration::from_millis(2500);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What comes of the bodies of those that are answered.
 const BODIES: [usize; 3] = [0, 100, SIZE - 1];
-/// As many as a lane has at most, and one for the system's resolver.
+/// As many as a runner has at most, and one for the system's resolver.
 const MOST_THREADS: usize = 9;
 
-/// Threads of lanes in this process; None where the system does not tell.
+/// Threads of runners in this process; None where the system does not tell.
 fn threads() -> Option<usize> {
     let names = std::fs::read_dir("/proc/self/task").ok()?;
     let names = names.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -56,16 +56,16 @@ fn many_requests_that_stall_take_few_threads_and_end_in_time() {
         let (ticket, size) = (request as u64, SIZE as u64);
         Job { ticket, url: url.clone(), version: String::new(), size, start: 0, length: size, parts: vec![part] }
     };
-    let lane = Lane::new(TIMEOUT, false);
+    let runner = Runner::new(TIMEOUT, false);
     assert!(threads().is_none_or(|count| count == 0), "none before the first request");
     let began = Instant::now();
-    lane.submit((0..REQUESTS).map(job).collect(), REQUESTS).unwrap();
+    runner.submit((0..REQUESTS).map(job).collect(), REQUESTS).unwrap();
     let streams = accepting.join().unwrap();
     assert_eq!(streams.len(), REQUESTS, "all are under way");
     assert!(threads().is_none_or(|count| (1..=MOST_THREADS).contains(&count)), "{:?}", threads());
     let mut ended = Vec::new();
     while ended.len() < REQUESTS && began.elapsed() < PATIENCE {
-        ended.extend(lane.wait(PATIENCE));
+        ended.extend(runner.wait(PATIENCE));
     }
     assert_eq!(ended.len(), REQUESTS);
     for one in &ended {
@@ -79,9 +79,9 @@ fn many_requests_that_stall_take_few_threads_and_end_in_time() {
     let mut wanted: Vec<_> = (0..REQUESTS).map(|number| [0, BODIES[0], BODIES[1], BODIES[2]][number % 4]).collect();
     wanted.sort_unstable();
     assert_eq!(received, wanted, "what came was taken");
-    lane.close();
+    runner.close();
     while threads().is_some_and(|count| count > 0) {
-        assert!(began.elapsed() < PATIENCE, "a closed lane has no threads");
+        assert!(began.elapsed() < PATIENCE, "a closed runner has no threads");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -13,11 +13,10 @@ from rich.console import Console
 
 from penstock.cli.demo import run_demo
 from penstock.cli.demo_course import FULL, QUICK
-from penstock.cli.demo_data import build, default_folder
-from penstock.cli.demo_drawings import Drawings, png
-from penstock.cli.demo_photographs import Photographs, _cells, photographs
+from penstock.cli.demo_images import Drawings, Photographs, _cells, build, default_folder, photographs
 from penstock.cli.demo_proof import Ledger, prove_labels, prove_learning, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, sparkline
+from penstock.cli.sheet import png
 from penstock.core.errors import SourceError
 from support.cli_runner import invoke
 
@@ -128,7 +127,7 @@ class TestRun:
 class TestProofs:
     def test_a_lost_batch_is_found(self, pictures: Path) -> None:
         import penstock as ps
-        from penstock.cli.demo_sets import training_set
+        from penstock.cli.demo_course import training_set
 
         ledger = Ledger(0)
         for step, batch in enumerate(ps.Loader(training_set(pictures), to="torch")):

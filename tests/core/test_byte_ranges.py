@@ -13,7 +13,7 @@ from penstock.source.checks.ranges import CheckedRanges, Checks
 from penstock.storage import adopt_storage
 from penstock.storage.cache.storage import CachedStorage
 from penstock.storage.local import LocalStorage
-from penstock.storage.local_copies import WithCopies
+from penstock.storage.storage_ranges import StorageRanges
 from support.cases import MemoryStorage
 
 
@@ -36,7 +36,7 @@ def test_wrappers_pass_their_members_on(monkeypatch: pytest.MonkeyPatch) -> None
     forgotten: list[int] = []
     monkeypatch.setattr(storage, "forget", lambda shards: forgotten.append(len(shards)))
     shards = storage.list("memory://")
-    for read in (WithCopies(storage), CheckedRanges(WithCopies(storage), Checks())):
+    for read in (StorageRanges(storage), CheckedRanges(StorageRanges(storage), Checks())):
         assert read_range(read, shards, 0, 1, 2).tobytes() == b"bc"
         assert read.storage is storage
         assert read.traffic is storage.traffic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from penstock.core import kernels
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import StorageError
 from penstock.derived.entries import Entry, entry_key, load_entry, store_entry
-from penstock.source.records import index as record_index
+from penstock.format import tfrecord
 from support.cases import FULL
 from support.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
 
@@ -35,7 +36,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(len(paths))
         return native(paths, *arguments, **named)
 
-    monkeypatch.setattr(record_index.kernels, "index_tfrecords", index)
+    monkeypatch.setattr(tfrecord, "_FRAMING", replace(tfrecord._FRAMING, index=index))
     return calls
 
 

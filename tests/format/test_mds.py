@@ -21,7 +21,7 @@ from penstock.core.options import Options
 from penstock.dataset import of_source
 from penstock.format import open_source
 from penstock.storage import adopt_storage
-from penstock.storage.local_copies import WithCopies
+from penstock.storage.storage_ranges import StorageRanges
 from support.cases import MemoryStorage
 from support.damage import load_all
 from support.shards import mds
@@ -110,7 +110,7 @@ def test_files_that_are_not_local(where: str) -> None:
 def test_packed_shards_that_are_not_local() -> None:
     files = {f"s3://bucket/{path.name}": path.read_bytes() for path in (GOLDEN / "packed-gz").iterdir()}
     storage = MemoryStorage(files)
-    read = WithCopies(adopt_storage(storage))
+    read = StorageRanges(adopt_storage(storage))
     source = open_source("s3://bucket", storage.list("s3://bucket"), read, Options())
     found = load_all(of_source(source, "s3://bucket", None, read))
     local = load_all(ps.read(str(GOLDEN / "packed-gz")))

@@ -22,8 +22,9 @@ from penstock.core.kernels import ParquetFooter
 from penstock.core.shards import Shards
 from penstock.format.parquet import parts as parquet_parts
 from penstock.format.parquet.files import Files
+from penstock.format.parquet.layout import Pages
 from penstock.format.parquet.pages import PagedFile, PagedFiles
-from penstock.format.parquet.parts import Pages, edges_of
+from penstock.format.parquet.parts import edges_of
 from penstock.format.parquet.small import SmallFile
 from support import damage, tables
 from support.cases import MemoryStorage
@@ -406,3 +407,8 @@ def test_footers_of_parts_that_are_not_there(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"parts that are not of this file|no such column"):
             footer.part(group, 1, [[leaf, 1, -1, 4, 1, 1]], b"")
     assert opened(content, pq.read_schema(tmp_path / "0.parquet"), ["nope"]).pages(0, 0, [("nope",)]) is None
+
+
+def test_one_file_calls_the_native_reader() -> None:
+    files = Path(parquet_parts.__file__).parent.glob("*.py")
+    assert [path.name for path in files if "kernels" in path.read_text()] == ["layout.py"]

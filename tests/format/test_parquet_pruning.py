@@ -19,12 +19,12 @@ import pytest
 
 import penstock as ps
 from penstock.core.byte_ranges import ByteRanges
-from penstock.format.parquet import footer as parquet_footer
+from penstock.format.parquet import layout as parquet_layout
 from penstock.format.parquet import pruning as parquet_pruning
 from penstock.format.parquet import source as parquet
 from penstock.format.parquet.files import Files
-from penstock.format.parquet.footer import ColumnChunk, RowGroup, read_footer, row_groups
-from penstock.format.parquet.footer import Path as Names
+from penstock.format.parquet.layout import ColumnChunk, RowGroup, read_footer
+from penstock.format.parquet.layout import Path as Names
 from penstock.format.parquet.pruning import pruning_of
 from support import tables
 from support.cases import MemoryStorage
@@ -38,9 +38,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     groups: set[int] = set()
     table = Files.table
 
-    def noted(files: Files, shard: int, file: pq.ParquetFile, group: int, paths: list[Names]) -> pa.Table:
+    def noted(files: Files, shard: int, file: pq.ParquetFile, group: int, paths: list[Names], rows: int) -> pa.Table:
         groups.add(group)
-        return table(files, shard, file, group, paths)
+        return table(files, shard, file, group, paths, rows)
 
     monkeypatch.setattr(Files, "table", noted)
     return groups
@@ -270,7 +270,7 @@ def ruled_out(kind: pa.DataType, chunk: ColumnChunk, keep: Any, rows: int = 4) -
     pruning = pruning_of(keep, schema, pa.schema([]))
     if pruning is None:
         return False
-    (possible,) = pruning.possible(schema, [rows], [RowGroup(rows, {("x",): chunk})], pc.scalar(True))
+    (possible,) = pruning.possible(schema, [RowGroup(rows, {("x",): chunk})], pc.scalar(True))
     return not possible
 
 
@@ -336,7 +336,7 @@ def test_only_certain_bounds_count(kind: pa.DataType, chunk: ColumnChunk, keep: 
 
 def read_groups(file: pa.NativeFile, names: list[str]) -> list[RowGroup] | None:
     footer = read_footer(file, [(name,) for name in names])
-    return None if footer is None else row_groups(footer, names)
+    return None if footer is None else footer.row_groups(names)
 
 
 def file_of(footer: bytes) -> pa.NativeFile:
@@ -346,7 +346,7 @@ def file_of(footer: bytes) -> pa.NativeFile:
 def test_a_footer_that_is_too_large_rules_out_nothing(
     tmp_path: Path, read: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_footer, "_FOOTER_BYTES", 100)
+    monkeypatch.setattr(parquet_layout, "_FOOTER_BYTES", 100)
     pq.write_table(tables.table(40), tmp_path / "0.parquet", row_group_size=10)
     assert len(ps.read(tmp_path, filters=[("id", "<", 5)])) == 5
     assert read == {0, 1, 2, 3}

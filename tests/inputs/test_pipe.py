@@ -206,7 +206,7 @@ def test_memory_is_bounded_by_the_batches(sent: Callable[..., str]) -> None:
     path = sent((b"x" * 99_999 + b"\n") * 200, piece=1 << 20)
     loader = ps.Loader(ps.read_stream(path, format="text", samples=200).batch(2), prefetch=1)
     for _ in loader:
-        pieces = loader.dataset.source.passes._pieces
+        pieces = loader.dataset.source.draw._pieces
         assert pieces._held.nbytes <= (64 + 1) * 100_000 + 2 * pipes._PIECE_BYTES
     loader.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,33 @@ def test_describing_does_no_io(tmp_path: Path) -> None:
         assert part in plan.explain()
     assert repr(plan) == "Dataset(2 samples: [read, read] → concat → transform → batch)"
     assert len(plan) == 2
+
+
+def test_a_source_that_is_read_forward_comes_in_its_turn() -> None:
+    """Between others, in every epoch anew, and on two ranks."""
+
+    def drawn() -> Iterator[dict[str, int]]:
+        return ({"id": number} for number in range(10, 25))
+
+    first, last = (ps.from_arrays({"id": np.arange(*ends)}) for ends in ((0, 10), (25, 31)))
+    plan = ps.concat([first, ps.from_iterable(drawn, spool=False, samples=15), last]).batch(4, lanes=4)
+    assert ids_of(plan, 2) == [[*range(31)]] * 2
+    ranks = [ps.Loader(plan, rank=rank, world_size=2) for rank in range(2)]
+    steps = zip(*ranks, strict=True)
+    assert [number for parts in steps for part in parts for number in part["id"].tolist()] == [*range(31)]
+
+
+def test_nodes_join_files_of_their_own() -> None:
+    """Each of two nodes joins two sources; both have as many steps, each of its own rows."""
+    own = [[np.arange(100 * node, 100 * node + 9), np.arange(100 * node + 50, 100 * node + 60)] for node in range(2)]
+    for node, sources in enumerate(own):
+        joined = ps.concat([ps.from_arrays({"id": ids}) for ids in sources]).shard([19, 19])
+        with ps.Loader(joined.shuffle(seed=1).batch(8, drop_last=True), rank=node, world_size=2) as loader:
+            steps = [batch["id"].tolist() for batch in loader]
+        assert [len(step) for step in steps] == [4] * 4
+        found = [number for step in steps for number in step]
+        assert len({*found}) == 16
+        assert {*found} <= {*np.concatenate(sources).tolist()}
 
 
 def other(**columns: Any) -> ps.Dataset:

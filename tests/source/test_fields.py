@@ -11,9 +11,8 @@ import pytest
 
 from penstock.core.errors import PlanError, RowError
 from penstock.core.spec import Field, Spans
-from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf
+from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, Leaf, ListLeaf, TextLeaf, ValuesLeaf
-from penstock.source.fields.images import picture_leaf
 from support.tfrecords import allocate, listed
 
 

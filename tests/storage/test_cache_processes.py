@@ -163,6 +163,8 @@ def test_a_killed_process_lets_go_of_its_claims(tmp_path: Path) -> None:
 MANY = """
 import threading, time
 import numpy as np
+np.unique([1])  # what it and a listing import (pyarrow: pandas) need not be imported in every child
+remote.storage().list(str(remote.data))
 
 def work(number):
     end = time.monotonic() + float(sys.argv[3])

@@ -18,10 +18,10 @@ from penstock.core.errors import DataError
 from penstock.core.shards import Shards
 from penstock.storage.fetch.pace import FEWEST, Pace
 from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES, plan, shared_bytes
-from penstock.storage.fetch.queue import Request, Waiting
+from penstock.storage.fetch.queue import Request, RequestQueue
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry, TransientError
-from penstock.storage.fetch.scheduler import Fetcher
+from penstock.storage.fetch.scheduler import Scheduler
 from penstock.storage.fetch.transfer import Call
 
 DATA = np.random.default_rng(0).integers(0, 256, 24 << 20, dtype=np.uint8)
@@ -52,17 +52,27 @@ class Get:
         return DATA[offset : offset + length].tobytes()
 
 
-def waiting(*places: tuple[int, int], of: Any = None, alone: bool = False) -> list[Request]:
-    call: Any = None
-    return [Request(call, number, of, 0, *place, alone=alone) for number, place in enumerate(places)]
+class Caller:
+    """A call that needs all its requests but some."""
+
+    def __init__(self, *unwanted: int) -> None:
+        self.unwanted = unwanted
+
+    def wants(self, number: int) -> bool:
+        return number not in self.unwanted
 
 
-def taken(queue: Waiting, most: int = 9, longest_bytes: int = 100) -> list[int]:
+def waiting(*places: tuple[int, int], of: Any = None, unwanted: tuple[int, ...] = ()) -> list[Request]:
+    call: Any = Caller(*unwanted)
+    return [Request(call, number, of, 0, *place) for number, place in enumerate(places)]
+
+
+def taken(queue: RequestQueue, most: int = 9, longest_bytes: int = 100) -> list[int]:
     return [one.offset for one in queue.take(most, longest_bytes)]
 
 
 def test_what_follows_leaves_with_the_first_and_the_rest_in_turn() -> None:
-    queue = Waiting()
+    queue = RequestQueue()
     queue.add(waiting((50, 10), (0, 10), (60, 10), (10, 5), (70, 10)))
     assert taken(queue) == [50, 60, 70]
     assert len(queue) == 2
@@ -70,20 +80,29 @@ def test_what_follows_leaves_with_the_first_and_the_rest_in_turn() -> None:
     assert len(queue) == 0
 
 
-def test_no_more_leave_than_may_and_none_that_stand_alone_or_belong_to_others() -> None:
-    queue = Waiting()
+def test_no_more_leave_than_may_and_none_that_belong_to_others() -> None:
+    queue = RequestQueue()
     queue.add(waiting((0, 10), (10, 10), (20, 10), (30, 10)))
     assert taken(queue, most=2) == [0, 10]
     assert taken(queue, longest_bytes=19) == [20]
     assert taken(queue) == [30]
     queue.add(waiting((0, 10)))
-    queue.add(waiting((10, 10), alone=True), first=True)
     queue.add(waiting((10, 10), of="other files"))
-    assert [taken(queue) for _ in range(3)] == [[10], [0], [10]]
+    assert [taken(queue) for _ in range(2)] == [[0], [10]]
+
+
+def test_cancelled_requests_leave_the_queue_unmade_and_end_what_is_merged() -> None:
+    queue = RequestQueue()
+    queue.add(waiting((90, 10), (0, 10), (10, 10), (20, 10), (30, 10), unwanted=(0, 3)))
+    assert [taken(queue) for _ in range(2)] == [[0, 10], [30]]
+    assert len(queue) == 0
+    queue.add(waiting((0, 10), (10, 10), unwanted=(0, 1)))
+    assert taken(queue) == []
+    assert len(queue) == 0
 
 
 def test_a_queue_without_requests_holds_no_memory() -> None:
-    queue, out = Waiting(), np.empty(10, dtype=np.uint8)
+    queue, out = RequestQueue(), np.empty(10, dtype=np.uint8)
     call = Call(Get(), plan(ids(0, 0), ids(0, 500_000), ids(5, 5), ids(0, 5)), out)
     queue.add(call.requests())
     queue.take(1, 0)
@@ -97,43 +116,43 @@ def test_a_queue_without_requests_holds_no_memory() -> None:
         gc.enable()
 
 
-def read(fetcher: Fetcher, get: Get, offset: int, length: int) -> np.ndarray:
+def read(scheduler: Scheduler, get: Get, offset: int, length: int) -> np.ndarray:
     out = np.zeros(length, dtype=np.uint8)
-    fetcher.fetch(get, plan(ids(0), ids(offset), ids(length), ids(0)), out)
+    scheduler.fetch(get, plan(ids(0), ids(offset), ids(length), ids(0)), out)
     return out
 
 
-def in_turn(fetcher: Fetcher, get: Get, threads: ThreadPoolExecutor, offsets: range, length: int) -> list[Any]:
+def in_turn(scheduler: Scheduler, get: Get, threads: ThreadPoolExecutor, offsets: range, length: int) -> list[Any]:
     """Reads that wait behind one that is under way, until `get` may go on."""
-    first = threads.submit(read, fetcher, get, 20 << 20, length)
+    first = threads.submit(read, scheduler, get, 20 << 20, length)
     assert get.begun.wait(10)
     found = [first]
     for offset in offsets:
-        found.append(threads.submit(read, fetcher, get, offset, length))
-        while len(fetcher._threads._queue) < len(found) - 1:
+        found.append(threads.submit(read, scheduler, get, offset, length))
+        while len(scheduler._waiting) < len(found) - 1:
             time.sleep(0.001)
     get.go_on.set()
     return found
 
 
 def test_calls_for_neighbours_that_wait_are_made_as_one_request() -> None:
-    fetcher, get, size = Fetcher(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 20
+    scheduler, get, size = Scheduler(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 20
     with ThreadPoolExecutor(9) as threads:
-        found = in_turn(fetcher, get, threads, range(0, 8 * size, size), size)
+        found = in_turn(scheduler, get, threads, range(0, 8 * size, size), size)
         for offset, one in zip([20 << 20, *range(0, 8 * size, size)], found, strict=True):
             assert (one.result() == DATA[offset : offset + size]).all()
     assert sum(length for _, length in get.asked) == 9 * size
     assert len(get.asked) == 2
-    assert fetcher.pace.traffic.requests == len(get.asked)
+    assert scheduler.pace.traffic.requests == len(get.asked)
 
 
 @pytest.mark.parametrize("passing", [True, False])
 def test_neighbours_that_fail_together_are_made_again_alone(passing: bool) -> None:
-    fetcher, get, size = Fetcher(Pace(1, 1, 1), Retry(deadline_s=0.0)), Get(held=True), 1 << 20
+    scheduler, get, size = Scheduler(Pace(1, 1, 1), Retry(deadline_s=0.0)), Get(held=True), 1 << 20
     error = TransientError("reset") if passing else DataError("another object")
     get.errors[2 * size, 2 * size + 1] = error
     with ThreadPoolExecutor(9) as threads:
-        found = in_turn(fetcher, get, threads, range(0, 4 * size, size), size)
+        found = in_turn(scheduler, get, threads, range(0, 4 * size, size), size)
         errors = [one.exception() for one in found]
     assert [number for number, met in enumerate(errors) if met is not None] == [3]
     assert errors[3] is error
@@ -142,12 +161,12 @@ def test_neighbours_that_fail_together_are_made_again_alone(passing: bool) -> No
 
 
 def test_nothing_more_is_asked_for_once_nobody_wants_it() -> None:
-    fetcher, get, size, flag = Fetcher(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 10, threading.Event()
+    scheduler, get, size, flag = Scheduler(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 10, threading.Event()
     with ThreadPoolExecutor(9, initializer=work_for, initargs=(flag,)) as threads:
-        begun = threads.submit(read, fetcher, get, 0, size)
+        begun = threads.submit(read, scheduler, get, 0, size)
         assert get.begun.wait(10)
-        waits = [threads.submit(read, fetcher, get, 3 * number * size, size) for number in range(1, 9)]
-        while len(fetcher._threads._queue) < len(waits):
+        waits = [threads.submit(read, scheduler, get, 3 * number * size, size) for number in range(1, 9)]
+        while len(scheduler._waiting) < len(waits):
             time.sleep(0.001)
         flag.set()
         get.go_on.set()

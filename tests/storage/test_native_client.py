@@ -17,19 +17,18 @@ import pytest
 from obstore.store import HTTPStore, MemoryStore, S3Store
 
 from penstock.core.errors import StorageError
-from penstock.core.kernels import HttpLane
+from penstock.core.kernels import HttpRunner
 from penstock.core.shards import Shards
-from penstock.storage.fetch import native_client as lane
-from penstock.storage.fetch import signed_urls as direct_module
+from penstock.storage.fetch.native import client as native_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry
-from penstock.storage.fetch.scheduler import Fetcher
-from penstock.storage.fetch.signed_urls import Direct
+from penstock.storage.fetch.scheduler import Scheduler
 from penstock.storage.fetch.transfer import Call
-from penstock.storage.stores import forked
+from penstock.storage.stores import forked, signed_urls
 from penstock.storage.stores.object import ObjectStore
+from penstock.storage.stores.signed_urls import SignedUrls
 from servers.s3 import CREDENTIALS, Server, served
 from support.faulty_proxy import Faults, proxy
 
@@ -63,6 +62,12 @@ def read(storage: RemoteStorage, shards: Shards, seed: int = 0) -> bool:
     return out.tobytes() == b"".join(DATA[o : o + n] for o, n in zip(offset, length, strict=True))
 
 
+def urls_of(storage: RemoteStorage) -> SignedUrls:
+    urls = getattr(storage._store, "urls", None)
+    assert isinstance(urls, SignedUrls)
+    return urls
+
+
 def only_natively(monkeypatch: pytest.MonkeyPatch) -> None:
     def get(*_: object) -> None:
         raise AssertionError("obstore was asked")
@@ -87,18 +92,16 @@ def test_what_is_not_answered_as_hoped_is_left_to_obstore(
     shards = storage.list("some")
     faults = Faults(share=1.0, kinds=("403",))
     with proxy(server.port, faults) as port:
-        assert storage._fetcher._direct is not None
-        monkeypatch.setattr(
-            storage._fetcher._direct, "url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20")
-        )
+        urls = urls_of(storage)
+        monkeypatch.setattr(urls, "url_of", lambda name: f"http://127.0.0.1:{port}/data/{name}".replace(" ", "%20"))
         assert all(read(storage, shards, seed) for seed in range(12))
     asked = faults.counts["403"]
-    assert asked >= direct_module._IN_TURN
-    assert storage._fetcher._direct.url("a") is None, "after so many in turn, obstore makes them all for a while"
+    assert asked >= signed_urls._IN_TURN
+    assert urls.url("a") is None, "after so many in turn, obstore makes them all for a while"
     assert asked < storage.traffic.requests
-    monkeypatch.setattr(direct_module, "_LEFT_S", 0.0)
-    monkeypatch.setattr(storage._fetcher._direct, "_again_at", 0.0)
-    assert storage._fetcher._direct.url("a") is not None
+    monkeypatch.setattr(signed_urls, "_DECLINED_S", 0.0)
+    monkeypatch.setattr(urls, "_again_at", 0.0)
+    assert urls.url("a") is not None
 
 
 def test_a_store_that_asks_for_less_gets_less_and_no_signature_is_shown(
@@ -109,10 +112,10 @@ def test_a_store_that_asks_for_less_gets_less_and_no_signature_is_shown(
         storage = opened(port)
         shards = storage.list("some")
         faults.share = 1.0
-        before = storage._fetcher.pace.in_flight
+        before = storage._scheduler.pace.in_flight
         with pytest.raises(StorageError, match="503") as told:
             read(storage, shards)
-    assert storage._fetcher.pace.in_flight < before
+    assert storage._scheduler.pace.in_flight < before
     for secret in ("Signature", *CREDENTIALS.values()):
         assert secret not in str(told.value) or secret == "us-east-1"
     assert storage.traffic.retries > 0
@@ -121,18 +124,32 @@ def test_a_store_that_asks_for_less_gets_less_and_no_signature_is_shown(
 def test_a_line_that_is_too_slow_for_so_many_gets_fewer(
     server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane, "ATTEMPT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(native_client, "ATTEMPT_TIMEOUT_S", 0.3)
     faults = Faults(share=0.0, kinds=("stall",), stall_s=1.0)
     with proxy(server.port, faults) as port:
         storage = opened(port)
         shards = storage.list("some")
-        before = storage._fetcher.pace.in_flight
+        before = storage._scheduler.pace.in_flight
         faults.share = 1.0
         threading.Timer(0.35, lambda: setattr(faults, "share", 0.0)).start()
         with ThreadPoolExecutor(4) as pool:
             assert all(pool.map(lambda seed: read(storage, shards, seed), range(4)))
-    assert storage._fetcher.pace.in_flight < before
+    assert storage._scheduler.pace.in_flight < before
     assert storage.traffic.retries > 0
+
+
+def test_an_error_that_none_expects_fails_calls_and_hangs_none(
+    server: Server, opened: Callable[[int], RemoteStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = opened(server.port)
+    shards = storage.list("some")
+    with monkeypatch.context() as patch:
+        patch.setattr(urls_of(storage), "url", Mock(side_effect=ZeroDivisionError("unexpected")))
+        with pytest.raises(ZeroDivisionError, match="unexpected"):
+            read(storage, shards)
+    only_natively(monkeypatch)
+    assert read(storage, shards), "the client goes on"
+    assert storage._scheduler._first.in_flight == 0, "and so a long range may be shared by all connections"
 
 
 CHILD = """
@@ -205,17 +222,17 @@ def test_a_child_makes_no_request_twice(monkeypatch: pytest.MonkeyPatch) -> None
     """The second one would be the client's that has no threads there."""
     monkeypatch.setattr(forked, "_lost", {"obstore"})
     call = Mock(late=Mock(return_value=[Mock()]))
-    for direct, hedges in ((Mock(is_plain=False), 0), (None, 1)):
-        fetcher = Fetcher(Pace(), Retry(), direct)
-        monkeypatch.setattr(fetcher, "_threads", Mock())
-        fetcher._hedge(call)
-        assert fetcher.pace.traffic.hedges == hedges
+    for open_first, hedges in ((Mock(), 0), (None, 1)):
+        scheduler = Scheduler(Pace(), Retry(), open_first)
+        monkeypatch.setattr(scheduler, "_make_again", Mock())
+        scheduler._hedge(call)
+        assert scheduler.pace.traffic.hedges == hedges
 
 
 FORKS = """
 import gc, os, socket, threading, time
 import numpy as np
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 
 SIZE = 32 << 20
 HEAD = f"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-{SIZE - 1}/{SIZE}\\r\\ncontent-length: {SIZE}\\r\\n\\r\\n"
@@ -228,17 +245,17 @@ def serve():
 
 threading.Thread(target=serve, daemon=True).start()
 url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-lane, zero, whole = HttpLane(20.0), np.zeros(1, dtype=np.int64), np.array([SIZE])
+runner, zero, whole = HttpRunner(20.0), np.zeros(1, dtype=np.int64), np.array([SIZE])
 for number in range(8):
     landing = HttpLanding(np.empty(SIZE, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
-    lane.submit([(number, url, "", SIZE, 0, [(landing, 0, 0, SIZE)])], 1)
+    runner.submit([(number, url, "", SIZE, 0, [(landing, 0, 0, SIZE)])], 1)
     time.sleep(0.001 * number)
     child = os.fork()
     if not child:
         del landing
         gc.collect()
         os._exit(0)
-    print(os.waitpid(child, 0)[1], [done[1] for done in lane.wait(20.0)])
+    print(os.waitpid(child, 0)[1], [done[1] for done in runner.wait(20.0)])
 """
 
 
@@ -251,7 +268,7 @@ def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
 LEFT = """
 import gc, os, socket, threading
 import numpy as np
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 
 HEAD = b"HTTP/1.1 206 .\\r\\ncontent-range: bytes 0-3/4\\r\\ncontent-length: 4\\r\\n\\r\\n"
 listening = socket.create_server(("127.0.0.1", 0))
@@ -263,21 +280,21 @@ def serve():
 
 threading.Thread(target=serve, daemon=True).start()
 url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-lane, zero, whole = HttpLane(5.0), np.zeros(1, dtype=np.int64), np.array([4])
+runner, zero, whole = HttpRunner(5.0), np.zeros(1, dtype=np.int64), np.array([4])
 for number in range(4):
     landing = HttpLanding(np.empty(4, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
-    lane.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
-    ended = [done[1] for done in lane.wait(20.0)]
+    runner.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
+    ended = [done[1] for done in runner.wait(20.0)]
     child = os.fork()
     if not child:
-        del lane, landing
+        del runner, landing
         gc.collect()
         os._exit(0)
     print(os.waitpid(child, 0)[1], ended)
 """
 
 
-def test_a_child_that_lets_go_of_a_lane_takes_no_connection_from_its_parent() -> None:
+def test_a_child_that_lets_go_of_a_runner_takes_no_connection_from_its_parent() -> None:
     """They share the list of sockets that the parent's threads wait for. The server has one connection to give."""
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["0 ['landed']"] * 4
@@ -287,17 +304,20 @@ def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_nat
     size, out = np.array([4, 4]), np.zeros(8, dtype=np.uint8)
     call = Call(Mock(), plan(np.array([0, 1]), np.array([0, 0]), size, np.array([0, 4])), out)
     call.put(1, b"abcd")
-    assert (call.landing.close(0), call.landing.close(1)) == (True, False)
+    landing = native_client._landing(call)
+    assert (landing.close(0), landing.close(1)) == (True, False)
     assert out.tobytes() == bytes(4) + b"abcd"
 
 
 def test_what_waits_for_a_connection_is_not_late() -> None:
     size, zero = np.array([4, 4]), np.zeros(2, dtype=np.int64)
     call = Call(Mock(), plan(np.array([0, 1]), zero, size, np.array([0, 4])), np.zeros(8, dtype=np.uint8))
-    assert all(call.hand_over(number, 4) for number in range(2))
+    for number in range(2):
+        call.submit(number, 4)
+    landing = native_client._landing(call)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        native, url = HttpLane(20.0), f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        native.submit([(number, url, "", 4, 0, [(call.landing, number, 0, 4)]) for number in range(2)], 1)
+        native, url = HttpRunner(20.0), f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        native.submit([(number, url, "", 4, 0, [(landing, number, 0, 4)]) for number in range(2)], 1)
         with silent.accept()[0] as stream:
             assert stream.recv(4096)
             time.sleep(0.02)
@@ -332,11 +352,11 @@ def test_which_stores_are_asked_natively(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     place = {S3Store: ("bucket",), HTTPStore: ("http://host/",)}.get(store, ())
-    assert (Direct.of(store(*place, **options), "http://host/") is not None) == wanted
+    assert (SignedUrls.of(store(*place, **options), "http://host/") is not None) == wanted
 
 
 def test_names_in_urls_and_names_of_people() -> None:
-    found = Direct.of(HTTPStore("http://host/"), "http://host/")
+    found = SignedUrls.of(HTTPStore("http://host/"), "http://host/")
     assert found is not None
     assert found.url("a b/ü%41#?.bin") == "http://host/a%20b/%C3%BC%2541%23%3F.bin"
-    assert Direct.of(HTTPStore("http://me@host/"), "http://me@host/") is None
+    assert SignedUrls.of(HTTPStore("http://me@host/"), "http://me@host/") is None

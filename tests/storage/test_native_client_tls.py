@@ -106,14 +106,14 @@ SIGNALLED = """
 import signal
 import sys
 import numpy as np
-from penstock.core.kernels import HttpLanding, HttpLane
+from penstock.core.kernels import HttpLanding, HttpRunner
 
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-lane, zero, four = HttpLane(5.0), np.zeros(1, dtype=np.int64), np.array([4])
+runner, zero, four = HttpRunner(5.0), np.zeros(1, dtype=np.int64), np.array([4])
 landing = HttpLanding(np.zeros(4, dtype=np.uint8), np.array([0, 1]), zero, zero, four)
 for number in range(20):
-    lane.submit([(number, sys.argv[1], "", 4, 0, [(landing, 0, 0, 4)])], 1)
-    print([done[1] for done in lane.wait(20.0)])
+    runner.submit([(number, sys.argv[1], "", 4, 0, [(landing, 0, 0, 4)])], 1)
+    print([done[1] for done in runner.wait(20.0)])
 """
 
 

@@ -33,8 +33,8 @@ def write(folder: Path, turn: int) -> None:
 
 def opened(url: str, *, native: bool) -> RemoteStorage:
     store = ObjectStore.open(url)[0]
-    store.direct = store.direct if native else None
-    assert (store.direct is not None) == native
+    store.urls = store.urls if native else None
+    assert (store.urls is not None) == native
     return RemoteStorage(store)
 
 

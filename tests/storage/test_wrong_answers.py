@@ -94,7 +94,7 @@ def opened(url: str, *, natively: bool = True, deadline_s: float = 60.0) -> Remo
     retry = Retry(deadline_s=deadline_s)
     store = ObjectStore.open(f"{url}/a.txt")[0]
     if not natively:
-        store.direct = None
+        store.urls = None
     return RemoteStorage(store, list_retry=retry, read_retry=retry)
 
 
@@ -138,7 +138,7 @@ def test_many_requests_to_a_server_that_knows_no_better_are_few() -> None:
         out = np.zeros(7 * count, np.uint8)
         with pytest.raises(StorageError, match="does not match the request"):
             storage.read(shards, np.zeros(count, np.int64), (at << 20) + 10, np.full(count, 7), out, at * 7)
-        assert len(server.asked) < 2 * storage._fetcher.pace.in_flight + MOST_WRONG + MOST_WRONG_IN_TURN
+        assert len(server.asked) < 2 * storage._scheduler.pace.in_flight + MOST_WRONG + MOST_WRONG_IN_TURN
 
 
 def test_a_server_that_is_wrong_now_and_then_is_read() -> None:

@@ -49,7 +49,7 @@ class Remote:
     def storage(self, limit: int = 1 << 30, delay_s: float = 0.0) -> CachedStorage:
         """A storage that knows nothing of the others but by the folder."""
         remote = RemoteStorage(Noting(self.log, delay_s))
-        remote._fetcher.pace.late_after_s = lambda *_: None  # type: ignore[method-assign]  # no request is made twice for being slow
+        remote._scheduler.pace.late_after_s = lambda *_: None  # type: ignore[method-assign]  # no request is made twice for being slow
         return CachedStorage(remote, RangeCache(str(self.folder), limit))
 
     def requests(self) -> int:

@@ -224,6 +224,14 @@ def archives(samples: int, root: Path | None) -> ps.Dataset:
     return ps.read(f"{root}/*.tar")
 
 
+def id_of_tokens(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"id": columns["tokens"][:, 0] // 2, **columns}
+
+
+def id_of_key(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"id": columns["key"].cast(pa.large_string()).cast(pa.int64()), **columns}
+
+
 def tokens(samples: int, root: Path | None) -> ps.Dataset:
     """Overlapping windows of two token files, mapped; a window's first token tells its id."""
     assert root is not None
@@ -231,7 +239,7 @@ def tokens(samples: int, root: Path | None) -> ps.Dataset:
     for name, first, last in (("a", 0, cut), ("b", cut, samples)):
         np.arange(first * 2, last * 2 + 3, dtype=np.uint16).tofile(root / f"{name}.bin")
     options = {"format": "tokens", "dtype": "uint16", "window": 5, "stride": 2, "to_dtype": "int64"}
-    return ps.read(f"{root}/*.bin", **options).map(lambda columns: {"id": columns["tokens"][:, 0] // 2, **columns})
+    return ps.read(f"{root}/*.bin", **options).map(id_of_tokens)
 
 
 def array_files(samples: int, root: Path | None) -> ps.Dataset:
@@ -270,7 +278,7 @@ def database(samples: int, root: Path | None) -> ps.Dataset:
         for number in range(samples):
             transaction.put(b"%06d" % number, b"x" * (number % 50) * (number % 50))
     made = ps.read(root / "x.lmdb")
-    return made.map(lambda columns: {"id": columns["key"].cast(pa.large_string()).cast(pa.int64()), **columns})
+    return made.map(id_of_key)
 
 
 def row_groups(samples: int, root: Path | None) -> ps.Dataset:

@@ -15,7 +15,8 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spans
-from penstock.format.tfrecord.source import TFRecordSource, open_tfrecord
+from penstock.format.tfrecord import open_tfrecord
+from penstock.source.records.native_columns import ParsedRecords
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tfrecord"
 
@@ -106,11 +107,11 @@ def allocate(name, field, rows):
     return np.empty((rows, *field.shape), field.numpy_dtype)
 
 
-def open_files(*paths: Path, **options) -> TFRecordSource:
+def open_files(*paths: Path, **options) -> ParsedRecords:
     return open_tfrecord(shards_of(*paths), ByteRanges(read), Options(**options))
 
 
-def records_of(source: TFRecordSource, samples) -> Spans:
+def records_of(source: ParsedRecords, samples) -> Spans:
     """Each record in a buffer of its own, or all in one where they are many."""
     manifest = source.manifest
     samples = np.asarray(samples, dtype=np.int64)
@@ -122,7 +123,7 @@ def records_of(source: TFRecordSource, samples) -> Spans:
     return Spans((buffer,), np.zeros(len(samples), dtype=np.int64), at, length)
 
 
-def parse(source: TFRecordSource, samples=None, threads: int = 1) -> Columns:
+def parse(source: ParsedRecords, samples=None, threads: int = 1) -> Columns:
     samples = np.arange(source.manifest.samples) if samples is None else np.asarray(samples, dtype=np.int64)
     return source.parse(samples, records_of(source, samples), allocate, threads=threads)
 

@@ -60,6 +60,11 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes / 1000**power:,.1f} {' kMGTP'[power]}B"
 
 
+def shape_text(shape: list[int | None]) -> str:
+    """A shape for people: shape_text([None, 3]) == "(?, 3)"; "" for one value."""
+    return f"({', '.join('?' if axis is None else str(axis) for axis in shape)})" if shape else ""
+
+
 def table(*heads: str, title: str | None = None) -> Table:
     """An empty table; a head that begins with ">" makes a column of figures."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")

@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from penstock.cli.console import err, out, print_json, progress
-from penstock.cli.demo_course import FULL, QUICK, Course, Trainer
-from penstock.cli.demo_data import Recipe, build, default_folder
+from penstock.cli.demo_course import FULL, QUICK, Course, Trainer, training_set, validation_set
+from penstock.cli.demo_images import Recipe, build, default_folder
 from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
-from penstock.cli.demo_sets import training_set, validation_set
 from penstock.cli.opening import Json
 from penstock.core.errors import PenstockError, SourceError
 from penstock.dataset import Dataset

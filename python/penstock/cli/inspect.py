@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 from rich.markup import escape
 
-from penstock.cli.console import out, print_json, size_text, table
+from penstock.cli.console import out, print_json, shape_text, size_text, table
 from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image, open_dataset
 from penstock.cli.page import html_page
@@ -192,8 +192,7 @@ def _show(facts: Mapping[str, Any]) -> None:
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
     columns = table("column", "dtype", "shape", "holds", title="Columns")
     for name, column in facts["columns"].items():
-        shape = ", ".join("?" if axis is None else str(axis) for axis in column["shape"])
-        columns.add_row(escape(name), column["dtype"], f"({shape})" if shape else "", column["holds"])
+        columns.add_row(escape(name), column["dtype"], shape_text(column["shape"]), column["holds"])
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])

@@ -12,10 +12,11 @@ import typer
 from penstock.batch.stack import materialize
 from penstock.cli.console import progress
 from penstock.core.errors import DataError, PlanError
+from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset
 from penstock.engine.single import load_readable
-from penstock.format.media import images as image_folder
+from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader
 from penstock.open import read
 from penstock.source.protocol import Access
@@ -56,7 +57,8 @@ def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
     except DataError:
         if dataset.source.access is Access.FORWARD:
             raise
-        return _joined(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))), rows)
+        found = join_columns(_readable(dataset, np.arange(min(_LOOKED_AT, len(dataset)))))
+        return {name: column[:rows] for name, column in dict[str, Any](found).items()}
 
 
 def _readable(dataset: Dataset, samples: Ids) -> list[Columns]:
@@ -64,16 +66,6 @@ def _readable(dataset: Dataset, samples: Ids) -> list[Columns]:
     if not runs:
         raise bad[0][1]
     return [materialize(columns) for _, columns in runs]
-
-
-def _joined(runs: list[Columns], rows: int) -> dict[str, Any]:
-    """The first rows of several runs."""
-    joined: dict[str, Any] = {}
-    for name in runs[0]:
-        parts: list[Any] = [run[name] for run in runs]
-        whole = pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
-        joined[name] = whole[:rows]
-    return joined
 
 
 def spread_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
@@ -111,7 +103,7 @@ def _one_image(value: Any) -> bytes:
 def image_columns(dataset: Dataset) -> list[str]:
     """The columns of bytes, or of lists of bytes, whose first rows hold an image; in a folder of images, all image columns."""
     source: Any = dataset.source
-    if source.manifest.format == image_folder.FORMAT.name:
+    if source.manifest.format == IMAGES.name:
         return [name for name, feature in source.features.items() if feature == "image"]
     candidates = [name for name, field in dataset.spec.items() if field.dtype == "bytes"]
     found: list[str] = []
@@ -135,7 +127,7 @@ def is_image(column: Any) -> bool:
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
         return False
     heads = (value.as_py()[:64] for value in column)
-    return any(head.startswith(b"\xff\xd8\xff") or image_folder.FORMAT.matches(head) for head in heads)
+    return any(map(IMAGES.matches, heads))
 
 
 def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from penstock.cli.console import size_text
+from penstock.cli.console import shape_text, size_text
 
 _STYLE = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: 0 0 1.5em; } th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd; }
@@ -45,8 +45,7 @@ def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
 
 def _column(entry: tuple[str, Mapping[str, Any]]) -> tuple[str, str, str, str]:
     name, column = entry
-    shape = ", ".join("?" if axis is None else str(axis) for axis in column["shape"])
-    return name, column["dtype"], f"({shape})" if shape else "", column["holds"]
+    return name, column["dtype"], shape_text(column["shape"]), column["holds"]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.errors import SourceError
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.spec import Bytes, Ids, Spans
 from penstock.core.traffic import Traffic
 
 #: Finds single files by path or URL: returns their listing, in the given order, and a reader of them.
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 class ByteRanges:
     """Byte ranges of files, local or remote: what formats read by. Called, it reads many of them at once.
 
-    This class reads by a function, and of nothing if there is none (data in memory). `storage.local_copies.WithCopies` reads from
+    This class reads by a function, and of nothing if there is none (data in memory). `storage.storage_ranges.StorageRanges` reads from
     a storage, and `source.checks.ranges.CheckedRanges` checks what another one reads.
     """
 
@@ -67,6 +67,21 @@ class ByteRanges:
     def gone_file(self, shards: Shards) -> str | None:
         """A file that has checksums, but is not listed in its folder any more; None if there is none."""
         return None
+
+
+def read_ranges(read: ByteRanges, shards: Shards, shard: Ids, offset: Ids, length: Ids) -> Spans:
+    """Several byte ranges, read together into one buffer."""
+    at: Ids = np.cumsum(length) - length
+    out = np.empty(int(length.sum()), dtype=np.uint8)
+    read(shards, shard, offset, length, out, at)
+    return Spans((out,), np.zeros(len(at), dtype=np.int64), at, length)
+
+
+def first_bytes(shards: Shards, read: ByteRanges, size: int) -> list[bytes]:
+    """The first bytes of every shard, all of a shorter one."""
+    numbers = np.arange(len(shards), dtype=np.int64)
+    found = read_ranges(read, shards, numbers, np.zeros_like(numbers), np.minimum(shards.sizes, size))
+    return [found[shard] for shard in range(len(shards))]
 
 
 def read_range(read: ByteRanges, shards: Shards, shard: int, offset: int, length: int) -> Bytes:

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.spec import Bytes, Ids
+
 Casting = Literal["same_kind", "safe"]
 
 
@@ -36,11 +38,27 @@ def ragged_column(
             raise ValueError(f"shape {array.shape} where (any, {', '.join(map(str, inner))}) is needed")
         if array.ndim == 0:
             raise ValueError("a single value where rows of variable length are needed")
-    edges = np.zeros(len(arrays) + 1, dtype=np.int64)
-    np.cumsum([len(array) for array in arrays], out=edges[1:])
     full = [array.reshape(-1) for array in arrays if array.size]  # an empty list has no useful dtype
     flat = np.concatenate([np.empty(0, np.bool_), *full], dtype=dtype, casting=casting)
-    values = pa.array(flat)
+    return lists_of(flat, edges_of([len(array) for array in arrays]), inner)
+
+
+def edges_of(lengths: npt.ArrayLike) -> Ids:
+    """Where each row begins and the last ends: edges_of([2, 0, 1]) == [0, 2, 2, 3]."""
+    edges = np.zeros(len(np.asarray(lengths)) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=edges[1:], dtype=np.int64)
+    return edges
+
+
+def lists_of(values: npt.NDArray[Any], edges: Ids, inner: Sequence[int | None] = ()) -> pa.LargeListArray:
+    """Lists of values of the shape `inner`, which begin and end at `edges`."""
+    items = pa.array(values)
     for axis in reversed(inner):
-        values = pa.FixedSizeListArray.from_arrays(values, axis)
-    return pa.LargeListArray.from_arrays(pa.array(edges), values)
+        items = pa.FixedSizeListArray.from_arrays(items, axis)
+    return pa.LargeListArray.from_arrays(pa.array(edges), items)
+
+
+def texts_of(data: Bytes, edges: Ids, dtype: str = "bytes") -> pa.Array:
+    """Bytes or texts (large_binary, large_string) that begin and end at `edges`, without a copy."""
+    kind = pa.large_string() if dtype == "string" else pa.large_binary()
+    return pa.Array.from_buffers(kind, len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)])

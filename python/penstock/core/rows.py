@@ -73,6 +73,17 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(np.concatenate([part.fixed for part in parts]), others)
 
 
+def join_columns(parts: Sequence[Columns]) -> Columns:
+    """Columns of several runs of rows (NumPy and Arrow arrays), one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    joined: Columns = {}
+    for name, column in parts[0].items():
+        together: list[Any] = [part[name] for part in parts]
+        joined[name] = pa.concat_arrays(together) if isinstance(column, pa.Array) else np.concatenate(together)
+    return joined
+
+
 def unpack_rows(
     pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, outs: Sequence[npt.NDArray[Any]], *, threads: int
 ) -> None:

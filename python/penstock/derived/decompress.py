@@ -12,7 +12,7 @@ import lzma
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -117,65 +117,49 @@ class _Room:
             raise KeyboardInterrupt
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One file to decompress."""
-
-    path: str
-    size: int
-    packing: int
-    target: str
-
-
 def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options: Options, room: _Room) -> list[int]:
-    columns = zip(shards.paths.to_pylist(), shards.sizes.tolist(), packing.tolist(), targets, strict=True)
-    jobs = [_Job(*row) for row in columns]
+    columns = shards.paths.to_pylist(), shards.sizes.tolist(), packing.tolist(), targets
 
     def run(work: _Room) -> list[int]:
-        if len(jobs) == 1:
-            return [_unpack(jobs[0], options, work)]
-        with ThreadPoolExecutor(min(usable_cpus(), len(jobs)), thread_name_prefix="penstock-unpack") as threads:
-            return list(threads.map(lambda job: _unpack(job, options, work), jobs))
+        with ThreadPoolExecutor(min(usable_cpus(), len(targets)), thread_name_prefix="penstock-unpack") as threads:
+            return list(threads.map(partial(_unpack, options, work), *columns))
 
     return watched(room, run, options.progress, int(shards.sizes.sum()))
 
 
-def _unpack(job: _Job, options: Options, room: _Room) -> int:
+def _unpack(options: Options, room: _Room, path: str, size: int, packing: int, target: str) -> int:
     """Decompress one file by way of a scratch file; returns its size."""
-    most = min(max(options.limits.ratio * job.size, 1 << 20), options.limits.unpacked_bytes)
+    most = min(max(options.limits.ratio * size, 1 << 20), options.limits.unpacked_bytes)
     read = total = 0
-    with whole_file(job.target) as scratch, open(job.path, "rb") as source, open(scratch, "wb") as out:
-        pieces = _pieces(source, job.packing)
-        while (piece := _next(pieces, job, total)) is not None:
+    with whole_file(target) as scratch, open(path, "rb") as source, open(scratch, "wb") as out:
+        for piece in _pieces(source, packing, path):
             total += len(piece)
             if total > most:
                 raise DataError(
-                    f"{job.path}: {job.size} compressed bytes expand to more than {most}; "
+                    f"{path}: {size} compressed bytes expand to more than {most}; "
                     "raise Limits.unpacked_bytes or Limits.ratio if the file can be trusted"
                 )
-            room.take(source.tell() - read, len(piece), job.path)
+            room.take(source.tell() - read, len(piece), path)
             read = source.tell()
             out.write(piece)
     return total
 
 
-def _next(pieces: Iterator[bytes], job: _Job, total: int) -> bytes | None:
-    """The next piece, None at the end; DataError for damaged data."""
+def _pieces(source: BinaryIO, packing: int, path: str) -> Iterator[bytes]:
+    """The decompressed bytes; DataError for damaged data."""
+    total = 0
+    make = _DECODERS.get(packing)
     try:
-        return next(pieces, None)
+        for piece in _arrow_pieces(source, _CODECS[packing]) if make is None else _decoded_pieces(source, make):
+            yield piece
+            total += len(piece)
     except (OSError, EOFError, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(
-            f"{job.path}, after {total} decompressed bytes: compressed data that cannot be decompressed ({error}); "
+            f"{path}, after {total} decompressed bytes: compressed data that cannot be decompressed ({error}); "
             "copy or write the file again"
         ) from None
-
-
-def _pieces(source: BinaryIO, packing: int) -> Iterator[bytes]:
-    if packing in _DECODERS:
-        return _decoded_pieces(source, _DECODERS[packing])
-    return _arrow_pieces(source, _CODECS[packing])
 
 
 def _arrow_pieces(source: BinaryIO, codec: str) -> Iterator[bytes]:

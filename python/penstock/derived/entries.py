@@ -12,6 +12,7 @@ import os
 import struct
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,20 +68,13 @@ def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
 
 def load_entry(folder: str | None, key: str) -> Entry | None:
     """The entry; None if it is missing or damaged."""
-    if folder is None:
+    found = None if folder is None else load_checked(os.path.join(folder, key + ".index"), _MAGIC, _HEADER)
+    if found is None:
         return None
-    try:
-        with open(os.path.join(folder, key + ".index"), "rb") as file:
-            content = file.read()
-    except OSError:
+    (start, packing, unpacked_bytes, width, records), lengths = found
+    if width not in (4, 8) or len(lengths) != width * records:
         return None
-    checked = checked_content(content, _MAGIC)
-    if checked is None or len(checked) < _HEADER.size:
-        return None
-    start, packing, unpacked_bytes, width, records = _HEADER.unpack_from(checked)
-    if width not in (4, 8) or len(checked) != _HEADER.size + width * records:
-        return None
-    length = np.frombuffer(checked, dtype=f"<u{width}", offset=_HEADER.size).astype(np.int64)
+    length = np.frombuffer(lengths, dtype=f"<u{width}").astype(np.int64)
     return Entry(length, start, packing, unpacked_bytes)
 
 
@@ -104,11 +98,18 @@ def write_checked(path: str, magic: bytes, *parts: bytes) -> bool:
     return True
 
 
-def checked_content(content: bytes | memoryview, magic: bytes) -> memoryview | None:
-    """What `write_checked` was given, out of all bytes of its file; None if it was something else, or is damaged."""
-    rest = memoryview(content)[_CHECKED_FROM:]
+def load_checked(
+    path: str, magic: bytes, header: struct.Struct, *, mapped: bool = False
+) -> tuple[tuple[Any, ...], memoryview] | None:
+    """The header and the rest of what `write_checked` was given; None for a file that is missing, of another kind, or damaged."""
+    try:
+        with open(path, "rb") as file:
+            content = np.memmap(file, np.uint8, "r").data if mapped else memoryview(file.read())
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return None
+    rest = content[_CHECKED_FROM:]
     is_whole = bytes(content[:8]) == magic and bytes(content[8:_CHECKED_FROM]) == _digest(rest)
-    return rest if is_whole else None
+    return (header.unpack_from(rest), rest[header.size :]) if is_whole and len(rest) >= header.size else None
 
 
 def _digest(*parts: bytes | memoryview) -> bytes:

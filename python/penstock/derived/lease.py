@@ -110,20 +110,12 @@ def _held(folder: str) -> set[str]:
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[bool]:
     """Take the folder's lock; yields whether it was acquired."""
-    try:
-        handle = os.open(os.path.join(_desk(folder), _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield False
-        return
-    try:
-        yield _is_locked(handle)
-    finally:
-        unlock(handle)
-
-
-def _is_locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
+    with contextlib.ExitStack() as left:
+        try:
+            handle = os.open(os.path.join(_desk(folder), _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            left.callback(unlock, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            is_locked = True
+        except OSError:
+            is_locked = False
+        yield is_locked

@@ -13,25 +13,22 @@ from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.format import csv, hdf5, huggingface, lmdb, text
+from penstock.format import csv, hdf5, huggingface, lmdb, recordio, text, tfrecord
 from penstock.format import lists as manifest_file
 from penstock.format.arrow import source as arrow_ipc
 from penstock.format.json import lines as jsonl
 from penstock.format.litdata import source as litdata
 from penstock.format.mds import source as mds
 from penstock.format.media import folder as media_folder
-from penstock.format.media import images as image_folder
 from penstock.format.numpy import npy, npz
 from penstock.format.parquet import source as parquet
-from penstock.format.recordio import source as recordio
 from penstock.format.tar import source as webdataset
-from penstock.format.tfrecord import source as tfrecord
 from penstock.format.tokens import source as tokens
 from penstock.format.zarr import source as zarr
 from penstock.source.protocol import AnySource, Format
 
 FORMATS: tuple[Format, ...] = (
-    image_folder.FORMAT,
+    media_folder.IMAGES,
     media_folder.AUDIO,
     media_folder.VIDEO,
     tfrecord.FORMAT,

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -29,7 +29,7 @@ from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.records.lines import LineStyle, first_records, open_lines
+from penstock.source.records.lines import LineStyle, first_lines, open_lines
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
@@ -147,7 +147,7 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     settings = f"{dialect} {options.own.get('names')}"
     manifest = open_lines(shards, read, options, style, "csv", settings)
     names = _names(manifest, read, options, dialect)
-    records = first_records(manifest, read)
+    records = first_lines(manifest, read)
     types = _types(manifest, records, names, dialect)
     whole = _whole_numbers(records, types, dialect)
     types |= {name: pa.uint64() for name, numbers in whole.items() if numbers.are_unsigned}
@@ -171,7 +171,7 @@ def _dialect(shards: Shards, options: Options) -> Dialect:
 def _names(manifest: Manifest, read: ByteRanges, options: Options, dialect: Dialect) -> list[str]:
     """The columns' names, checked against every file's header."""
     first = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
-    found = _fields(first_records(manifest, read)[0], dialect, manifest.place(0))
+    found = _fields(first_lines(manifest, read)[0], dialect, manifest.place(0))
     names = [f"f{number}" for number in range(len(found))]
     if dialect.header:
         headers = _headers(manifest, read)
@@ -197,11 +197,8 @@ def _headers(manifest: Manifest, read: ByteRanges) -> dict[int, bytes]:
     assert manifest.offset is not None
     shards = np.flatnonzero(np.diff(manifest.first_sample) > 0)
     length = manifest.offset[manifest.first_sample[shards]]
-    at = np.cumsum(length) - length
-    buffer = np.empty(int(length.sum()), dtype=np.uint8)
-    read(manifest.stored, shards, np.zeros_like(shards), length, buffer, at)
-    parts = zip(shards.tolist(), at.tolist(), length.tolist(), strict=True)
-    return {shard: buffer[start : start + size].tobytes() for shard, start, size in parts}
+    found = read_ranges(read, manifest.stored, shards, np.zeros_like(shards), length)
+    return {shard: found[number] for number, shard in enumerate(shards.tolist())}
 
 
 def _fields(record: bytes, dialect: Dialect, where: str) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
 from penstock.core.lru import Lru
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
@@ -49,14 +51,6 @@ _INSTEAD = (
 )
 
 
-@dataclass(frozen=True)
-class _File:
-    """What a file holds: datasets by dotted name, and their paths."""
-
-    arrays: Mapping[str, ArrayFacts]
-    paths: Mapping[str, str]
-
-
 def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
@@ -70,22 +64,23 @@ def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
 
 
 def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
-    shards, first = files.shards, _looked_at(files, 0, options)
-    columns = choose_arrays(first.arrays, options, shards.path(0))
-    names = {column.array: first.paths[column.array] for column in columns.values()}
+    shards, (arrays, paths) = files.shards, _looked_at(files, 0, options)
+    columns = choose_arrays(arrays, options, shards.path(0))
+    names = {column.array: paths[column.array] for column in columns.values()}
     facts = [{name: files.facts(shard, path) for name, path in names.items()} for shard in range(len(shards))]
     for shard, found in enumerate(facts):
         _check_shard(shards, shard, found, facts[0], options)
     rows = [next(iter(found.values())).shape[0] for found in facts]
-    manifest = Manifest("hdf5", shards, np.cumsum([0, *rows], dtype=np.int64))
+    manifest = Manifest("hdf5", shards, edges_of(rows))
     placed = _placed(files, columns, names, facts[0])
     if placed is not None:
         return PlacedColumns(manifest, placed, Mapped(shards, files.read))
+    size = block_rows(list(facts[0].values()), sum(rows) // len(rows))
+    return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names))
 
-    def read(shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
-        return files.rows(shard, names[name], start, count)
 
-    return SlicedArrays(manifest, columns, block_rows(list(facts[0].values()), sum(rows) // len(rows)), read)
+def _rows_of(files: Files, names: Mapping[str, str], shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
+    return files.rows(shard, names[name], start, count)
 
 
 def _check_shard(
@@ -105,6 +100,10 @@ class Files:
         self.shards, self.read = shards, read
         self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
         self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens them itself."""
+        return Files, (self.shards, self.read)
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""
@@ -181,12 +180,14 @@ def _told(group: Any, name: str, link: Any) -> str:
     return f"{place} leads to {link.path!r}" + (f" of the file {other!r}, which was not listed" if other else "")
 
 
-def _looked_at(files: Files, shard: int, options: Options) -> _File:
-    """The datasets of a file below `keys`; DataError for links that are among the asked columns, or no columns are asked for."""
+def _looked_at(files: Files, shard: int, options: Options) -> tuple[dict[str, ArrayFacts], dict[str, str]]:
+    """The datasets of a file below `keys` by dotted name, and their paths; DataError for links that are among the asked columns, or no columns are asked for."""
     h5py = _h5py()
     keys = options.own.get("keys") or [""]
     below = tuple(key.strip("/") for key in ([keys] if isinstance(keys, str) else keys))
-    arrays, paths, refused = {}, {}, {}
+    arrays: dict[str, ArrayFacts] = {}
+    paths: dict[str, str] = {}
+    refused: dict[str, str] = {}
     where = files.shards.path(shard)
     try:
         for path, reason in _walk(files.file(shard), h5py):
@@ -207,7 +208,7 @@ def _looked_at(files: Files, shard: int, options: Options) -> _File:
             raise DataError(f"{where}: {reason}; {_INSTEAD}")
     if not arrays:
         raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))
-    return _File(arrays, paths)
+    return arrays, paths
 
 
 def _walk(file: Any, h5py: Any) -> Iterator[tuple[str, str]]:

@@ -174,38 +174,27 @@ def _features(schema: pa.Schema) -> dict[str, Any]:
     return {name: feature for name, feature in known if isinstance(feature, dict | list) and name in schema.names}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    """How a feature becomes a column, where it is not simply its Arrow type: the name in the file, and the shape of arrays."""
-
-    feature: str
-    shape: tuple[int | None, ...] | None = None
-
-    def column(self, wish: Column) -> Column:
-        """The column that is meant by the feature's own name."""
-        return replace(wish, feature=self.feature, shape=self.shape if wish.shape is None else wish.shape)
-
-
 def _with_features(options: Options, own: dict[str, Any], schema: pa.Schema) -> Options:
     """The options with features' columns for the names that the user knows."""
     offered = _offered(schema)
-    if options.columns is None and all(known == _Known(feature=name) for name, known in offered.items()):
+    if options.columns is None and all(known == Column(feature=name) for name, known in offered.items()):
         return replace(options, own=own)
     columns = {}
     for name, wish in Selection(options.columns).columns(offered).items():
         known = offered.get(wish.feature)
-        columns[name] = wish if known is None else known.column(wish)
+        shape = known.shape if known is not None and wish.shape is None else wish.shape
+        columns[name] = wish if known is None else replace(wish, feature=known.feature, shape=shape)
     return replace(options, columns=columns, own=own)
 
 
-def _offered(schema: pa.Schema) -> dict[str, _Known]:
+def _offered(schema: pa.Schema) -> dict[str, Column]:
     """The features by the names that users know: images, audio and video by their own, in structs and lists as well."""
     features: Any = _features(schema)
     found = [known for path in leaf_paths(schema) if (known := _known(path, features)) is not None]
     return {name: known for name, (_, known) in dotted(found).items()}
 
 
-def _known(path: Path, features: Any) -> tuple[Path, _Known] | None:
+def _known(path: Path, features: Any) -> tuple[Path, Column] | None:
     """The name of a column, and how it is made; None for the path of a file, whose bytes are the column."""
     axes: tuple[int | None, ...] = ()
     node = features
@@ -214,11 +203,11 @@ def _known(path: Path, features: Any) -> tuple[Path, _Known] | None:
         node, more = _without_lists(node)
         axes += more
         if _kind(node) in _FILES and path[number + 1 :] == ("bytes",):
-            return path[: number + 1], _Known(feature=name_of(path))
+            return path[: number + 1], Column(feature=name_of(path))
         if _kind(node) in _FILES and path[number + 1 :] == ("path",):
             return None
     shape = _array_shape(node)
-    return path, _Known(feature=name_of(path), shape=None if shape is None else (*axes, *shape))
+    return path, Column(feature=name_of(path), shape=None if shape is None else (*axes, *shape))
 
 
 def _without_lists(node: Any) -> tuple[Any, tuple[int | None, ...]]:

@@ -12,23 +12,22 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.byte_ranges import ByteRanges, read_range, read_ranges
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.options import Column, Options
 from penstock.core.rows import new_rows
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.json.lines import open_jsonl
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.records.lines import LineManifest
 from penstock.source.selection import Selection, no_column
 
 _OWN = {"data": Field("bytes"), "path": Field("string")}
@@ -40,7 +39,7 @@ class ListedFiles:
     """The bytes of every listed file, its path, and what else the manifest says of it.
 
     features: new name -> "data", "path" or a key of the manifest. said: these keys' values, in memory, and labels that folders
-    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. by_folder: classes, if folders name them.
+    give. read_ranges: reads the listed files, which may lie elsewhere than the manifest. classes, labels: if folders name them, as in `MediaFolder`.
     """
 
     manifest: Manifest
@@ -48,23 +47,10 @@ class ListedFiles:
     features: dict[str, str]
     said: Columns
     read_ranges: ByteRanges
-    by_folder: Classes = field(default_factory=Classes)
+    classes: tuple[str, ...] = ()
+    classes_given: bool = False
+    labels: Ids | None = None
     access: Access = Access.RECORDS
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, by label."""
-        return self.by_folder.names
-
-    @property
-    def classes_given(self) -> bool:
-        """Whether the user named them."""
-        return self.by_folder.given
-
-    @property
-    def labels(self) -> Ids | None:
-        """The number of each file's class."""
-        return self.by_folder.labels
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`: the files' bytes as spans, the rest taken from memory."""
@@ -102,7 +88,9 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     else:
         names = _listed(content, where)
     base = os.path.dirname(where)
-    files, read_ranges = options.locate([name if _is_whole(name) else f"{base}/{name}" for name in names])
+    files, read_ranges = options.locate(
+        [name if "://" in name or name.startswith("/") else f"{base}/{name}" for name in names]
+    )
     classes, names_of_label = _by_folder(files, said_spec, options, where)
     said |= dict.fromkeys(names_of_label, classes.labels)
     said_spec |= dict.fromkeys(names_of_label, Field("int64"))
@@ -111,8 +99,9 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     first_sample = np.arange(len(files) + 1, dtype=np.int64)
     root = f"{base}/" if all(path.startswith(f"{base}/") for path in files.paths.to_pylist()) else ""
     settings = hashlib.blake2b(content, digest_size=16).hexdigest()
-    manifest = LineManifest("manifest", replace(files, root=root), first_sample, settings=settings)
-    return ListedFiles(manifest, spec, features, said, read_ranges, classes)
+    manifest = Manifest("manifest", replace(files, root=root), first_sample, settings=settings)
+    numbered = (classes.names, classes.given, classes.labels)
+    return ListedFiles(manifest, spec, features, said, read_ranges, *numbered)
 
 
 def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
@@ -140,10 +129,6 @@ def _content(shards: Shards, read: ByteRanges, options: Options) -> bytes:
     return read_range(read, shards, 0, 0, size).tobytes()
 
 
-def _is_whole(name: str) -> bool:
-    return "://" in name or name.startswith("/")
-
-
 def _listed(content: bytes, where: str) -> list[str]:
     """One name a line; empty lines are none."""
     try:
@@ -154,16 +139,6 @@ def _listed(content: bytes, where: str) -> list[str]:
     if bad := next((name for name in names if "\0" in name), None):
         raise DataError(f"{where}: {bad[:40]!r} is no name of a file; a manifest is a list of names")
     return names
-
-
-def _all_records(manifest: Manifest, read: ByteRanges) -> Spans:
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    start, size = manifest.offset[:1], np.array([int(manifest.length.sum())])
-    buffer: Bytes = np.empty(int(size[0]), dtype=np.uint8)
-    zeros = np.zeros(manifest.samples, dtype=np.int64)
-    read(manifest.stored, zeros[:1], start, size, buffer, zeros[:1])
-    return Spans((buffer,), zeros, manifest.offset - start[0], manifest.length)
 
 
 def _prefixed(content: bytes, where: str) -> list[str]:
@@ -196,7 +171,8 @@ def _augmented(shards: Shards, read: ByteRanges, options: Options) -> tuple[list
             "format='jsonl'"
         )
     try:
-        said = lines.parse(np.arange(lines.manifest.samples), _all_records(lines.manifest, read), new_rows)
+        numbers, manifest = np.arange(lines.manifest.samples), lines.manifest
+        said = lines.parse(numbers, read_ranges(read, manifest.stored, *manifest.extents(numbers)), new_rows)
     except RowError as error:
         raise DataError(f"{lines.manifest.place(error.row)}: {error.found}; {error.do}") from None
     references: Any = said.pop(_REFERENCE)

@@ -19,8 +19,9 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
+from penstock.core.ragged import edges_of, texts_of
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.derived.downloads import copies_of, naming
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
@@ -56,7 +57,7 @@ class LmdbSource:
 
 def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
-    chosen = shards.take(np.flatnonzero(~np.array([_is_lock(path) for path in shards.paths.to_pylist()])))
+    chosen = shards.take(np.flatnonzero([path.rpartition("/")[2] != _LOCK for path in shards.paths.to_pylist()]))
     features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
     with naming(chosen, copies.paths.to_pylist()):
@@ -69,7 +70,7 @@ def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     manifest = Manifest(
         "lmdb",
         chosen,
-        np.append(0, np.cumsum(counts)).astype(np.int64),
+        edges_of(counts),
         np.concatenate([offset for _, offset, _ in found]),
         np.concatenate([length for _, _, length in found]),
         unpacked=None if copies is chosen else copies,
@@ -98,16 +99,7 @@ def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tu
         brief=size < BRIEF_BYTES,
     )
     read.check(shards, np.full_like(read_at, shard), read_at, read_length)
-    return _keys(keys, ends), offset, length
-
-
-def _keys(keys: Bytes, ends: Ids) -> pa.LargeBinaryArray:
-    edges = pa.py_buffer(np.append(0, ends).astype(np.int64))
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends), [None, edges, pa.py_buffer(keys)])
-
-
-def _is_lock(path: str) -> bool:
-    return path.rpartition("/")[2] == _LOCK
+    return texts_of(keys, np.append(0, ends).astype(np.int64)), offset, length
 
 
 def _claims(shards: Shards) -> bool:

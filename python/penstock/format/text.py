@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.options import Options
+from penstock.core.ragged import texts_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
@@ -35,8 +34,7 @@ class TextLines:
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The lines' text (large_string); RowError for the first that is not UTF-8."""
         data, offsets = kernels.line_texts(list(records.buffers), records.which, records.offset, records.length)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        return {self.name: pa.Array.from_buffers(pa.large_string(), len(records), buffers)}
+        return {self.name: texts_of(data, offsets, "string")}
 
 
 def open_text(shards: Shards, read: ByteRanges, options: Options) -> TextLines:

@@ -7,16 +7,14 @@ draws the rows before again, unless the function takes the number of the first r
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.core.errors import DataError, PlanError
-from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Spec
-from penstock.inputs.items import Items
+from penstock.core.turn import Turn
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
 
@@ -78,42 +76,60 @@ class Draw:
         self._items = self._make(self._position)
 
 
-@dataclass(frozen=True, eq=False)
-class Stream:
-    """An iterable as a source of blocks that are loaded in ascending order."""
-
-    manifest: Manifest
-    items: Items
-    draw: Draw = field(repr=False)
-    first_item: Any = field(repr=False)
-    rows_together: int
-    block_rows: int = STREAM_ROWS
-    access: Access = Access.FORWARD
-    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+class Drawing(Protocol):
+    """Rows by number, ascending. Used by one thread at a time."""
 
     @property
-    def spec(self) -> Spec:
-        """The columns that the first item has."""
-        return self.items.spec
+    def position(self) -> int:
+        """The number of the next row."""
+
+    def take(self, first: int, rows: int) -> Any:
+        """Rows [first, first + rows), fewer where they end; an earlier one than the next begins anew."""
+
+    def more(self) -> bool:
+        """Whether there is another row after those that were taken, as far as is known without waiting."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows that are drawn, as a source of blocks that are loaded in ascending order.
+
+    stack: makes columns of what was drawn. first: the first row as it is drawn. where, rows, hint: for messages, what begins them, what
+    a row is called, and what else helps against too many.
+    """
+
+    manifest: Manifest
+    spec: Spec
+    draw: Drawing = field(repr=False)
+    stack: Callable[[Any], Columns] = field(repr=False)
+    first: Any = field(repr=False)
+    rows_together: int
+    where: str = ""
+    rows: str = "samples"
+    hint: str = ""
+    block_rows: int = STREAM_ROWS
+    access: Access = Access.FORWARD
+    _turn: Turn = field(default_factory=Turn, repr=False)
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError where the stream is shorter or longer than it should be."""
-        if (first, rows) == (0, 1) and self.draw.position:  # a look at the first, which need not be drawn again
-            return self.items.stack([self.first_item], new_rows)
         with self._turn:
-            found = self.draw.take(first, rows)
-            samples = self.manifest.samples
-            if len(found) < rows:
-                raise DataError(
-                    f"the stream ended after {self.draw.position:,} samples, and there should be {samples:,}; pass "
-                    f"samples={self.draw.position}"
-                )
-            if first + rows == samples and self.draw.more():
-                raise DataError(
-                    f"the stream goes on after the {samples:,} samples that it should have; pass how many there are as "
-                    f"samples=…, or end it with itertools.islice"
-                )
-        return self.items.stack(found, new_rows)
+            is_look = (first, rows) == (0, 1) and self.draw.position > 0  # at the first, which need not be drawn again
+            found = self.first if is_look else self._take(first, rows)
+        return self.stack(found)
+
+    def _take(self, first: int, rows: int) -> Any:
+        found, samples, position = self.draw.take(first, rows), self.manifest.samples, self.draw.position
+        if len(found) < rows:
+            raise DataError(
+                f"{self.where}the stream ended after {position:,} {self.rows}, and there should be {samples:,}; pass samples={position}"
+            )
+        if first + rows == samples and self.draw.more():
+            raise DataError(
+                f"{self.where}the stream goes on after the {samples:,} {self.rows} that it should have; pass how many there are as "
+                f"samples=…{self.hint}"
+            )
+        return found
 
 
 def takes_start(make: Callable[..., Any]) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import PlanError, RowError
@@ -74,7 +75,7 @@ def learn_items(first: Any, asked: Asked, where: str) -> Items:
 
 def learn_columns(first: Mapping[str, Any], asked: Asked, where: str) -> Items:
     """The same for whole columns, as a `__getitems__` may give them; `first` holds one row."""
-    return Items(_choose(first, asked, field_of_rows, where), lambda items: {str(name): items for name in first})
+    return Items(_choose(first, asked, field_of_rows, where), partial(_same_for_all, names=tuple(map(str, first))))
 
 
 def _choose(
@@ -138,13 +139,16 @@ def _names_of(first: Any, asked: Asked) -> tuple[str, ...] | None:
 def _taker(first: Any, names: tuple[str, ...] | None) -> Callable[[Sequence[Any]], Mapping[str, Sequence[Any]]]:
     if isinstance(first, Mapping):
         if any(isinstance(value, Mapping) for value in first.values()):
-            keys = _flat(first).keys()
-            return lambda items: _by_key([_flat(item) for item in items], keys)
-        return lambda items: _by_key(items, first.keys())
+            return partial(_by_key_of_flat, first=dict.fromkeys(_flat(first)))
+        return partial(_by_key, first=dict.fromkeys(first))
     if isinstance(first, (tuple, list)):
         places = names or getattr(first, "_fields", None) or tuple(map(str, range(len(first))))
-        return lambda items: _by_place(items, places)
-    return lambda items: {"data": items}
+        return partial(_by_place, places=tuple(places))
+    return partial(_same_for_all, names=("data",))
+
+
+def _same_for_all(items: Sequence[Any], names: tuple[str, ...]) -> dict[str, Sequence[Any]]:
+    return dict.fromkeys(names, items)
 
 
 def _flat(item: Any, prefix: str = "") -> dict[str, Any]:
@@ -157,7 +161,12 @@ def _flat(item: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _by_key(items: Sequence[Any], keys: Any) -> dict[str, list[Any]]:
+def _by_key_of_flat(items: Sequence[Any], first: dict[Any, None]) -> dict[str, list[Any]]:
+    return _by_key([_flat(item) for item in items], first)
+
+
+def _by_key(items: Sequence[Any], first: dict[Any, None]) -> dict[str, list[Any]]:
+    keys = first.keys()
     for row, item in enumerate(items):
         if not isinstance(item, Mapping) or item.keys() != keys:
             found = f"the keys {sorted(map(str, item))}" if isinstance(item, Mapping) else f"a {type(item).__name__}"

@@ -182,7 +182,9 @@ def _streamed(making: Making) -> Stream:
     digest = digest_of(f"stream {making.called} {samples} {items.description}")
     manifest = StatedManifest.of("stream", samples, digest, samples * items.row_bytes)
     draw = Draw(chain([first], drawn), _again(making, drawn), skips=making.skips)
-    return Stream(manifest, items, draw, first, rows_together(took_s))
+    stack = partial(items.stack, allocate=new_rows)
+    hint = ", or end it with itertools.islice"
+    return Stream(manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint)
 
 
 def _length(making: Making) -> int:

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.inputs.memory_columns import hold, named_columns
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access, Allocate
 
 #: Bytes of each column that its digest looks at, in 64 evenly spread pieces.
@@ -27,7 +26,7 @@ _SHORT_BYTES, _FEW_COLUMNS = 64, 4
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryManifest(Manifest):
+class MemoryManifest(StatedManifest):
     """A manifest without files; the digest reads 1 MiB of each column, spread evenly, besides dtypes and shapes."""
 
     columns: Mapping[str, npt.NDArray[Any] | pa.Array] = field(default_factory=dict)
@@ -44,11 +43,6 @@ class MemoryManifest(Manifest):
                 for start in range(0, len(part), step):
                     state.update(part[start : start + min(step, _DIGEST_BYTES // 64)])
         return state.hexdigest()
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all columns together."""
-        return sum(len(part) for column in self.columns.values() for part in _buffers(column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +100,10 @@ def from_arrays(columns: Any) -> Arrays:
     rows = next(iter(lengths.values()))
     if rows == 0:
         raise SourceError("from_arrays: the columns have no rows")
-    none = np.empty(0, dtype=np.int64)
-    shards = Shards(pa.array([], pa.large_string()), none, none)
     values = {name: column.values for name, column in held.items()}
     spec = {name: column.field for name, column in held.items()}
-    return Arrays(MemoryManifest("arrays", shards, np.array([0, rows]), columns=values, spec=spec), spec, values)
+    size_bytes = sum(len(part) for column in values.values() for part in _buffers(column))
+    return Arrays(MemoryManifest.of("arrays", rows, "", size_bytes, columns=values, spec=spec), spec, values)
 
 
 def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -6,7 +6,6 @@ columns, which saves the work per item.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.global_generators import Seed, SeededCalls, draw_key
 from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.core.turn import Turn
 from penstock.inputs.items import Items, learn_columns, learn_items, rows_together
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access, Allocate
@@ -44,7 +44,7 @@ class Objects:
     rows_together: int
     calls: SeededCalls = field(repr=False)
     access: Access = Access.MEMORY
-    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _turn: Turn = field(default_factory=Turn, repr=False)
 
     @property
     def spec(self) -> Spec:

@@ -11,10 +11,9 @@ import fcntl
 import os
 import select
 import tempfile
-import threading
 import time
 import weakref
-from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +25,10 @@ from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
 from penstock.core.rows import new_rows, spans_to_arrow
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
-from penstock.inputs.forward import STREAM_ROWS
-from penstock.source.manifest import Manifest, StatedManifest, digest_of
-from penstock.source.protocol import Access, Format, Source
+from penstock.core.spec import Bytes, Columns, Ids, Spans
+from penstock.inputs.forward import STREAM_ROWS, Stream
+from penstock.source.manifest import StatedManifest, digest_of
+from penstock.source.protocol import Format, Source
 
 #: How the records of each format that can be streamed follow each other.
 FRAMED = {"tfrecord": "tfrecord", "recordio": "recordio", "text": "lines", "jsonl": "lines"}
@@ -76,7 +75,7 @@ class Pieces:
         end = np.cumsum(length)
         return Spans((self._held,), np.zeros(len(length), dtype=np.int64), end - length, length)
 
-    def has_more(self) -> bool:
+    def more(self) -> bool:
         """Whether another byte is there already; the writer is not waited for."""
         return bool(self._held.size) or (not self._ended and _is_ready(self._handle, 0.0) and bool(self._read()))
 
@@ -201,56 +200,18 @@ class Passes:
         """The number of the next record."""
         return self._pieces.position
 
-    def has_more(self) -> bool:
+    def more(self) -> bool:
         """Whether there is a record after those that were taken, as far as is known without waiting."""
-        return self._pieces.has_more()
+        return self._pieces.more()
 
 
-@dataclass(frozen=True, eq=False)
-class PipeSource:
-    """Records of pipes as a source of blocks that are loaded in ascending order; `inner` is the format's, which parses them."""
-
-    manifest: Manifest
-    inner: Source
-    passes: Passes = field(repr=False)
-    where: str
-    block_rows: int = STREAM_ROWS
-    access: Access = Access.FORWARD
-    rows_together: int = 1  # steps that are made together are made again after an error, and a pipe does not come back
-    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    @property
-    def spec(self) -> Spec:
-        """The columns that the first records have."""
-        return self.inner.spec
-
-    def load(self, first: int, rows: int) -> Columns:
-        """Rows [first, first + rows); DataError where the stream is shorter or longer than it should be."""
-        with self._turn:
-            if (first, rows) == (0, 1) and self.passes.position:  # a look at the first, which comes only once
-                records = self.passes.first.take(np.zeros(1, dtype=np.int64))
-            else:
-                records = self._take(first, rows)
-        samples = np.arange(first, first + rows)
-        found = self.inner.parse(samples, records, new_rows)
-        return {name: spans_to_arrow(column) if isinstance(column, Spans) else column for name, column in found.items()}
-
-    def _take(self, first: int, rows: int) -> Spans:
-        records, samples = self.passes.take(first, rows), self.manifest.samples
-        if len(records) < rows:
-            raise DataError(
-                f"{self.where}: the stream ended after {self.passes.position:,} records, and there should be {samples:,}; pass "
-                f"samples={self.passes.position}"
-            )
-        if first + rows == samples and self.passes.has_more():
-            raise DataError(
-                f"{self.where}: the stream goes on after the {samples:,} records that it should have; pass how many there are "
-                f"as samples=…"
-            )
-        return records
+def _stack(inner: Source, records: Spans) -> Columns:
+    """The columns that a format makes of records."""
+    found = inner.parse(np.arange(len(records)), records, new_rows)
+    return {name: spans_to_arrow(column) if isinstance(column, Spans) else column for name, column in found.items()}
 
 
-def open_pipe(path: str, format: Format, samples: int, options: Options) -> PipeSource:
+def open_pipe(path: str, format: Format, samples: int, options: Options) -> Stream:
     """Waits for the first records of a pipe and learns the columns from them."""
     kind = FRAMED.get(format.name)
     if kind is None:
@@ -264,7 +225,9 @@ def open_pipe(path: str, format: Format, samples: int, options: Options) -> Pipe
     mean = int(passes.first.length.mean())
     identity = f"pipe {format.name} {samples} {sorted(inner.spec.items())}"
     manifest = StatedManifest.of("stream", samples, digest_of(identity), samples * mean)
-    return PipeSource(manifest, inner, passes, path)
+    first = passes.first.take(np.zeros(1, dtype=np.int64))
+    # Steps that are made together are made again after an error, and a pipe does not come back: one at a time.
+    return Stream(manifest, inner.spec, passes, partial(_stack, inner), first, 1, f"{path}: ", "records")
 
 
 def _learnt(format: Format, records: Spans, options: Options) -> Source:

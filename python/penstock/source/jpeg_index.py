@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.spec import Bytes, EntryPoints, Ids
-from penstock.derived.entries import checked_content, write_checked
+from penstock.derived.entries import load_checked, write_checked
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
 EVERY_PIXELS = 128
@@ -44,31 +44,25 @@ def index_path(digest: str, column: str, part: int | None = None) -> str | None:
 def load(path: str | None) -> EntryPoints | None:
     """The index in a file; None if there is none that is whole."""
     try:
-        found = os.stat(path) if path is not None else None
+        found = os.stat(path or "")
     except OSError:
         return None
-    if path is None or found is None or found.st_size < _HEADER.size:
-        return None
-    return _load_checked(path, found.st_size, found.st_mtime_ns)
+    return _load_version(path or "", found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
-def _load_checked(path: str, size: int, _: int) -> EntryPoints | None:
+def _load_version(path: str, _size: int, _modified_ns: int) -> EntryPoints | None:
     """As `load`, once for every version of a file."""
-    content = np.memmap(path, dtype=np.uint8, mode="r", shape=(size,))
-    checked = checked_content(content.data, _MAGIC)
-    if checked is None or len(checked) < _HEADER.size:
+    found = load_checked(path, _MAGIC, _HEADER, mapped=True)
+    if found is None:
         return None
-    samples, _ = _HEADER.unpack_from(checked)
-    first = _HEADER.size + 8 * samples
-    if samples < 0 or len(checked) < first:
+    (samples, _), content = found
+    if samples < 0 or len(content) < 8 * samples:
         return None
-    rest: Bytes = np.frombuffer(checked, dtype=np.uint8)
-    length = rest[_HEADER.size : _HEADER.size + 4 * samples].view("<u4").astype(np.int64)
-    checksum = rest[_HEADER.size + 4 * samples : first].view("<u4").astype(np.uint32)
-    if int(length.sum()) != len(rest) - first:
-        return None
-    return EntryPoints(np.cumsum(length) - length, length, checksum, rest[first:])
+    length = np.frombuffer(content[: 4 * samples], "<u4").astype(np.int64)
+    checksum = np.frombuffer(content[4 * samples : 8 * samples], "<u4").astype(np.uint32)
+    data: Bytes = np.frombuffer(content[8 * samples :], dtype=np.uint8)
+    return EntryPoints(np.cumsum(length) - length, length, checksum, data) if length.sum() == len(data) else None
 
 
 def store(path: str | None, length: Ids, checksum: Checksums, data: Bytes) -> bool:

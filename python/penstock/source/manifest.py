@@ -6,15 +6,18 @@ Sample ids are the records' numbers in manifest order: shard after shard, record
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.spec import Ids, Spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,7 @@ class Manifest:
     offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
     every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
     the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
-    their shard, so that each is read by its own range.
+    their shard, so that each is read by its own range. settings: the options that change what the same bytes mean; None where there are none.
     """
 
     format: str
@@ -35,6 +38,7 @@ class Manifest:
     length: Ids | None = None
     unpacked: Shards | None = None
     scattered: bool = False
+    settings: str | None = None
 
     @property
     def samples(self) -> int:
@@ -76,6 +80,16 @@ class Manifest:
             return shard, np.zeros(len(samples), dtype=np.int64), self.shards.sizes[samples]
         return shard, self.offset[samples], self.length[samples]
 
+    def parts(self, first: int, rows: int) -> Iterator[tuple[int, int, int]]:
+        """The shards that hold samples [first, first + rows): for each its number, the first row in it, and how many rows."""
+        edges, end = self.first_sample, first + rows
+        shard = int(np.searchsorted(edges, first, side="right")) - 1
+        while first < end:
+            stop = min(end, int(edges[shard + 1]))
+            if stop > first:
+                yield shard, first - int(edges[shard]), stop - first
+            first, shard = stop, shard + 1
+
     def place(self, sample: int) -> str:
         """Where a record lies, for messages: "train-3.tfrecord, record 17, byte 120,413"."""
         if len(self.shards) == 0:
@@ -100,7 +114,7 @@ class Manifest:
             state.update(buffer or b"")
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
-        return state.hexdigest()
+        return state.hexdigest() if self.settings is None else digest_of(state.hexdigest() + self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +125,11 @@ class StatedManifest(Manifest):
     stated_bytes: int = 0
 
     @classmethod
-    def of(cls, format: str, samples: int, digest: str, size_bytes: int) -> StatedManifest:
+    def of(cls, format: str, samples: int, digest: str, size_bytes: int, **more: Any) -> Self:
         """A manifest without shards."""
         none = np.empty(0, dtype=np.int64)
         shards = Shards(pa.array([], pa.large_string()), none, none)
-        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes)
+        return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes, **more)
 
     @property
     def digest(self) -> str:
@@ -154,4 +168,19 @@ class TableManifest(Manifest):
         """32 hex digits that identify the data: the files, and the choice among their rows."""
         if not self.choice:
             return super().digest
-        return hashlib.blake2b(f"{super().digest} {self.choice}".encode(), digest_size=16).hexdigest()
+        return digest_of(f"{super().digest} {self.choice}")
+
+
+def first_records(
+    manifest: Manifest, read: ByteRanges, most: int = 100, most_bytes: int = 64 << 20, *, across: bool = False
+) -> Spans:
+    """The first records: so many at most, of up to so many bytes together, but at least one.
+
+    across: whether those of several shards; else they are of the first shard that has any.
+    """
+    assert manifest.length is not None
+    if not across:
+        most = min(most, int(manifest.first_sample[manifest.first_sample > 0][0]))
+    ends = np.cumsum(manifest.length[:most])
+    rows = max(1, int(np.searchsorted(ends, most_bytes, side="right")))
+    return read_ranges(read, manifest.stored, *manifest.extents(np.arange(rows, dtype=np.int64)))

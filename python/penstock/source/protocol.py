@@ -34,21 +34,25 @@ class Access(Enum):
     FORWARD = auto()
 
 
-@runtime_checkable
-class Source(Protocol):
-    """An opened dataset of records: its manifest, the columns that it offers, and how records become columns."""
+class Opened(Protocol):
+    """An opened dataset."""
 
     @property
     def manifest(self) -> Manifest:
-        """Shards and records."""
+        """Shards and records; no offsets where rows lie in columns."""
 
     @property
     def spec(self) -> Spec:
-        """The columns that `parse` gives."""
+        """The columns that it gives."""
 
     @property
     def access(self) -> Access:
-        """RECORDS or MEMORY."""
+        """How rows are reached."""
+
+
+@runtime_checkable
+class Source(Opened, Protocol):
+    """An opened dataset of records, or of rows in memory: how records become columns. Its access is RECORDS or MEMORY."""
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Columns of the records (one span a row, frame included), one a field of `spec`.
@@ -85,23 +89,11 @@ class StepSource(Protocol):
 
 
 @runtime_checkable
-class BlockSource(Protocol):
+class BlockSource(Opened, Protocol):
     """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
 
-    block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
+    Its access is BLOCKS, PARTS or FORWARD. block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
     """
-
-    @property
-    def manifest(self) -> Manifest:
-        """Shards and rows; no offsets."""
-
-    @property
-    def spec(self) -> Spec:
-        """The columns that `load` gives."""
-
-    @property
-    def access(self) -> Access:
-        """BLOCKS, PARTS or FORWARD."""
 
     @property
     def block_rows(self) -> int | None:

@@ -8,7 +8,7 @@ use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{Ids, misuse};
-use crate::http::{Job, Landing, Lane, Outcome, Part, Place};
+use crate::http::{Job, Landing, Outcome, Part, Place, Runner};
 
 /// Memory that the responses to several requests are written to; see `http::Landing`.
 #[pyclass(frozen)]
@@ -89,16 +89,16 @@ type PyJob<'py> = (u64, String, String, u64, u64, Vec<PyPart<'py>>);
 /// (ticket, outcome, status, what was found, seconds, busy).
 type PyDone = (u64, &'static str, u16, String, f64, bool);
 
-/// Makes many requests at once in a few threads; see `http::Lane`.
+/// Makes many requests at once in a few threads; see `http::Runner`.
 #[pyclass(frozen)]
-struct HttpLane(Lane);
+struct HttpRunner(Runner);
 
 #[pymethods]
-impl HttpLane {
+impl HttpRunner {
     #[new]
     #[pyo3(signature = (timeout_s, *, is_plain=false))]
     fn new(timeout_s: f64, is_plain: bool) -> PyResult<Self> {
-        Ok(Self(Lane::new(duration(timeout_s)?, is_plain)))
+        Ok(Self(Runner::new(duration(timeout_s)?, is_plain)))
     }
 
     /// Starts jobs, `limit` at once.
@@ -163,5 +163,5 @@ fn job((ticket, url, version, size, start, parts): PyJob<'_>) -> PyResult<Job> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<HttpLanding>()?;
-    module.add_class::<HttpLane>()
+    module.add_class::<HttpRunner>()
 }

@@ -1,7 +1,7 @@
 //! Bindings of `json`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{IntoPyDict, PyDict, PyList};
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
@@ -12,7 +12,10 @@ use crate::json::{Column, Parser, Target};
 
 /// Makes columns of JSON lines; immutable, for any number of threads at once.
 #[pyclass(frozen, name = "JsonParser", module = "penstock._core")]
-struct JsonParser(Parser);
+struct JsonParser {
+    parser: Parser,
+    made_of: (Vec<Description>, usize),
+}
 
 /// A column as Python describes it: (path, form, dtype, shape, expected, default).
 type Description = (Vec<String>, String, String, Vec<usize>, String, Option<Vec<u8>>);
@@ -43,8 +46,15 @@ impl JsonParser {
     #[new]
     #[pyo3(signature = (columns, *, values_limit))]
     fn new(columns: Vec<Description>, values_limit: usize) -> PyResult<Self> {
+        let made_of = (columns.clone(), values_limit);
         let columns = columns.into_iter().map(column).collect::<PyResult<_>>()?;
-        Ok(Self(Parser::new(columns, values_limit)))
+        Ok(Self { parser: Parser::new(columns, values_limit), made_of })
+    }
+
+    /// For pickle.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((Vec<Description>,), Bound<'py, PyDict>)> {
+        let (columns, values_limit) = &self.made_of;
+        Ok(((columns.clone(),), [("values_limit", *values_limit)].into_py_dict(py)?))
     }
 
     /// Parses lines. `outs`: the bytes of each fixed column's array, None for the others. For each column: None for fixed,
@@ -60,9 +70,10 @@ impl JsonParser {
         mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let row_bytes = self.0.row_bytes();
-        let parse =
-            |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| self.0.parse(records, outs, pool);
+        let row_bytes = self.parser.row_bytes();
+        let parse = |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| {
+            self.parser.parse(records, outs, pool)
+        };
         parse_records(py, (&buffers, which, offset, length), (&mut outs, row_bytes), threads, parse)
     }
 }

@@ -3,7 +3,7 @@
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{IntoPyDict, PyDict, PyList};
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
@@ -68,7 +68,10 @@ fn npy_header(file: &[u8]) -> PyResult<(String, Vec<usize>)> {
 
 /// Makes columns of samples in tar archives; immutable, for any number of threads at once.
 #[pyclass(frozen, name = "TarParser", module = "penstock._core")]
-struct TarParser(Parser);
+struct TarParser {
+    parser: Parser,
+    made_of: (Vec<Description>, usize),
+}
 
 /// A column as Python describes it: (extensions, form, dtype, shape with -1 for what varies, expected, default).
 type Description = (Vec<String>, String, String, Vec<i64>, String, Option<Vec<u8>>);
@@ -103,7 +106,15 @@ impl TarParser {
     #[new]
     #[pyo3(signature = (columns, *, values_limit))]
     fn new(columns: Vec<Description>, values_limit: usize) -> PyResult<Self> {
-        Ok(Self(Parser::new(columns.into_iter().map(column).collect::<PyResult<_>>()?, values_limit)))
+        let made_of = (columns.clone(), values_limit);
+        let columns = columns.into_iter().map(column).collect::<PyResult<_>>()?;
+        Ok(Self { parser: Parser::new(columns, values_limit), made_of })
+    }
+
+    /// For pickle.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((Vec<Description>,), Bound<'py, PyDict>)> {
+        let (columns, values_limit) = &self.made_of;
+        Ok(((columns.clone(),), [("values_limit", *values_limit)].into_py_dict(py)?))
     }
 
     /// Parses samples; see `ExampleParser.parse`.
@@ -118,9 +129,10 @@ impl TarParser {
         mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let row_bytes = self.0.columns().iter().map(|column| column.target.form().row_bytes());
-        let parse =
-            |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| self.0.parse(records, outs, pool);
+        let row_bytes = self.parser.columns().iter().map(|column| column.target.form().row_bytes());
+        let parse = |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| {
+            self.parser.parse(records, outs, pool)
+        };
         parse_records(py, (&buffers, which, offset, length), (&mut outs, row_bytes), threads, parse)
     }
 }

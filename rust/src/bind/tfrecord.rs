@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
@@ -128,7 +128,13 @@ fn infer_examples(
 
 /// Makes columns of serialised tf.train.Examples; immutable, for any number of threads at once.
 #[pyclass(frozen, name = "ExampleParser", module = "penstock._core")]
-struct ExampleParser(Parser);
+struct ExampleParser {
+    parser: Parser,
+    made_of: (Names, bool, usize),
+}
+
+/// Features, feature lists and columns.
+type Names = (Vec<String>, Vec<String>, Vec<Description>);
 
 /// A column as Python describes it: (feature number, form, dtype, values or step or -1, expected, default).
 type Description = (usize, String, String, i64, String, Option<Vec<u8>>);
@@ -171,8 +177,18 @@ impl ExampleParser {
         values_limit: usize,
     ) -> PyResult<Self> {
         let known = features.len() + lists.len();
+        let made_of = ((features.clone(), lists.clone(), columns.clone()), verify, values_limit);
         let columns = columns.into_iter().map(|description| column(description, known)).collect::<PyResult<_>>()?;
-        Ok(Self(Parser::new(features, lists, columns, verify, values_limit)))
+        Ok(Self { parser: Parser::new(features, lists, columns, verify, values_limit), made_of })
+    }
+
+    /// For pickle.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Names, Bound<'py, PyDict>)> {
+        let (names, verify, values_limit) = &self.made_of;
+        let options = PyDict::new(py);
+        options.set_item("verify", verify)?;
+        options.set_item("values_limit", values_limit)?;
+        Ok((names.clone(), options))
     }
 
     /// Parses records. `outs`: the bytes of each fixed column's array, None for the others. For each column:
@@ -188,9 +204,10 @@ impl ExampleParser {
         mut outs: Vec<Option<Out<'py>>>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let row_bytes = self.0.columns().iter().map(|column| column.target.form().row_bytes());
-        let parse =
-            |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| self.0.parse(records, outs, pool);
+        let row_bytes = self.parser.columns().iter().map(|column| column.target.form().row_bytes());
+        let parse = |records: Records<'_>, outs: Vec<&mut [u8]>, pool: Option<&ThreadPool>| {
+            self.parser.parse(records, outs, pool)
+        };
         parse_records(py, (&buffers, which, offset, length), (&mut outs, row_bytes), threads, parse)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use numpy::PyUntypedArrayMethods;
+use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 
@@ -62,7 +62,10 @@ fn copy_windows(
 
 /// Local files that are mapped into memory when they are first needed.
 #[pyclass(frozen, name = "MappedFiles", module = "penstock._core")]
-struct MappedFiles(Files);
+struct MappedFiles {
+    files: Files,
+    made_of: (Vec<PathBuf>, Vec<i64>),
+}
 
 #[pymethods]
 impl MappedFiles {
@@ -72,8 +75,14 @@ impl MappedFiles {
         if paths.len() != sizes.len() {
             return Err(misuse("paths and sizes must be equally long"));
         }
-        let sizes = sizes.as_slice()?.iter().map(|&size| u64::try_from(size).unwrap_or(0));
-        Ok(Self(Files::new(paths.into_iter().zip(sizes).collect())))
+        let made_of = (paths.clone(), sizes.as_slice()?.to_vec());
+        let sizes = made_of.1.iter().map(|&size| u64::try_from(size).unwrap_or(0));
+        Ok(Self { files: Files::new(paths.into_iter().zip(sizes).collect()), made_of })
+    }
+
+    /// For pickle: another process maps the files again.
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (Vec<PathBuf>, Bound<'py, PyArray1<i64>>) {
+        (self.made_of.0.clone(), PyArray1::from_slice(py, &self.made_of.1))
     }
 
     /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or of another size.
@@ -92,8 +101,8 @@ impl MappedFiles {
         let conversion = conversion(&which, &start, row_bytes, (stored, wanted), &out)?;
         let (which, start, out) = (which.as_slice()?, start.as_slice()?, out.as_slice_mut()?);
         let pool = kernel_pool(threads)?;
-        py.detach(|| self.0.check(which)).map_err(|error| PyOSError::new_err((error.path, error.found)))?;
-        py.detach(|| copy(|number| self.0.bytes(number), which, start, row_bytes, conversion, out, Some(&pool)))
+        py.detach(|| self.files.check(which)).map_err(|error| PyOSError::new_err((error.path, error.found)))?;
+        py.detach(|| copy(|number| self.files.bytes(number), which, start, row_bytes, conversion, out, Some(&pool)))
             .map_err(|place| outside(place, which, start))
     }
 }

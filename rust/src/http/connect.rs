@@ -52,7 +52,7 @@ impl Addresses {
         Err(failed)
     }
 
-    /// Empty for an unknown host. The system's look-up may take long, so it has its own thread (see `lane::start`). There is only one,
+    /// Empty for an unknown host. The system's look-up may take long, so it has its own thread (see `runner::start`). There is only one,
     /// so that those who wait for it find what others have looked up.
     async fn of(&self, origin: &Origin) -> Vec<SocketAddr> {
         if let Some(found) = known(&self.known, origin) {

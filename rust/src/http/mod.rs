@@ -10,14 +10,14 @@ mod connection;
 pub mod head;
 mod job;
 mod landing;
-mod lane;
+mod runner;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use job::{Job, Part};
 pub use landing::{Landing, Place};
-pub use lane::{Done, Lane};
+pub use runner::{Done, Runner};
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ class Message:
     body: int
     rows: int = 0
     packed: bool = False
-    buffers: tuple[tuple[int, int], ...] = ()
+    buffers: tuple[tuple[int, ...], ...] = ()
 
 
 def read_stream(file: pa.NativeFile, size: int) -> list[Message]:
@@ -71,7 +71,8 @@ def read_file(file: pa.NativeFile, size: int) -> list[Message]:
     file.seek(size - ending - length)
     footer = _Table.root(file.read(length))
     _check_order(footer.table(1))
-    listed = [(_DICTIONARY, at) for at in footer.blocks(2)] + [(_BATCH, at) for at in footer.blocks(3)]
+    # Of a block of the footer, the first 8 of 24 bytes say where its message begins.
+    listed = [(kind, at) for kind, field in ((_DICTIONARY, 2), (_BATCH, 3)) for (at,) in footer.structs(field, "<q16x")]
     found = [_read_listed(file, at, size, kind) for kind, at in listed]
     turn = sorted(found, key=lambda message: message.start)
     for one, after in pairwise(turn):
@@ -129,7 +130,7 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     if rows < 0:
         raise pa.ArrowInvalid(f"byte {at:,}: a batch of {rows:,} rows")
     packed = batch.has(3)
-    buffers = tuple(batch.pairs(2)) if packed else ()
+    buffers = tuple(batch.structs(2, "<qq")) if packed else ()
     return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed=packed, buffers=buffers)
 
 
@@ -181,27 +182,16 @@ class _Table:
             raise pa.ArrowInvalid("a message header without its content")
         return _Table(self._data, place + self._read("I", place))
 
-    def pairs(self, field: int) -> list[tuple[int, int]]:
-        """A vector of structs of two int64."""
+    def structs(self, field: int, code: str) -> list[tuple[int, ...]]:
+        """A vector of structs."""
         place = self._place(field)
         if place is None:
             return []
         start = place + self._read("I", place)
-        count = self._read("I", start)
-        if start + 4 + 16 * count > len(self._data):
-            raise pa.ArrowInvalid("a list in a message header that does not fit into it")
-        return [struct.unpack_from("<qq", self._data, start + 4 + 16 * number) for number in range(count)]
-
-    def blocks(self, field: int) -> list[int]:
-        """Where the messages of a footer's list begin: a vector of structs of 24 bytes, whose first 8 say it."""
-        place = self._place(field)
-        if place is None:
-            return []
-        start = place + self._read("I", place)
-        count = self._read("I", start)
-        if start + 4 + 24 * count > len(self._data):
-            raise pa.ArrowInvalid("a list in the footer that does not fit into it")
-        return [self._read("q", start + 4 + 24 * number) for number in range(count)]
+        count, size = self._read("I", start), struct.calcsize(code)
+        if start + 4 + size * count > len(self._data):
+            raise pa.ArrowInvalid("a list in a message header or footer that does not fit into it")
+        return list(struct.iter_unpack(code, self._data[start + 4 : start + 4 + size * count]))
 
     def _place(self, field: int) -> int | None:
         entry = 4 + 2 * field

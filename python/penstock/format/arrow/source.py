@@ -15,7 +15,8 @@ from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
 from penstock.core.lru import Lru
 from penstock.core.options import Options
-from penstock.core.rows import Rows, as_rows, join_rows, pack_rows
+from penstock.core.ragged import edges_of
+from penstock.core.rows import Rows, as_rows, join_columns, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import DecodedParts
@@ -188,22 +189,12 @@ class ArrowBatches:
                 parts.append(self.decoded.slice(batch, start, count))
         plain = [part for part in parts if not isinstance(part, Rows)]
         if len(plain) == len(parts):
-            return _joined(plain)
+            return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
 
 def _slice(column: Any, start: int, count: int) -> Any:
     return column.slice(start, count) if isinstance(column, pa.Array) else column[start : start + count]
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    if len(parts) == 1:
-        return parts[0]
-    joined: Columns = {}
-    for name, column in parts[0].items():
-        together: list[Any] = [part[name] for part in parts]
-        joined[name] = pa.concat_arrays(together) if isinstance(column, pa.Array) else np.concatenate(together)
-    return joined
 
 
 def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:
@@ -231,8 +222,8 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
     held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
     if not all(field.is_fixed for field in spec.values()):
         held += sum(batch.length for file in files for batch in file.batches)
-    manifest = TableManifest(name, shards, np.append(0, np.cumsum(per_shard)), held_bytes=held)
-    first_row = np.append(0, np.cumsum(rows)).astype(np.int64)
+    manifest = TableManifest(name, shards, edges_of(per_shard), held_bytes=held)
+    first_row = edges_of(rows)
     batches = Batches(shards, read, options.limits, tuple(files), columns, spec, shard_of_batch, number, first_row)
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column, Options
-from penstock.core.spec import Field
+from penstock.core.ragged import lists_of, texts_of
+from penstock.core.spec import Field, Spans
 from penstock.source.dotted_names import Path, dotted, find, path_of
 from penstock.source.records.native_columns import default_bytes
 from penstock.source.selection import FLOATS, INTEGERS, LATER, WHOLE, Selection, check_dtype, check_shape, no_column
@@ -208,3 +211,13 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
         return None
     return (None, *kind.lengths[1:]) if kind.lengths else ()
+
+
+def finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:
+    """What native code gave for the column, as an Arrow array."""
+    if column.form == "ragged":
+        data, offsets = part
+        return lists_of(data.view(column.field.numpy_dtype), offsets, column.field.shape[1:])
+    data, ends, offsets = part
+    texts = texts_of(data, ends, column.field.dtype)
+    return pa.LargeListArray.from_arrays(pa.array(offsets), texts) if column.field.shape else texts

@@ -6,38 +6,20 @@ are the same: the column's default, an empty list where the column is ragged, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import JsonColumn, Kind, choose_columns, learn
-from penstock.format.json.values import parse_values
+from penstock.format.json.features import Kind, choose_columns, finish, learn
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, Format
-from penstock.source.records.lines import LineStyle, first_records, open_lines
+from penstock.source.protocol import Format
+from penstock.source.records.lines import LineStyle, first_lines, open_lines
+from penstock.source.records.native_columns import ParsedRecords
 
 
-@dataclass(frozen=True, eq=False)
-class JsonLines:
-    """Columns of JSON lines: arrays of numbers, Arrow arrays of text and of lists."""
-
-    manifest: Manifest
-    spec: Spec
-    columns: tuple[JsonColumn, ...]
-    parser: kernels.JsonParser = field(repr=False)
-    access: Access = Access.RECORDS
-
-    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
-        """One column a field of `spec`; RowError for the first line that is no JSON or lacks what the columns need."""
-        return parse_values(self.parser, self.columns, records, allocate, threads)
-
-
-def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> JsonLines:
+def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords:
     """Indexes the files and learns the columns from the first lines of the first file.
 
     Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
@@ -46,11 +28,11 @@ def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> JsonLines:
     manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
     columns = choose_columns(_learn(manifest, read), options, shards.path(0))
     parser = kernels.JsonParser([column.description for column in columns], values_limit=options.limits.values)
-    return JsonLines(manifest, {column.name: column.field for column in columns}, columns, parser)
+    return ParsedRecords(manifest, columns, parser, finish)
 
 
 def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
-    records = first_records(manifest, read)
+    records = first_lines(manifest, read)
     first = records[0].lstrip()
     if first.startswith(b"["):
         raise DataError(

@@ -11,9 +11,8 @@ from typing import Any
 
 from penstock.core.spec import Field
 from penstock.format.mds.index import Entry
-from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf
+from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
 from penstock.source.fields.codec import BytesLeaf, ListLeaf, TextLeaf, ValuesLeaf
-from penstock.source.fields.images import picture_leaf
 from penstock.source.fields.records import MakeLeaf
 
 #: A sample that is no container has one column of this name.

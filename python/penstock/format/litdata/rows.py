@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,8 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
+from penstock.core.rows import join_columns
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Spec
 from penstock.source.manifest import Manifest
@@ -43,15 +44,12 @@ class RowsSource:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError naming the chunk that is damaged."""
-        manifest, end, parts = self.manifest, first + rows, []
-        while first < end:
-            shard = int(manifest.shard_of(np.array([first]))[0])
-            begin, stop = manifest.first_sample[shard : shard + 2].tolist()
+        manifest, parts = self.manifest, []
+        for shard, begin, count in manifest.parts(first, rows):
             with _named(manifest.shards.path(shard)):
-                table = self._rows(shard, first - begin, min(end, stop) - begin, stop - begin)
-                parts.append(columns_of(table, self.columns))
-            first = min(end, stop)
-        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.spec}
+                held = int(np.diff(manifest.first_sample[shard : shard + 2])[0])
+                parts.append(columns_of(self._rows(shard, begin, begin + count, held), self.columns))
+        return join_columns(parts)
 
     def _rows(self, shard: int, first: int, end: int, rows: int) -> pa.Table:
         """Rows [first, end) of a chunk of so many rows."""
@@ -73,10 +71,6 @@ def _named(where: str) -> Iterator[None]:
         raise DataError(
             f"{where}: a column's name is not UTF-8 ({error}); the chunk is damaged: write it again"
         ) from None
-
-
-def _joined(parts: list[Any]) -> Any:
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 def _batch(reader: pa.RecordBatchFileReader, number: int, rows: int, where: str) -> pa.RecordBatch:
@@ -104,9 +98,7 @@ def open_rows(shards: Shards, records: np.ndarray, read: ByteRanges, options: Op
     """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
     with _reader(shards, 0, read) as reader, _named(shards.path(0)):
         columns = choose_columns(reader.schema, options, where)
-    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
-    np.cumsum(records, out=first_sample[1:])
-    manifest = Manifest("litdata", shards, first_sample)
+    manifest = Manifest("litdata", shards, edges_of(records))
     return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
 
 

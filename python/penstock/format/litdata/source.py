@@ -7,25 +7,28 @@ the TokensLoader hold tokens alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
-from penstock.core.spec import Field, Ids, Spans
+from penstock.core.spec import Field, Ids
 from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
 from penstock.format.litdata.compressed import unpack_frames, unpack_items
 from penstock.format.litdata.fields import dtype_of, maker_of, names_of
 from penstock.format.litdata.rows import is_rows, open_rows
 from penstock.format.mds.index import Entry, entries_of, has_index, read_json
 from penstock.source.fields.codec import ValuesLeaf
-from penstock.source.fields.records import FieldsSource, MakeLeaf, choose, first_records, leaf_of, split
+from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields, one_field, split_fields
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import AnySource, Format
-from penstock.source.records.offset_table import Tables, read_tables
+from penstock.source.records.offset_table import read_tables
 
 #: What a column of tokens is called.
 TOKENS = "tokens"
@@ -51,12 +54,10 @@ def open_litdata(shards: Shards, read: ByteRanges, options: Options) -> AnySourc
             raise PlanError(f"read: window=… is for chunks of tokens, and {config.where} has rows; leave it away")
         return open_rows(chosen, records, read, options, config.where)
     unpacked = unpack_shards(chosen, packing, read, options)
-    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=False)
+    manifest = read_tables("litdata", chosen, unpacked, records, read, options.limits, whole=False)
     if config.text("item_loader") == "TokensLoader":
-        return _tokens(chosen, unpacked, tables, config, read, options)
-    return _items(
-        Manifest("litdata", chosen, tables.first_sample, tables.offset, tables.length, unpacked), config, read, options
-    )
+        return _tokens(manifest, config, read, options)
+    return _items(manifest, config, read, options)
 
 
 def _config(indexes: Sequence[Entry]) -> Entry:
@@ -130,36 +131,12 @@ def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options
     serializers, names = config.texts("data_format"), names_of(config)
     if len(names) != len(serializers):
         raise config.damaged(f"{len(serializers)} leaves in data_format and {len(names)} in data_spec")
-    widths = (-1,) * len(names)
-    try:
-        fields = split(first_records(manifest, read), widths)
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    split = partial(split_fields, dict.fromkeys(names, -1))
     makers = dict(zip(names, map(maker_of, serializers), strict=True))
-    return _source(manifest, makers, dict(zip(names, fields, strict=True)), widths, options, config.where)
+    return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
-def _source(
-    manifest: Manifest,
-    makers: dict[str, MakeLeaf | str],
-    fields: dict[str, Spans],
-    widths: tuple[int, ...] | None,
-    options: Options,
-    where: str,
-) -> FieldsSource:
-    leaves = {}
-    offered = {name: maker if isinstance(maker, str) else "" for name, maker in makers.items()}
-    for name, column in choose(options, offered, where).items():
-        maker, spans = makers[column.feature], fields[column.feature]
-        assert not isinstance(maker, str)
-        number = list(makers).index(column.feature)
-        leaves[name] = (number, leaf_of(name, column, maker, spans, manifest, where))
-    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
-
-
-def _tokens(
-    shards: Shards, unpacked: Shards | None, tables: Tables, config: Entry, read: ByteRanges, options: Options
-) -> FieldsSource:
+def _tokens(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
     """Items of tokens; with `window`, runs of so many tokens, whatever the items, within each chunk."""
     serializers = config.texts("data_format")
     kind, _, argument = (serializers or ("",))[0].partition(":")
@@ -171,36 +148,33 @@ def _tokens(
     if window is not None:
         if not isinstance(window, int) or isinstance(window, bool) or window < 1:
             raise PlanError(f"read: window={window!r}; it is a number of tokens, at least 1")
-        tables = _windows(tables, window * np.dtype(dtype).itemsize)
+        manifest = _windows(manifest, window * np.dtype(dtype).itemsize)
         makers = {TOKENS: lambda _: ValuesLeaf(Field(dtype, (window,)), dtype)}
-    manifest = Manifest("litdata", shards, tables.first_sample, tables.offset, tables.length, unpacked)
     if manifest.samples == 0:
         raise SourceError(f"{config.where}: no chunk has {window} tokens; take a smaller window")
-    return _source(manifest, makers, {TOKENS: first_records(manifest, read)}, None, options, config.where)
+    split = partial(one_field, TOKENS)
+    return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
-def _windows(tables: Tables, window_bytes: int) -> Tables:
+def _windows(items: Manifest, window_bytes: int) -> Manifest:
     """Windows in place of items: those that fit between a chunk's first token and its last."""
-    holds = np.diff(tables.first_sample) > 0
+    assert items.offset is not None
+    assert items.length is not None
+    holds = np.diff(items.first_sample) > 0
     begin, end = np.zeros(len(holds), dtype=np.int64), np.zeros(len(holds), dtype=np.int64)
-    begin[holds] = tables.offset[tables.first_sample[:-1][holds]]
-    last = tables.first_sample[1:][holds] - 1
-    end[holds] = tables.offset[last] + tables.length[last]
+    begin[holds] = items.offset[items.first_sample[:-1][holds]]
+    last = items.first_sample[1:][holds] - 1
+    end[holds] = items.offset[last] + items.length[last]
     counts = (end - begin) // window_bytes
-    first_sample = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=first_sample[1:])
+    first_sample = edges_of(counts)
     within: Ids = np.arange(first_sample[-1], dtype=np.int64) - np.repeat(first_sample[:-1], counts)
     offset = np.repeat(begin, counts) + within * window_bytes
-    return Tables(first_sample, offset, np.full(len(offset), window_bytes, dtype=np.int64))
-
-
-def _claims(shards: Shards) -> bool:
-    return has_index(shards, r"(^|/)chunk-[^/]*\.bin$")
+    return replace(items, first_sample=first_sample, offset=offset, length=np.full_like(offset, window_bytes))
 
 
 FORMAT = Format(
     name="litdata",
-    claims=_claims,
+    claims=lambda shards: has_index(shards, r"(^|/)chunk-[^/]*\.bin$"),
     options={"window": "for chunks of tokens: how many make a sample; without it each item is one"},
     access="by its own bytes; rows in Arrow: by record batches of 256",
     detects="truncation, sizes that do not add up",

@@ -9,9 +9,8 @@ import numpy as np
 
 from penstock.core.errors import RowError
 from penstock.core.spec import Field, Ids, Spans
-from penstock.source.fields.arrays import Shapes, array_leaf, peek, same
+from penstock.source.fields.arrays import Shapes, array_leaf, peek, picture_leaf, same
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, ListLeaf, TextLeaf, ValuesLeaf
-from penstock.source.fields.images import picture_leaf
 from penstock.source.fields.records import MakeLeaf
 
 #: The dtypes of an ndarray by their byte.
@@ -29,7 +28,15 @@ _DTYPES = {
     66: "float64",
 }
 _SCALARS = {"int": "int64", **{dtype: dtype for dtype in _DTYPES.values()}}
-_LISTS = {"jpeg_array": 0, "jpegarray": 0, "list[jpeg]": 4, "list[png]": 4, "list[pil]": 4}
+_MAKERS: dict[str, MakeLeaf] = {
+    **dict.fromkeys(("bytes", "jpeg", "png"), lambda _: BytesLeaf()),
+    **dict.fromkeys(("str", "json"), lambda _: TextLeaf()),
+    **dict.fromkeys(("jpeg_array", "jpegarray"), lambda _: ListLeaf()),
+    **dict.fromkeys(("list[jpeg]", "list[png]", "list[pil]"), lambda _: ListLeaf(4)),
+    **dict.fromkeys(("str_float", "str_decimal"), lambda _: DigitsLeaf(Field("float64"))),
+    "str_int": lambda _: DigitsLeaf(Field("int64")),
+    "pil": picture_leaf,
+}
 #: Values of one array at most; more cannot lie in a shard.
 _MOST = 1 << 32
 
@@ -53,21 +60,11 @@ def encoding_of(name: str) -> Encoding:
     kind, _, arguments = name.partition(":")
     if kind == "ndarray":
         return _array(name, arguments)
-    if arguments:
-        return Encoding(name, refused=f"its encoding {name!r} is not known")
     if name in _SCALARS:
         dtype = _SCALARS[name]
         return Encoding(name, np.dtype(dtype).itemsize, lambda _: ValuesLeaf(Field(dtype), dtype))
-    if name in _LISTS:
-        return Encoding(name, make=lambda _: ListLeaf(_LISTS[name]))
-    if name in ("bytes", "jpeg", "png"):
-        return Encoding(name)
-    if name in ("str", "json"):
-        return Encoding(name, make=lambda _: TextLeaf())
-    if name in ("str_int", "str_float", "str_decimal"):
-        return Encoding(name, make=lambda _: DigitsLeaf(Field("int64" if name == "str_int" else "float64")))
-    if name == "pil":
-        return Encoding(name, make=picture_leaf, looks=True)
+    if name in _MAKERS:
+        return Encoding(name, make=_MAKERS[name], looks=name == "pil")
     if name == "pkl":
         return Encoding(
             name, refused="it is pickled, and unpickling runs whatever the file says; write it in another encoding"

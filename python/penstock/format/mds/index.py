@@ -107,16 +107,11 @@ def _indexes(shards: Shards) -> list[int]:
     return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
 
 
-def read_indexes(shards: Shards, read: ByteRanges, key: str, kind: str) -> list[Entry]:
-    """The entries in the list `key` of every index.json, or only of the outermost if there is one above all others.
+def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
+    """Every index.json, or only the outermost if there is one above all others.
 
     Raises SourceError if there is none, DataError for one that is damaged.
     """
-    return [entry for index in read_json(shards, read, kind) for entry in entries_of(index, key)]
-
-
-def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
-    """The indexes that there are, as `read_indexes` takes them."""
     paths: list[str] = shards.paths.to_pylist()
     found = _indexes(shards)
     if not found:

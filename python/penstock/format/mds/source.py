@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.errors import DataError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
+from penstock.core.spec import Spans
 from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
-from penstock.format.mds.index import Entry, Place, has_index, read_indexes
-from penstock.source.fields.records import FieldsSource, choose, first_records, leaf_of, no_records, split
+from penstock.format.mds.index import Entry, Place, entries_of, has_index, read_json
+from penstock.source.fields.records import FieldsSource, fields_source, first_fields, split_fields
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.offset_table import read_tables
+from penstock.source.selection import Selection
 
 _OTHERS = "read shards of JSON lines, CSV or TSV as the files that they are, with format='jsonl' or 'csv'"
 
@@ -41,7 +44,7 @@ def open_mds(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource
     Raises SourceError without an index or samples, DataError for an index or shards that are damaged or disagree, PlanError for columns
     that cannot be, pickles among them.
     """
-    entries = read_indexes(shards, read, "shards", "MDS")
+    entries = [entry for index in read_json(shards, read, "MDS") for entry in entries_of(index, "shards")]
     columns = _columns(entries)
     numbers, packing = [], {}
     for place, entry in enumerate(entries):
@@ -52,8 +55,7 @@ def open_mds(shards: Shards, read: ByteRanges, options: Options) -> FieldsSource
     chosen = shards.take(np.array(numbers, dtype=np.int64))
     records = np.array([entry.number("samples") for entry in entries], dtype=np.int64)
     unpacked = unpack_shards(chosen, packing, read, options)
-    tables = read_tables(unpacked or chosen, records, read, options.limits, whole=True)
-    manifest = Manifest("mds", chosen, tables.first_sample, tables.offset, tables.length, unpacked)
+    manifest = read_tables("mds", chosen, unpacked, records, read, options.limits, whole=True)
     where = entries[0].where
     if manifest.samples == 0:
         raise SourceError(f"{where}: no samples in {len(entries):,} shard(s); write some, or point to others")
@@ -68,20 +70,14 @@ def _source(manifest: Manifest, columns: _Columns, read: ByteRanges, options: Op
                 f"{where}: column {name!r} of encoding {encoding.name!r} has size {size}, which is {encoding.size}; "
                 "the index is damaged: write it again"
             )
-    widths = tuple(size or -1 for size in columns.sizes)
-    offered = {name: encoding.refused for name, encoding in encodings.items()}
-    chosen = choose(options, offered, where)
-    looks = any(encodings[column.feature].looks for column in chosen.values())
-    try:
-        fields = split(first_records(manifest, read), widths) if looks else [no_records()] * len(widths)
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
-    leaves = {}
-    for name, column in chosen.items():
-        number = columns.names.index(column.feature)
-        make = encodings[column.feature].make
-        leaves[name] = (number, leaf_of(name, column, make, fields[number], manifest, where))
-    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, widths, leaves)
+    widths = dict(zip(columns.names, (size or -1 for size in columns.sizes), strict=True))
+    wanted = Selection(options.columns).features(encodings)
+    looks = any(encoding.looks for name, encoding in encodings.items() if name in wanted)
+    split = partial(split_fields, widths)
+    nothing = np.empty(0, dtype=np.int64)
+    fields = first_fields(manifest, read, split) if looks else dict.fromkeys(widths, Spans((), *[nothing] * 3))
+    makers = {name: encoding.refused or encoding.make for name, encoding in encodings.items()}
+    return fields_source(manifest, split, makers, fields, options, where)
 
 
 def _columns(entries: Sequence[Entry]) -> _Columns:
@@ -143,14 +139,10 @@ def _check_size(entry: Entry, place: Place, shards: Shards) -> None:
         )
 
 
-def _claims(shards: Shards) -> bool:
-    return has_index(shards, r"\.mds(\.[a-z0-9]+)?$")
-
-
 FORMAT = Format(
     name="mds",
     suffixes=(".mds",),
-    claims=_claims,
+    claims=lambda shards: has_index(shards, r"\.mds(\.[a-z0-9]+)?$"),
     access="by its own bytes",
     detects="truncation, sizes that do not add up; packed shards with hashes: any flipped bit",
     open=open_mds,

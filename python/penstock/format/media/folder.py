@@ -1,7 +1,4 @@
-"""Folders of media files: every file is one record, and its folder names its class (see `class_folders`).
-
-`Kind` describes what such a folder holds: images (see `images`), audio, video. The bytes stay encoded.
-"""
+"""Folders of images, audio and video: every file is one record, and its folder names its class (see `classes`). The bytes stay encoded."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
@@ -21,21 +17,7 @@ from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
 
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """What a folder holds. column: the name of the bytes; matches, detects: as in `Format`."""
-
-    format: str
-    column: str
-    suffixes: tuple[str, ...]
-    matches: Callable[[bytes], bool]
-    detects: str
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The columns that such a folder can have."""
-        return {self.column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
+_IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,31 +52,30 @@ def _refuse_empty(records: Spans) -> None:
         raise RowError(int(empty[0]), "the file is empty", "remove it, or write it again")
 
 
-def folder_format(kind: Kind) -> Format:
-    """The registry's row of a kind."""
-
-    def open_folder(shards: Shards, _: ByteRanges, options: Options) -> MediaFolder:
-        return open_media_folder(shards, options, kind)
-
+def folder_format(
+    format: str, column: str, suffixes: tuple[str, ...], matches: Callable[[bytes], bool], detects: str
+) -> Format:
+    """The registry's row of folders of one kind, whose bytes are the column of this name."""
     return Format(
-        name=kind.format,
-        suffixes=kind.suffixes,
-        matches=kind.matches,
+        name=format,
+        suffixes=suffixes,
+        matches=matches,
         access="one file",
-        detects=kind.detects,
+        detects=detects,
         options={"classes": "all class folders in the order of their numbers, also those of which no file is here"},
-        open=open_folder,
+        open=lambda shards, _, options: open_media_folder(shards, options, format, column),
     )
 
 
-def open_media_folder(shards: Shards, options: Options, kind: Kind) -> MediaFolder:
+def open_media_folder(shards: Shards, options: Options, format: str, column: str) -> MediaFolder:
     """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
     classes = _classes(shards, options)
-    offered = {name: field for name, field in kind.fields.items() if name != "label" or classes.labels is not None}
+    offered = {column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
+    if classes.labels is None:
+        del offered["label"]
     features = Selection(options.columns).choose_stored(offered, shards.root or shards.path(0))
     spec = {name: offered[feature] for name, feature in features.items()}
-    first_sample = np.arange(len(shards) + 1, dtype=np.int64)
-    manifest = Manifest(kind.format, shards, first_sample)
+    manifest = Manifest(format, shards, np.arange(len(shards) + 1, dtype=np.int64))
     return MediaFolder(manifest, spec, features, classes.names, classes.labels, classes.given)
 
 
@@ -109,12 +90,14 @@ def _classes(shards: Shards, options: Options) -> Classes:
         return Classes()
 
 
+def _is_image(head: bytes) -> bool:
+    return head.startswith(_IMAGES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+
+
 def _is_audio(head: bytes) -> bool:
     riff = head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"
-    frame = (
-        len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] >> 4 not in (0, 15)
-    )  # MPEG layer III
-    return riff or frame or head.startswith((b"fLaC", b"OggS", b"ID3")) or head[4:12] == b"ftypM4A "
+    mpeg = len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] >> 4 not in (0, 15)  # layer III
+    return riff or mpeg or head.startswith((b"fLaC", b"OggS", b"ID3")) or head[4:12] == b"ftypM4A "
 
 
 def _is_video(head: bytes) -> bool:
@@ -122,22 +105,24 @@ def _is_video(head: bytes) -> bool:
     return boxes or head.startswith(b"\x1a\x45\xdf\xa3") or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
 
 
-AUDIO = folder_format(
-    Kind(
-        format="audio_folder",
-        column="audio",
-        suffixes=(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
-        matches=_is_audio,
-        detects="what its decoder sees",
-    )
+IMAGES = folder_format(
+    "image_folder",
+    "image",
+    (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
+    _is_image,
+    "what its decoder sees; PNG any flipped bit, JPEG often nothing",
 )
-
+AUDIO = folder_format(
+    "audio_folder",
+    "audio",
+    (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
+    _is_audio,
+    "what its decoder sees",
+)
 VIDEO = folder_format(
-    Kind(
-        format="video_folder",
-        column="video",
-        suffixes=(".mp4", ".mkv", ".webm", ".avi", ".mov"),
-        matches=_is_video,
-        detects="what its decoder sees",
-    )
+    "video_folder",
+    "video",
+    (".mp4", ".mkv", ".webm", ".avi", ".mov"),
+    _is_video,
+    "what its decoder sees",
 )

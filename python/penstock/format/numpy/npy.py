@@ -5,20 +5,26 @@ Records with named fields become a column a field ("box.left" where they nest). 
 
 from __future__ import annotations
 
+import ast
+import math
+import struct
+import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib import format as numpy_format
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of
 from penstock.derived.files import derived_file
-from penstock.format.numpy.header import MAGIC, NpyHeader, header_bytes, parse_header
 from penstock.source.arrays.strided import (
     Mapped,
     PlacedColumn,
@@ -32,6 +38,88 @@ from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 
+MAGIC = b"\x93NUMPY"
+#: Bytes of a header at most: the limit of NumPy's own reader, and some room for many fields.
+HEADER_BYTES = 1 << 16
+_KEYS = {"descr", "fortran_order", "shape"}
+
+
+@dataclass(frozen=True)
+class NpyHeader:
+    """What an array is and where its values begin. fortran: whether the first axis varies fastest."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    start: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all values."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of the first axis."""
+        return self.dtype.itemsize * math.prod(self.shape[1:])
+
+
+def header_bytes(head: bytes, where: str) -> int:
+    """Bytes of the whole header, from the first 12 bytes of the data."""
+    version, width = head[6:7], {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(head[6:7])
+    if not head.startswith(MAGIC) or width is None or len(head) < 8 + width:
+        what = (
+            f"version {version.hex()} of .npy"
+            if head.startswith(MAGIC) and version
+            else f"{head[:8].hex(' ') or 'nothing'}"
+        )
+        raise DataError(
+            f"{where}, byte 0: {what} where the header of an array (.npy, version 1, 2 or 3) belongs; write it again"
+        )
+    length = int.from_bytes(head[8 : 8 + width], "little")
+    if length > HEADER_BYTES:
+        raise DataError(
+            f"{where}, byte 8: a header of {length:,} bytes; at most {HEADER_BYTES:,} are read; is the file damaged?"
+        )
+    return 8 + width + length
+
+
+def parse_header(head: bytes, where: str) -> NpyHeader:
+    """The header in the first bytes of the data, whole; DataError for damage, and for arrays of Python objects."""
+    size = header_bytes(head, where)
+    if len(head) < size:
+        raise DataError(
+            f"{where}: ends at byte {len(head):,}, inside its header of {size:,} bytes; copy the file again"
+        )
+    text = head[10 if head[6] == 1 else 12 : size]
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Python and NumPy warn of what damage makes of a header
+            said = ast.literal_eval(text.decode("utf-8" if head[6] == 3 else "latin1").strip())
+            if not isinstance(said, dict) or said.keys() != _KEYS:
+                raise ValueError(f"it needs exactly {', '.join(sorted(_KEYS))}")
+            dtype = np.dtype(numpy_format.descr_to_dtype(said["descr"]))
+        shape = tuple(int(axis) for axis in said["shape"] if isinstance(axis, int) and 0 <= axis < 1 << 62)
+        if not isinstance(said["shape"], tuple) or len(shape) != len(said["shape"]) or len(shape) > 64:
+            raise ValueError(f"shape {said['shape']!r}")
+    except (
+        ValueError,
+        TypeError,
+        SyntaxError,
+        KeyError,
+        IndexError,
+        MemoryError,
+        RecursionError,
+        struct.error,
+    ) as error:
+        raise DataError(f"{where}, byte 10: the header cannot be understood ({error}); write the file again") from None
+    if dtype.hasobject:
+        raise DataError(
+            f"{where}: holds Python objects (dtype {dtype}), which are pickled; a pickle can run any code and is never "
+            f"opened. Save numbers or text of a fixed width instead"
+        )
+    return NpyHeader(dtype, shape, bool(said["fortran_order"]) and len(shape) > 1, size)
+
+
 #: The name of the column where an array has no names of its own.
 ARRAY = "array"
 
@@ -43,14 +131,13 @@ _TURN_BYTES = 16 << 20
 
 def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
     """The header of every file; DataError for the first that has none, or whose size is not what it says."""
-    heads = _read_heads(shards, read, np.minimum(shards.sizes, _HEAD_BYTES))
+    heads = first_bytes(shards, read, _HEAD_BYTES)
     headers = []
     for shard, start in enumerate(heads):
         path, size = shards.path(shard), int(shards.sizes[shard])
         head, whole = start, header_bytes(start, path)
         if len(head) < whole <= size:
-            one = np.array([shard], dtype=np.int64)
-            head = _read_heads(shards.take(one), read, np.array([whole], dtype=np.int64))[0]
+            head = read_range(read, shards, shard, 0, whole).tobytes()
         header = parse_header(head, path)
         if header.start + header.size_bytes != size:
             raise DataError(
@@ -59,14 +146,6 @@ def read_headers(shards: Shards, read: ByteRanges) -> list[NpyHeader]:
             )
         headers.append(header)
     return headers
-
-
-def _read_heads(shards: Shards, read: ByteRanges, length: Ids) -> list[bytes]:
-    ends = np.cumsum(length)
-    out: Bytes = np.empty(int(ends[-1]), dtype=np.uint8)
-    numbers = np.arange(len(shards), dtype=np.int64)
-    read(shards, numbers, np.zeros_like(numbers), length, out, ends - length)
-    return [out[end - size : end].tobytes() for end, size in zip(ends.tolist(), length.tolist(), strict=True)]
 
 
 def open_npy(shards: Shards, read: ByteRanges, options: Options) -> Records | PlacedColumns:
@@ -96,7 +175,7 @@ def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, Stored
 
 
 def _first_sample(headers: list[NpyHeader]) -> Ids:
-    return np.cumsum([0, *(header.shape[0] for header in headers)], dtype=np.int64)
+    return edges_of([header.shape[0] for header in headers])
 
 
 def _records(shards: Shards, read: ByteRanges, headers: list[NpyHeader], columns: dict[str, StoredColumn]) -> Records:

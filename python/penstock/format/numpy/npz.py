@@ -25,12 +25,13 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError
 from penstock.core.limits import Limits
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
 from penstock.derived.files import derived_file
-from penstock.format.numpy.header import HEADER_BYTES, NpyHeader, header_bytes, parse_header
-from penstock.format.numpy.npy import turn
+from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, parse_header, turn
+from penstock.source.arrays.sliced import ArrayFacts, check_alike, rows_of
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
@@ -79,15 +80,22 @@ def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedCol
     selection, where = Selection(options.columns), shards.path(0)
     selection.choose(offered if len(wanted) == len(names) else [*offered, *names], where)
     features = selection.choose_stored({name: column.field for name, (_, column) in offered.items()}, where)
-    rows = [_rows(shards.path(shard), members) for shard, members in enumerate(found)]
-    _check_alike(shards, found)
+    facts = [
+        {name: ArrayFacts(one.header.shape, one.header.dtype) for name, one in members.items()} for members in found
+    ]
+    rows = [
+        rows_of({name: one.shape for name, one in each.items()}, shards.path(shard)) for shard, each in enumerate(facts)
+    ]
+    for shard, each in enumerate(facts):
+        for name, one in each.items():
+            check_alike(facts[0][name], one, name, (where, shards.path(shard)))
     mapped = {member.path: member for members in found for member in members.values()}
     number = {path: place for place, path in enumerate(mapped)}
     placed = {}
     for name, feature in features.items():
         array, column = offered[feature]
         placed[name] = _placed(column, [members[array] for members in found], number)
-    manifest = Manifest("npz", shards, np.cumsum([0, *rows], dtype=np.int64))
+    manifest = Manifest("npz", shards, edges_of(rows))
     return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
 
 
@@ -111,28 +119,6 @@ def _placed(column: StoredColumn, members: list[_Member], number: Mapping[str, i
     files = np.array([number[member.path] for member in members], dtype=np.int64)
     starts: Ids = np.array([member.start + column.at for member in members], dtype=np.int64)
     return PlacedColumn(column, files, starts, members[0].header.row_bytes)
-
-
-def _rows(path: str, members: _Members) -> int:
-    """The rows of a shard's arrays; DataError if they differ."""
-    lengths = {name: member.header.shape[0] if member.header.shape else None for name, member in members.items()}
-    if len(set(lengths.values())) != 1 or None in lengths.values():
-        shown = ", ".join(f"{name}: {'a single value' if rows is None else rows}" for name, rows in lengths.items())
-        raise DataError(
-            f"{path}: the arrays are not equally long ({shown or 'there are none'}); choose some with columns=[…]"
-        )
-    return next(rows for rows in lengths.values() if rows is not None)
-
-
-def _check_alike(shards: Shards, found: list[_Members]) -> None:
-    for shard, members in enumerate(found):
-        for name, member in members.items():
-            header, first = member.header, found[0][name].header
-            if (header.dtype, header.shape[1:]) != (first.dtype, first.shape[1:]):
-                raise DataError(
-                    f"{shards.path(shard)}: {name} has rows of {header.dtype} and shape {header.shape[1:]}, in {shards.path(0)} "
-                    f"they are {first.dtype} and {first.shape[1:]}; the files of a dataset must agree, read the others apart"
-                )
 
 
 @contextmanager

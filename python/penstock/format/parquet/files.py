@@ -12,7 +12,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
 from penstock.core.shards import Shards
-from penstock.format.parquet.footer import Path
+from penstock.format.parquet.layout import Path
 from penstock.source.tables.hive import Folders
 from penstock.source.tables.ranged_file import open_shard
 from penstock.source.tables.table import arrow_errors, check_names
@@ -39,13 +39,22 @@ class Files:
         """The columns of a file, and those that its folders give."""
         return pa.schema([*_without_views(file.schema_arrow), *self.folders.schema])
 
-    def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path]) -> pa.Table:
-        """These columns of a row group, and fields of its structs."""
-        given = self.folders.select([path[0] for path in paths])
-        table = file.read_row_group(group, columns=[".".join(path) for path in paths if path[0] not in given.values])
+    def stored(self, paths: Sequence[Path]) -> list[Path]:
+        """Those of these columns that the files hold themselves."""
+        return [path for path in paths if path[0] not in self.folders.values]
+
+    def with_folders(self, table: pa.Table, shard: int, paths: Sequence[Path]) -> pa.Table:
+        """A table of the stored ones of these columns, with the others."""
+        return self.folders.select([path[0] for path in paths]).add_to(table, shard)
+
+    def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path], rows: int) -> pa.Table:
+        """These columns of a row group of so many rows, and fields of its structs."""
+        table = file.read_row_group(group, columns=[".".join(path) for path in self.stored(paths)])
         table.validate(full=True)
+        if table.num_rows != rows:
+            raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
         plain = _without_views(table.schema)
-        return given.add_to(table if plain.equals(table.schema) else table.cast(plain), shard)
+        return self.with_folders(table if plain.equals(table.schema) else table.cast(plain), shard, paths)
 
     def bytes_of(self, shard: int) -> pa.NativeFile:
         """A file as bytes; DataError if there are none."""
@@ -68,14 +77,9 @@ def _without_views(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
     if pa.types.is_struct(kind):
         return pa.struct([part.with_type(_plain(part.type)) for part in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
-    return kind
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = kind.value_field.with_type(_plain(kind.value_type))
+        return pa.list_(inner) if pa.types.is_list(kind) else pa.large_list(inner)
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,19 +16,16 @@ from penstock.core.errors import DataError
 from penstock.core.spec import Ids
 from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
 from penstock.format.parquet.filter import kept_rows
-from penstock.format.parquet.footer import Path, RowGroup, row_groups
-from penstock.format.parquet.page_bounds import possible_rows
+from penstock.format.parquet.layout import Path, RowGroup
 from penstock.format.parquet.pages import PagedFile, PagedFiles
-from penstock.format.parquet.parts import Parts, edges_of, is_large
+from penstock.format.parquet.parts import Kept, Part, edges_of, is_large
 from penstock.format.parquet.pruning import Pruning
 from penstock.source.tables.table import TableColumn, arrow_errors, check_same_columns, check_unpacked
 
 _T = TypeVar("_T")
-_Kept = npt.NDArray[np.int32]
 
 #: Files that are looked at together.
 TOGETHER = 8
-_UNPACKED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,105 +41,86 @@ class Look:
     filtered: Sequence[Path]
     pruning: Pruning | None
 
-    def __call__(self, shard: int) -> tuple[Parts, list[_Kept]]:
+    def __call__(self, shard: int) -> tuple[list[Part], list[Kept]]:
         """A file's parts, and the rows that pass the filter, of each row group that has some."""
         shards, place, opened = self.files.shards, self.files.shards.path(shard), self.files.bytes_of(shard)
         with arrow_errors(place, NO_PARQUET):  # before pyarrow does, so that what is read ahead of a store serves both
             paged = self.paged.look(shard, opened)
         file = self.files.open(shard, opened)
         check_same_columns(self.files.schema(file), self.schema, self.columns, place, shards.path(0))
+        rows, sizes = self._rows(shard, file)
+        if paged is not None and not np.array_equal(paged.footer.rows, rows):
+            paged = None
+        kept = [] if self.keep is None else self._kept(shard, file, paged, rows)
+        parts = []
+        for turn, group in enumerate(np.flatnonzero(rows).tolist()):
+            its = kept[turn] if kept else None
+            parts += self._parts(shard, paged, group, int(rows[group]), sizes[group], its)
+        return parts, kept
+
+    def _rows(self, shard: int, file: pq.ParquetFile) -> tuple[Ids, list[int]]:
+        """The rows of each row group, and its decoded bytes."""
+        place, count = self.files.shards.path(shard), file.metadata.num_rows
         with arrow_errors(place, DAMAGED):
             found = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         rows = np.array([group.num_rows for group in found], dtype=np.int64)
-        if (rows < 0).any() or rows.sum() != file.metadata.num_rows or (len(rows) and rows.max() >= 1 << 31):
-            raise DataError(
-                f"{place}: row groups of {rows.tolist()[:8]} rows, {file.metadata.num_rows:,} in all; {DAMAGED}"
-            )
-        sizes: list[int] = []
-        for group, count in enumerate(rows.tolist()):
-            sizes.append(max(self.fixed_bytes * count, found[group].total_byte_size))
-            check_unpacked(sizes[-1], int(shards.sizes[shard]), self.files.limits, f"{place}, row group {group}")
-        if paged is not None and not np.array_equal(paged.footer.rows, rows):
-            paged = None
-        number = np.flatnonzero(rows)
-        kept = [] if self.keep is None else self._kept(shard, file, paged, rows)
-        parts = [
-            self._parts(shard, paged, group, int(rows[group]), sizes[group], kept[turn] if kept else None)
-            for turn, group in enumerate(number.tolist())
-        ]
-        return join_parts(parts, filtered=self.keep is not None), kept
+        if (rows < 0).any() or rows.sum() != count or (len(rows) and rows.max() >= 1 << 31):
+            raise DataError(f"{place}: row groups of {rows.tolist()[:8]} rows, {count:,} in all; {DAMAGED}")
+        sizes = [max(self.fixed_bytes * group.num_rows, group.total_byte_size) for group in found]
+        for group, size in enumerate(sizes):
+            packed = int(self.files.shards.sizes[shard])
+            check_unpacked(size, packed, self.files.limits, self.files.place(shard, group))
+        return rows, sizes
 
     def _parts(
-        self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: _Kept | None
-    ) -> Parts:
+        self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: Kept | None
+    ) -> list[Part]:
         """The parts of a row group, whose columns are of `size` bytes together; none if no row passes the filter."""
         wanted = [column.stored for column in self.columns]
         edges, by_pages = np.array([0, rows]), False
         some = kept is not None and 0 < len(kept) < rows
         if paged is not None and (some or (is_large(size) and (kept is None or len(kept) == rows))):
-            numbers = paged.footer.chunks(group)[paged.leaves(wanted)]
-            chosen = max(self.fixed_bytes * rows, int(numbers[:, _UNPACKED].clip(0, 1 << 40).sum()))
+            unpacked = paged.footer.chunks(group, paged.footer.leaves(wanted)).unpacked
+            chosen = max(self.fixed_bytes * rows, int(unpacked.clip(0, 1 << 40).sum()))
             if (some or is_large(chosen)) and (pages := self.paged.pages(shard, group, wanted)):
                 edges = edges_of(rows, chosen, pages)
                 by_pages = some or len(edges) > 2
-        parts = [] if kept is None else np.split(kept, np.searchsorted(kept, edges[1:-1]))
-        left = np.array([len(part) > 0 for part in parts] if kept is not None else [True] * (len(edges) - 1))
-        count = int(left.sum())
-        return Parts(
-            np.full(count, shard),
-            np.full(count, group),
-            edges[:-1][left],
-            np.diff(edges)[left],
-            np.full(count, by_pages),
-            None if kept is None else [part for part in parts if len(part)],
-        )
+        cuts = edges.tolist()
+        pieces = [None] * (len(cuts) - 1) if kept is None else np.split(kept, np.searchsorted(kept, cuts[1:-1]))
+        return [
+            Part(shard, group, first, end - first, by_pages, its)
+            for first, end, its in zip(cuts, cuts[1:], pieces, strict=False)
+            if its is None or len(its)
+        ]
 
-    def _kept(self, shard: int, file: pq.ParquetFile, paged: PagedFile | None, rows: Ids) -> list[_Kept]:
+    def _kept(self, shard: int, file: pq.ParquetFile, paged: PagedFile | None, rows: Ids) -> list[Kept]:
         """The rows that a filter keeps of each row group that has some."""
-        none = np.empty(0, dtype=np.int32)
         known, schema = self.files.folders.known(shard), self.files.schema(file)
         possible = [True] * len(rows)
         if self.pruning is not None:
-            said: list[RowGroup] | None = None if paged is None else row_groups(paged.footer, self.pruning.names)
-            possible = self.pruning.possible(schema, rows.tolist(), said, known)
+            nothing = [RowGroup(count, {}) for count in rows.tolist()]
+            said = nothing if paged is None else paged.footer.row_groups(self.pruning.names)
+            possible = self.pruning.possible(schema, said, known)
         kept = []
         for group in np.flatnonzero(rows).tolist():
             wanted = None
             if possible[group] and self.pruning is not None and paged is not None:
-                wanted = possible_rows(self.paged, paged, self.pruning, schema, shard, group, known)
+                said_of_pages = self.paged.bounds(shard, group, [(name,) for name in self.pruning.names])
+                wanted = self.pruning.possible_rows(schema, said_of_pages, known)
             if not possible[group] or (wanted is not None and not len(wanted)):
-                kept.append(none)
+                kept.append(np.empty(0, dtype=np.int32))
             else:
                 kept.append(self._kept_of(shard, file, group, int(rows[group]), wanted))
         return kept
 
-    def _kept_of(self, shard: int, file: pq.ParquetFile, group: int, rows: int, wanted: Ids | None) -> _Kept:
+    def _kept_of(self, shard: int, file: pq.ParquetFile, group: int, rows: int, wanted: Ids | None) -> Kept:
         """The rows of a row group that pass the filter, all of them among `wanted`."""
         assert self.keep is not None
         with arrow_errors(f"{self.files.place(shard, group)}: filters={self.keep}", DAMAGED):
             if wanted is not None and self.paged.pages(shard, group, self.filtered):
                 table = self.paged.table(shard, group, self.filtered, wanted)
                 return wanted[kept_rows(table, self.keep)].astype(np.int32)
-            table = self.files.table(shard, file, group, self.filtered)
-            if table.num_rows != rows:
-                raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
-            return kept_rows(table, self.keep)
-
-
-def join_parts(parts: Sequence[Parts], *, filtered: bool) -> Parts:
-    """The parts of all row groups, or of all files."""
-
-    def joined(name: str) -> Ids:
-        return np.concatenate([np.arange(0), *(getattr(part, name) for part in parts)])
-
-    return Parts(
-        joined("shard"),
-        joined("group"),
-        joined("first"),
-        joined("rows"),
-        joined("by_pages").astype(np.bool_),
-        [rows for part in parts for rows in part.kept or ()] if filtered else None,
-    )
+            return kept_rows(self.files.table(shard, file, group, self.filtered, rows), self.keep)
 
 
 def for_each(items: range, look: Callable[[int], _T], progress: Callable[[int, int], None] | None) -> list[_T]:
@@ -152,14 +129,12 @@ def for_each(items: range, look: Callable[[int], _T], progress: Callable[[int, i
         return [look(items[0])]
     found = []
     with ThreadPoolExecutor(min(TOGETHER, max(1, len(items))), thread_name_prefix="penstock-open") as threads:
-        futures = [threads.submit(look, item) for item in items]
         try:
-            for done, future in enumerate(futures, 1):
-                found.append(future.result())
+            for result in threads.map(look, items):
+                found.append(result)
                 if progress is not None:
-                    progress(done, len(items))
+                    progress(len(found), len(items))
         except BaseException:
-            for future in futures:
-                future.cancel()
+            threads.shutdown(cancel_futures=True)
             raise
     return found

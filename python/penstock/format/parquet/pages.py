@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core import kernels
 from penstock.core.lru import Lru
 from penstock.core.spec import Bytes, Ids
 from penstock.format.parquet.files import DAMAGED, Files
-from penstock.format.parquet.footer import Path, read_footer
-from penstock.format.parquet.parts import Pages
+from penstock.format.parquet.layout import ColumnChunk, Footer, Pages, Path, read_footer
 from penstock.format.parquet.small import Column, LackingDictionary, SmallFile, schema_of
 from penstock.source.tables.table import arrow_errors, check_unpacked, one_array
 
@@ -29,39 +27,26 @@ _INDEX_BYTES = 64 << 20
 #: Footers, and columns of row groups, of which it is remembered where their pages lie.
 _FOOTERS, _CHUNKS = 32, 16_384
 
-_DATA, _DICTIONARY, _END, _DICTIONARY_PAGES, _AT, _LENGTH = 0, 1, 2, 6, 7, 8
-
 
 class PagedFile:
-    """A file whose footer was read: which columns it has, and which of them can be read by pages."""
+    """A file whose footer was read: what its columns are in Arrow, and whether they can be read by pages."""
 
-    def __init__(self, footer: kernels.ParquetFooter, schema: pa.Schema) -> None:
+    def __init__(self, footer: Footer, schema: pa.Schema) -> None:
         self.footer, self._schema = footer, schema
-        self.paths: list[Path] = [tuple(path) for path, _, _, _ in footer.leaves]
-        self.repeated = [repeated for _, _, repeated, _ in footer.leaves]
-
-    def leaves(self, wanted: Sequence[Path]) -> list[int]:
-        """The columns that these names lead to."""
-        names = set(wanted)
-        return [
-            leaf
-            for leaf, path in enumerate(self.paths)
-            if any(path[:length] in names for length in range(1, len(path) + 1))
-        ]
 
     def arrow_schema(self, leaves: Sequence[int]) -> pa.Schema:
         """What these columns are in Arrow."""
         tree: dict[str, Any] = {}
         for leaf in leaves:
             node = tree
-            for name in self.paths[leaf]:
+            for name in self.footer.paths[leaf]:
                 node = node.setdefault(name, {})
         return pa.schema([_narrowed(self._schema.field(name), below) for name, below in tree.items()])
 
     @cached_property
     def is_plain(self) -> bool:
         """Whether pyarrow gives these columns alone the types that they have in the whole file."""
-        leaves = range(len(self.paths))
+        leaves = range(len(self.footer.paths))
         try:
             schema = self.arrow_schema(leaves)
             return bool(leaves) and schema_of(self.footer, leaves, schema).types == schema.types
@@ -72,7 +57,7 @@ class PagedFile:
         """Files of the pages that hold these rows: one for all columns whose pages hold the same rows."""
         alike: dict[bytes, list[Column]] = {}
         for leaf, its in zip(leaves, pages, strict=True):
-            column = Column(leaf, self.repeated[leaf], its, its.of_rows(rows))
+            column = Column(leaf, self.footer.repeated[leaf], its, its.of_rows(rows))
             alike.setdefault(np.concatenate(column.rows).tobytes(), []).append(column)
         return [
             SmallFile(self.footer, group, columns, self.arrow_schema([column.leaf for column in columns]))
@@ -97,20 +82,22 @@ class PagedFiles:
             footer = read_footer(opened or self._files.bytes_of(shard), self._wanted)
         return None if footer is None else self._known.put(shard, PagedFile(footer, self._schema))
 
+    def _file(self, shard: int) -> PagedFile | None:
+        return self._known.get(shard) or self.look(shard)
+
     def pages(self, shard: int, group: int, wanted: Sequence[Path]) -> list[Pages] | None:
         """The pages of these columns of a row group; None where they are not listed, or not as they should be."""
-        file = self._known.get(shard) or self.look(shard)
+        file = self._file(shard)
         if file is None or not file.is_plain:
             return None
-        leaves = file.leaves([path for path in wanted if path[0] not in self._files.folders.values])
+        leaves = file.footer.leaves(self._files.stored(wanted))
         found = {leaf: self._pages.get((shard, group, leaf)) for leaf in leaves}
         if missing := [leaf for leaf, pages in found.items() if pages is None]:
             read = self._read_pages(file, shard, group, missing)
             if read is None:
                 return None
-            found |= {
-                leaf: self._pages.put((shard, group, leaf), pages) for leaf, pages in zip(missing, read, strict=True)
-            }
+            for leaf, pages in zip(missing, read, strict=True):
+                found[leaf] = self._pages.put((shard, group, leaf), pages)
         return [pages for pages in found.values() if pages is not None] or None
 
     def index_bytes(self, shard: int, offset: Ids, length: Ids) -> list[Bytes] | None:
@@ -125,37 +112,48 @@ class PagedFiles:
         self._files.read(self._files.shards, np.full_like(offset, shard), offset, length, out, ends - length)
         return np.split(out, ends[:-1])
 
-    def _read_pages(self, file: PagedFile, shard: int, group: int, leaves: list[int]) -> list[Pages] | None:
-        chunks, rows = file.footer.chunks(group)[leaves], int(file.footer.rows[group])
-        if (chunks[:, _END] < 0).any() or (chunks[:, _END] > self._files.shards.sizes[shard]).any() or not rows:
-            return None
-        pieces = self.index_bytes(shard, chunks[:, _AT].copy(), chunks[:, _LENGTH].copy())
-        if pieces is None:
-            return None
-        found = []
-        for chunk, piece in zip(chunks.tolist(), pieces, strict=True):
-            try:
-                offset, length, first = kernels.parquet_pages(piece, rows, chunk[_DATA], chunk[_END])
-            except ValueError:
-                return None
-            dictionary = (0, 0) if chunk[_DICTIONARY] < 0 else (chunk[_DICTIONARY], chunk[_DATA] - chunk[_DICTIONARY])
-            said = chunk[_DICTIONARY_PAGES]
-            first = np.append(first, rows)
-            found.append(Pages(offset, length, first, dictionary, len(offset) if said < 0 else said))
+    def bounds(self, shard: int, group: int, wanted: Sequence[Path]) -> dict[Path, tuple[Ids, list[ColumnChunk]]]:
+        """By column: the first rows of its pages with the number of all rows, and what is said of each page. Empty where pages do not differ."""
+        pages, file = self.pages(shard, group, wanted), self._file(shard)
+        if pages is None or file is None or all(len(column.offset) == 1 for column in pages):
+            return {}
+        footer, leaves = file.footer, file.footer.leaves(self._files.stored(wanted))
+        chunks = footer.chunks(group, leaves)
+        listed = ~np.array(footer.repeated)[leaves] & (chunks.bounds_at > 0) & (chunks.bounds_bytes > 0)
+        pieces = (
+            self.index_bytes(shard, chunks.bounds_at[listed], chunks.bounds_bytes[listed]) if listed.any() else None
+        )
+        found = {}
+        for number, piece in zip(np.flatnonzero(listed).tolist(), pieces or (), strict=pieces is not None):
+            said = footer.page_bounds(leaves[number], int(chunks.nulls[number]), pages[number], piece)
+            if said is not None:
+                found[footer.paths[leaves[number]]] = (pages[number].first_row, said)
         return found
+
+    def _read_pages(self, file: PagedFile, shard: int, group: int, leaves: list[int]) -> list[Pages] | None:
+        chunks = file.footer.chunks(group, leaves)
+        if (
+            (chunks.end < 0).any()
+            or (chunks.end > self._files.shards.sizes[shard]).any()
+            or not file.footer.rows[group]
+        ):
+            return None
+        pieces = self.index_bytes(shard, chunks.index_at, chunks.index_bytes)
+        try:
+            return None if pieces is None else file.footer.pages(group, leaves, pieces)
+        except ValueError:
+            return None
 
     def table(self, shard: int, group: int, wanted: Sequence[Path], rows: Ids) -> pa.Table:
         """These rows (ascending) of a row group whose pages are listed, and these columns of them.
 
         Raises ArrowInvalid for pages that are damaged, or are others than the page index says.
         """
-        given = self._files.folders.select([path[0] for path in wanted])
-        stored = [path for path in wanted if path[0] not in given.values]
-        pages = self.pages(shard, group, stored)
-        file = self._known.get(shard) or self.look(shard)
+        stored = self._files.stored(wanted)
+        pages, file = self.pages(shard, group, stored), self._file(shard)
         if pages is None or file is None:
             raise pa.ArrowInvalid("the page index is not what it was when the file was opened")
-        leaves = file.leaves(stored)
+        leaves = file.footer.leaves(stored)
         try:
             tables = self._tables(shard, file.small_files(group, leaves, pages, rows), rows)
         except LackingDictionary:
@@ -166,26 +164,21 @@ class PagedFiles:
             for name in table.column_names:
                 columns.setdefault(name, []).append(table[name])
         joined = {field.name: _joined(columns[field.name], field.type) for field in file.arrow_schema(leaves)}
-        return given.add_to(pa.table(joined), shard)
+        return self._files.with_folders(pa.table(joined), shard, wanted)
 
     def _tables(self, shard: int, small: Sequence[SmallFile], rows: Ids) -> list[pa.Table]:
         """Reads all small files at once, and decodes one after the other."""
         ends = np.cumsum([file.size for file in small])
+        begins = (ends - [file.size for file in small]).tolist()
         out = np.empty(int(ends[-1]), dtype=np.uint8)
         offset, length = (np.concatenate([getattr(file, name) for file in small]) for name in ("offset", "length"))
-        begins = [end - file.size + 4 for end, file in zip(ends.tolist(), small, strict=True)]
-        at = [begin + np.cumsum(file.length) - file.length for begin, file in zip(begins, small, strict=True)]
-        self._files.read(self._files.shards, np.full_like(offset, shard), offset, length, out, np.concatenate(at))
-        buffers, unpacked = [], 0
-        for file, end in zip(small, ends.tolist(), strict=True):
-            buffer, size = file.finish(out[end - file.size : end])
-            buffers.append(buffer)
-            unpacked += size
-        place, packed = self._files.shards.path(shard), int(self._files.shards.sizes[shard])
-        check_unpacked(unpacked, packed, self._files.limits, place)
-        return [
-            file.decode(buffer, rows, verify=self._files.verify) for file, buffer in zip(small, buffers, strict=True)
-        ]
+        at = [begin + 4 + np.cumsum(file.length) - file.length for begin, file in zip(begins, small, strict=True)]
+        shards, limits = self._files.shards, self._files.limits
+        self._files.read(shards, np.full_like(offset, shard), offset, length, out, np.concatenate(at))
+        finished = [file.finish(out[begin : begin + file.size]) for begin, file in zip(begins, small, strict=True)]
+        check_unpacked(sum(size for _, size in finished), int(shards.sizes[shard]), limits, shards.path(shard))
+        verify = self._files.verify
+        return [file.decode(buffer, rows, verify=verify) for file, (buffer, _) in zip(small, finished, strict=True)]
 
 
 def _narrowed(field: pa.Field, below: dict[str, Any]) -> pa.Field:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.core.spec import Ids
+from penstock.format.parquet.layout import Pages
+
+#: Rows of a row group that pass a filter, ascending.
+Kept = npt.NDArray[np.int32]
 
 #: Decoded bytes of a part, about, and of each of its columns: each costs some 30 µs, and a request where files lie elsewhere.
 _PART_BYTES, _COLUMN_BYTES = 4 << 20, 64 << 10
@@ -18,31 +23,15 @@ _WHOLE_BYTES = 16 << 20
 _READ_TWICE = 1.25
 
 
-@dataclass(frozen=True, eq=False)
-class Pages:
-    """The pages of a column of a row group.
+class Part(NamedTuple):
+    """Rows [first, first + rows) of a row group: whether they are read by pages, and which of them pass the filter, if there is one."""
 
-    offset, length: where each lies in the file. first_row: the row of the row group that each begins with, and the number of all rows. dictionary:
-    offset and length of the dictionary, needed by the first `dictionary_pages` pages; a length of 0 if there is none.
-    """
-
-    offset: Ids
-    length: Ids
-    first_row: Ids
-    dictionary: tuple[int, int]
-    dictionary_pages: int
-
-    def of_rows(self, rows: Ids) -> Ids:
-        """The pages that hold these rows (ascending)."""
-        return np.flatnonzero(np.diff(np.searchsorted(rows, self.first_row)))
-
-    def bytes_between(self, edges: Ids) -> int:
-        """Bytes of the pages that are read, if rows edges[i] … edges[i + 1] - 1 are read apart for every i."""
-        first = np.searchsorted(self.first_row, edges[:-1], side="right") - 1
-        end = np.searchsorted(self.first_row, edges[1:], side="left")
-        ends = np.append(0, np.cumsum(self.length))
-        dictionaries = int(np.count_nonzero(first < self.dictionary_pages)) * self.dictionary[1]
-        return int((ends[end] - ends[first]).sum()) + dictionaries
+    shard: int
+    group: int
+    first: int
+    rows: int
+    by_pages: bool
+    kept: Kept | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +47,7 @@ class Parts:
     first: Ids
     rows: Ids
     by_pages: npt.NDArray[np.bool_]
-    kept: Sequence[npt.NDArray[np.int32]] | None = None
+    kept: Sequence[Kept] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,6 +62,15 @@ class Parts:
         if self.kept is not None:
             return self.kept[part].astype(np.int64)
         return np.arange(self.first[part], self.first[part] + self.rows[part])
+
+
+def join_parts(parts: Sequence[Part], *, filtered: bool) -> Parts:
+    """The parts of all files."""
+    where = np.array([part[:4] for part in parts], dtype=np.int64).reshape(-1, 4)
+    shard, group, first, rows = np.ascontiguousarray(where.T)
+    by_pages = np.array([part.by_pages for part in parts], dtype=np.bool_)
+    kept = [part.kept for part in parts if part.kept is not None] if filtered else None
+    return Parts(shard, group, first, rows, by_pages, kept)
 
 
 def is_large(size: int) -> bool:

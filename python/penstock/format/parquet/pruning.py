@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
-from pyarrow.fs import LocalFileSystem
 
 from penstock.core.errors import PlanError
-from penstock.core.spec import is_bytes, is_text
-from penstock.format.parquet.filter import expression, filter_columns, kept_rows
-from penstock.format.parquet.footer import ColumnChunk, RowGroup
+from penstock.core.spec import Ids, is_bytes, is_text
+from penstock.format.parquet.filter import expression, filter_columns, kept_rows, may_pass
+from penstock.format.parquet.layout import ColumnChunk, Path, RowGroup
 
 #: Parquet's numbers of the types that are compared, and how their bounds are packed.
 _PACKED = {0: "?", 1: "i", 2: "q", 4: "f", 5: "d"}
@@ -39,43 +38,44 @@ class Pruning:
 
     must: pc.Expression
     schema: pa.Schema
-    names: Collection[str]
+    names: Sequence[str]
     never_null: bool
 
-    def possible(
-        self, schema: pa.Schema, rows: list[int], said: Sequence[RowGroup] | None, known: pc.Expression
-    ) -> list[bool]:
+    def possible(self, schema: pa.Schema, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
         """Whether each row group of a file, or each piece of one, could hold a row that passes.
 
-        schema: the file's own; rows: of each row group; said: what its footer says, None if that is not known; known: what is
-        true of all of its rows.
+        schema: the file's own; said: what its footer says of each; known: what is true of all of its rows.
         """
-        if said is None or [group.rows for group in said] != rows or not self._same_types(schema):
-            said = [RowGroup(count, {}) for count in rows]
+        if not self._same_types(schema):
+            said = [RowGroup(group.rows, {}) for group in said]
         return self._possible(said, known)
 
     def _possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
         """The same; neighbours are asked about together first."""
         if len(said) <= _TOGETHER:
-            return self._each_possible(said, known)
+            return may_pass(self.must, self.schema, [known & self._known(group) for group in said])
         pieces = [said[at : at + _TOGETHER] for at in range(0, len(said), _TOGETHER)]
         some = self._possible([self._together(piece) for piece in pieces], known)
         left = [group for piece, may in zip(pieces, some, strict=True) if may for group in piece]
-        found = iter(self._each_possible(left, known))
+        found = iter(may_pass(self.must, self.schema, [known & self._known(group) for group in left]))
         return [may and next(found) for piece, may in zip(pieces, some, strict=True) for _ in piece]
 
-    def _each_possible(self, said: Sequence[RowGroup], known: pc.Expression) -> list[bool]:
-        kind, files = pads.IpcFileFormat(), LocalFileSystem()
-        try:
-            fragments = [
-                kind.make_fragment(str(number), files, partition_expression=known & self._known(group))
-                for number, group in enumerate(said)
-            ]
-            dataset = pads.FileSystemDataset(fragments, self.schema, kind, files)
-            left = {fragment.path for fragment in dataset.get_fragments(filter=self.must)}
-        except (pa.ArrowException, OverflowError):  # the filter's values do not compare with the bounds
-            return [True] * len(said)
-        return [str(number) in left for number in range(len(said))]
+    def possible_rows(
+        self, schema: pa.Schema, pages: Mapping[Path, tuple[Ids, list[ColumnChunk]]], known: pc.Expression
+    ) -> Ids | None:
+        """The rows of a row group, ascending, that could pass; None if that may be all of them. pages: the first row and what is said of each."""
+        if not pages:
+            return None
+        edges = np.unique(np.concatenate([first for first, _ in pages.values()]))
+        which = {path: np.searchsorted(first, edges[:-1], side="right") - 1 for path, (first, _) in pages.items()}
+        segments = [
+            RowGroup(rows, {path: pages[path][1][page[segment]].part(rows) for path, page in which.items()})
+            for segment, rows in enumerate(np.diff(edges).tolist())
+        ]
+        possible = self.possible(schema, segments, known)
+        if all(possible):
+            return None
+        return np.concatenate([np.arange(0), *(np.arange(*edges[at : at + 2]) for at in np.flatnonzero(possible))])
 
     def _together(self, groups: Sequence[RowGroup]) -> RowGroup:
         """What is true of all rows of several row groups; columns of which that is not certain are left out."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.core import kernels
 from penstock.core.spec import Bytes, Ids
-from penstock.format.parquet.parts import Pages
+from penstock.format.parquet.layout import MAGIC, Footer, Pages, page_headers
 
-_MAGIC = b"PAR1"
 _LARGE = (1 << 63) - 1
 
 
@@ -27,13 +26,13 @@ class Column:
     pages: Pages
     chosen: Ids
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Ids, Ids]:
         """The first of each run of neighbouring pages, and the one behind its last."""
         breaks = np.flatnonzero(np.diff(self.chosen) != 1) + 1
         return self.chosen[np.append(0, breaks)], self.chosen[np.append(breaks - 1, -1)] + 1
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Ids, Ids]:
         """The same of the rows that these pages hold."""
         first, end = self.runs
@@ -48,31 +47,27 @@ class Column:
 class SmallFile:
     """Columns whose pages hold the same rows of a row group."""
 
-    def __init__(self, footer: kernels.ParquetFooter, group: int, columns: Sequence[Column], schema: pa.Schema) -> None:
+    def __init__(self, footer: Footer, group: int, columns: Sequence[Column], schema: pa.Schema) -> None:
         self._footer, self._group, self.columns = footer, group, columns
         self._arrow = base64.b64encode(schema.serialize())
         self._begin, self._end = columns[0].rows
         self.rows = int((self._end - self._begin).sum())
         self._at: list[tuple[int, int, Ids]] = []  # of each column: its dictionary, its end, its pages
-        at = len(_MAGIC)
-        offset: list[Ids] = []
-        length: list[Ids] = []
+        at, ranges = len(MAGIC), []
         for column in columns:
             begin, pages = at, column.pages
             if column.has_dictionary:
-                offset.append(np.array(pages.dictionary[:1]))
-                length.append(np.array(pages.dictionary[1:]))
+                ranges.append(np.array([pages.dictionary]).T)
                 at += pages.dictionary[1]
             lengths = pages.length[column.chosen]
             ends = at + np.cumsum(lengths)
-            self._at.append((begin, int(ends[-1]), ends - lengths))
             at = int(ends[-1])
+            self._at.append((begin, at, ends - lengths))
             first, end = column.runs
             before = np.append(0, np.cumsum(pages.length))
-            offset.append(pages.offset[first])
-            length.append(before[end] - before[first])
+            ranges.append(np.stack([pages.offset[first], before[end] - before[first]]))
         #: Which ranges of the row group's file come first in this one, behind the magic.
-        self.offset, self.length = np.concatenate(offset).astype(np.int64), np.concatenate(length).astype(np.int64)
+        self.offset, self.length = np.concatenate(ranges, axis=1)
         self._data_end = at
         self.size = at + len(self._end_of([_LARGE] * len(columns), [_LARGE] * len(columns)))
 
@@ -88,10 +83,9 @@ class SmallFile:
 
     def _places(self, rows: Ids) -> Ids:
         """Where these rows of the row group lie in this file."""
-        run = np.searchsorted(self._begin, rows, side="right") - 1
-        before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
-        places: Ids = rows - self._begin[run] + before[run]
-        return places
+        counts = self._end - self._begin
+        moved: Ids = np.cumsum(counts) - counts - self._begin
+        return rows + moved[np.searchsorted(self._begin, rows, side="right") - 1]
 
     def finish(self, out: Bytes) -> tuple[pa.Buffer, int]:
         """Puts magic and footer around the pages that were read to out[4:]: the file, and its bytes unpacked.
@@ -104,32 +98,28 @@ class SmallFile:
             values.append(count)
             unpacked.append(size)
         end = self._end_of(values, unpacked)
-        out[: len(_MAGIC)] = np.frombuffer(_MAGIC, dtype=np.uint8)
+        out[: len(MAGIC)] = np.frombuffer(MAGIC, dtype=np.uint8)
         out[self._data_end : self._data_end + len(end)] = np.frombuffer(end, dtype=np.uint8)
         return pa.py_buffer(out[: self._data_end + len(end)]), sum(unpacked)
 
     def _check(self, column: Column, out: Bytes, begin: int, at: Ids) -> tuple[int, int]:
         """Values and unpacked bytes of a column's pages."""
-        length = column.pages.length[column.chosen]
-        if column.has_dictionary:
-            at, length = np.append(begin, at), np.append(column.pages.dictionary[1], length)
+        pages, name, has_dictionary = column.pages, list(self._footer.paths[column.leaf]), column.has_dictionary
+        length = pages.length[column.chosen]
+        if has_dictionary:
+            at, length = np.append(begin, at), np.append(pages.dictionary[1], length)
         try:
-            found = kernels.parquet_page_headers(out, at, length)
+            is_dictionary, needs_dictionary, values, rows, unpacked = page_headers(out, at, length)
         except ValueError as error:
-            raise pa.ArrowInvalid(f"a page of column {self._footer.leaves[column.leaf][0]}: {error}") from None
-        is_dictionary, needs, values, rows, unpacked = found.T
-        if column.has_dictionary:
-            values, rows = values[1:], rows[1:]
-        elif needs.any() and column.pages.dictionary[1] > 0:
+            raise pa.ArrowInvalid(f"a page of column {name}: {error}") from None
+        needs = needs_dictionary.any() and not has_dictionary
+        if needs and pages.dictionary[1] > 0:
             raise LackingDictionary
-        said = np.diff(column.pages.first_row)[column.chosen]
-        wrong = (rows != said) & (rows >= 0) if column.repeated else (values != said) | ((rows != said) & (rows >= 0))
-        lost = needs.any() and not column.has_dictionary
-        dictionaries = np.flatnonzero(is_dictionary).tolist()
-        if lost or wrong.any() or dictionaries != [0] * column.has_dictionary:
-            raise pa.ArrowInvalid(
-                f"pages of column {self._footer.leaves[column.leaf][0]} are others than the page index says"
-            )
+        values, rows = values[has_dictionary:], rows[has_dictionary:]
+        said = np.diff(pages.first_row)[column.chosen]
+        wrong = (rows >= 0) & (rows != said) | (values != said if not column.repeated else False)
+        if needs or wrong.any() or np.flatnonzero(is_dictionary).tolist() != [0] * has_dictionary:
+            raise pa.ArrowInvalid(f"pages of column {name} are others than the page index says")
         return int(values.sum()), int(unpacked.sum())
 
     def _end_of(self, values: Sequence[int], unpacked: Sequence[int]) -> bytes:
@@ -137,16 +127,15 @@ class SmallFile:
         for column, (begin, end, at), count, size in zip(self.columns, self._at, values, unpacked, strict=True):
             dictionary = begin if column.has_dictionary else -1
             parts.append([column.leaf, count, dictionary, int(at[0]), end - begin, size])
-        footer = self._footer.part(self._group, self.rows, parts, self._arrow)
-        return footer + len(footer).to_bytes(4, "little") + _MAGIC
+        return self._footer.end_of_part(self._group, self.rows, parts, self._arrow)
 
 
 class LackingDictionary(Exception):
     """Pages need a dictionary, and the footer says that they do not."""
 
 
-def schema_of(footer: kernels.ParquetFooter, leaves: Sequence[int], schema: pa.Schema) -> pa.Schema:
+def schema_of(footer: Footer, leaves: Sequence[int], schema: pa.Schema) -> pa.Schema:
     """What pyarrow makes of these columns alone, given that they are of this schema."""
-    end = footer.part(0, 0, [[leaf, 0, -1, 4, 0, 0] for leaf in leaves], base64.b64encode(schema.serialize()))
-    file = _MAGIC + end + len(end).to_bytes(4, "little") + _MAGIC
-    return pq.ParquetFile(pa.BufferReader(file)).schema_arrow
+    arrow = base64.b64encode(schema.serialize())
+    end = footer.end_of_part(0, 0, [[leaf, 0, -1, len(MAGIC), 0, 0] for leaf in leaves], arrow)
+    return pq.ParquetFile(pa.BufferReader(MAGIC + end)).schema_arrow

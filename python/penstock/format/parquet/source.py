@@ -20,10 +20,10 @@ from penstock.derived.decoded import DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
-from penstock.format.parquet.footer import Path
-from penstock.format.parquet.open import TOGETHER, Look, for_each, join_parts
+from penstock.format.parquet.layout import Path
+from penstock.format.parquet.open import TOGETHER, Look, for_each
 from penstock.format.parquet.pages import PagedFiles
-from penstock.format.parquet.parts import Parts
+from penstock.format.parquet.parts import Parts, join_parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
@@ -38,55 +38,32 @@ CACHE_BYTES = 32 << 30
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Parts, and the files that hold them."""
+    """Parts, the files that hold them, and the columns that are read. choice: what identifies the rows that a filter keeps."""
 
     files: Files
     paged: PagedFiles
     parts: Parts
-
-    def table(self, part: int, paths: Sequence[Path]) -> pa.Table:
-        """These columns of the row group that a part is; of one that is read by pages, its samples alone."""
-        shard, group, rows = (int(a[part]) for a in (self.parts.shard, self.parts.group, self.parts.rows))
-        place = self.files.place(shard, group)
-        if self.parts.by_pages[part]:
-            with arrow_errors(place, DAMAGED):
-                return self.paged.table(shard, group, paths, self.parts.wanted(part))
-        file = self.files.open(shard)
-        with arrow_errors(place, DAMAGED):
-            table = self.files.table(shard, file, group, paths)
-        if table.num_rows != rows:
-            raise DataError(f"{place}: {table.num_rows:,} rows, and the file's footer says {rows:,}; {DAMAGED}")
-        return table
-
-    def samples(self, part: int, paths: Sequence[Path]) -> pa.Table:
-        """These columns of the samples of a part."""
-        table = self.table(part, paths)
-        if self.parts.kept is None or self.parts.by_pages[part]:
-            return table
-        return table.take(pa.array(self.parts.kept[part]))
-
-    def key(self, part: int, choice: str) -> str:
-        """What names a part in the cache, decoded as `choice` says."""
-        shards, shard = self.files.shards, int(self.parts.shard[part])
-        which = " ".join(str(a[part]) for a in (self.parts.group, self.parts.first, self.parts.rows))
-        digest = hashlib.blake2b(f"{which} {choice}".encode(), digest_size=16).hexdigest()
-        return part_key(f"parquet {digest}", _VERSION, shards, shard)
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """Decodes parts into rows of these columns."""
-
-    stored: Stored
     columns: tuple[TableColumn, ...]
     spec: Spec
     choice: str
 
+    def table(self, part: int, paths: Sequence[Path]) -> pa.Table:
+        """These columns of the row group that a part is; of one that is read by pages, its samples alone."""
+        shard, group, rows = (int(a[part]) for a in (self.parts.shard, self.parts.group, self.parts.rows))
+        by_pages = self.parts.by_pages[part]
+        file = None if by_pages else self.files.open(shard)
+        with arrow_errors(self.files.place(shard, group), DAMAGED):
+            if file is None:
+                return self.paged.table(shard, group, paths, self.parts.wanted(part))
+            return self.files.table(shard, file, group, paths, rows)
+
     def decode(self, part: int) -> Rows:
-        """The rows of a part; DataError where the file does not hold what the columns say."""
-        parts = self.stored.parts
-        place = self.stored.files.place(int(parts.shard[part]), int(parts.group[part]))
-        table = self.stored.samples(part, [column.stored for column in self.columns])
+        """The samples of a part; DataError where the file does not hold what the columns say."""
+        parts = self.parts
+        place = self.files.place(int(parts.shard[part]), int(parts.group[part]))
+        table = self.table(part, [column.stored for column in self.columns])
+        if parts.kept is not None and not parts.by_pages[part]:
+            table = table.take(pa.array(parts.kept[part]))
         try:
             with arrow_errors(place, DAMAGED):
                 return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
@@ -94,8 +71,10 @@ class Decoder:
             raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
 
     def key(self, part: int) -> str:
-        """What names the rows of a part in the cache."""
-        return self.stored.key(part, self._choice)
+        """What names a decoded part in the cache."""
+        which = " ".join(str(a[part]) for a in (self.parts.group, self.parts.first, self.parts.rows))
+        digest = hashlib.blake2b(f"{which} {self._choice}".encode(), digest_size=16).hexdigest()
+        return part_key(f"parquet {digest}", _VERSION, self.files.shards, int(self.parts.shard[part]))
 
     @cached_property
     def _choice(self) -> str:
@@ -153,29 +132,26 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     paged = PagedFiles(files, schema, [*(column.stored for column in columns), *filtered])
     look = Look(files, paged, columns, schema, fixed_bytes, keep, filtered, pruning)
     looked = for_each(range(len(shards)), look, options.progress)
-    parts = join_parts([parts for parts, _ in looked], filtered=keep is not None)
-    stored, counts = Stored(files, paged, parts), parts.counts
+    parts = join_parts([part for parts, _ in looked for part in parts], filtered=keep is not None)
+    kept_rows = "" if keep is None else choice(keep, [rows for _, kept in looked for rows in kept])
+    stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
+    first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
-    row_bytes = fixed_bytes + _varying_bytes(stored, columns)
+    held_bytes = int((fixed_bytes + _varying_bytes(stored)) * int(first_row[-1]))
     manifest = TableManifest(
-        "parquet",
-        shards,
-        np.append(0, np.cumsum(per_shard)),
-        held_bytes=int(row_bytes * int(counts.sum())),
-        choice="" if keep is None else choice(keep, [rows for _, kept in looked for rows in kept]),
+        "parquet", shards, np.append(0, np.cumsum(per_shard)), held_bytes=held_bytes, choice=kept_rows
     )
-    decoder = Decoder(stored, columns, spec, manifest.choice)
-    largest = manifest.held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
-    decoded = DecodedParts(decoder.decode, decoder.key, len(parts), manifest.held_bytes, largest)
-    return Parquet(manifest, spec, stored, np.append(0, np.cumsum(counts)).astype(np.int64), decoded)
+    largest = held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
+    decoded = DecodedParts(stored.decode, stored.key, len(parts), held_bytes, largest)
+    return Parquet(manifest, spec, stored, first_row, decoded)
 
 
-def _varying_bytes(stored: Stored, columns: tuple[TableColumn, ...]) -> float:
+def _varying_bytes(stored: Stored) -> float:
     """Bytes of a row in columns of no fixed size, as the first part has them.
 
     The footer says how large columns are as well, but what it says need not be true.
     """
-    varying = [column.stored for column in columns if not column.field.is_fixed]
+    varying = [column.stored for column in stored.columns if not column.field.is_fixed]
     if not varying or not len(stored.parts):
         return 0.0
     table = stored.table(0, varying)

@@ -13,11 +13,11 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Spans
-from penstock.format.json.features import JsonColumn, choose_columns, learn
-from penstock.format.json.values import parse_values
+from penstock.format.json.features import JsonColumn, choose_columns, finish, learn
 from penstock.format.tar.columns import Members
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Allocate
+from penstock.source.records.native_columns import parse_records
 from penstock.source.selection import Selection
 
 _ENDINGS = ("json", "jsn")
@@ -45,7 +45,7 @@ class JsonMember:
     def parse(self, contents: Spans, allocate: Allocate, threads: int) -> Columns:
         """One column a key; RowError for the first member that is no JSON object or lacks what the columns need."""
         try:
-            return parse_values(self.parser, self.columns, contents, allocate, threads)
+            return parse_records(self.parser, self.columns, contents, allocate, threads, finish)
         except RowError as error:
             found, do = _of_it(error.found), error.do.replace("the line", "it")
             raise RowError(error.row, f'member "{self.extension}": {found}', do) from None

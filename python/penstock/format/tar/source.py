@@ -11,20 +11,26 @@ from dataclasses import dataclass, field
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import DataError, RowError, SourceError
+from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.derived.decompress import with_packed
 from penstock.format.tar.columns import MemberColumn, Members, choose_columns
 from penstock.format.tar.json_members import JsonMember, open_members
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.index import Framing, index_shards
-from penstock.source.records.native_columns import parse_records, read_first_records
+from penstock.source.records.native_columns import parse_records
 from penstock.source.selection import Selection
 
-_FRAMING = Framing(kind="webdataset", version=1, index=kernels.index_tar_samples, packing=kernels.recognise_tar_packing)
+_FRAMING = Framing(
+    kind="webdataset",
+    version=1,
+    index=kernels.index_tar_samples,
+    packing=kernels.recognise_tar_packing,
+    empty="no samples in {files} archive(s); a sample's files are named like 000.jpg and 000.cls",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +62,7 @@ def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDa
 
     Raises SourceError if there is no sample at all, DataError for damaged files and JSON, PlanError for columns that cannot be.
     """
-    index = index_shards(shards, read, options, _FRAMING)
-    manifest = Manifest("webdataset", shards, index.first_sample, index.offset, index.length, index.unpacked)
-    if manifest.samples == 0:
-        raise SourceError(
-            f"{shards.path(0)}: no samples in {len(shards):,} archive(s); a sample's files are named like 000.jpg and 000.cls"
-        )
+    manifest = index_shards(shards, read, options, _FRAMING)
     samples = _first_samples(manifest, read)
     wanted, json_members = open_members(samples, options, manifest)
     columns = choose_columns(samples, wanted, shards.path(0))
@@ -74,7 +75,7 @@ def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDa
 
 def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:
     """The members of the first samples."""
-    records = read_first_records(manifest, read)
+    records = first_records(manifest, read)
     samples: list[Members] = []
     for row in range(len(records)):
         record = records[row]

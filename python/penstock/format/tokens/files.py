@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError, PlanError
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.format.numpy.header import MAGIC as NPY_MAGIC
+from penstock.core.spec import Ids
+from penstock.format.numpy.npy import MAGIC as NPY_MAGIC
 from penstock.format.numpy.npy import read_headers
 
 #: Megatron-LM, megatron/core/datasets/indexed_dataset.py: magic, version, dtype, sequences, entries of the list of documents.
@@ -51,7 +52,7 @@ def token_dtype(name: str) -> np.dtype[Any]:
 
 def runs_of_files(shards: Shards, read: ByteRanges, dtype: str | None) -> TokenRuns:
     """Every file as one run; `dtype` is needed for plain files, and must agree with files that say theirs."""
-    heads = _heads(shards, read, 12)
+    heads = first_bytes(shards, read, 12)
     npy = [shard for shard, head in enumerate(heads) if head.startswith(NPY_MAGIC)]
     if npy:
         if len(npy) < len(shards):
@@ -76,16 +77,6 @@ def runs_of_files(shards: Shards, read: ByteRanges, dtype: str | None) -> TokenR
             f"the dtype is another, or the file is cut"
         )
     return TokenRuns(kind, numbers, np.full_like(numbers, start), (shards.sizes - start) // kind.itemsize)
-
-
-def _heads(shards: Shards, read: ByteRanges, size: int) -> list[bytes]:
-    """The first bytes of every file."""
-    length = np.minimum(shards.sizes, size)
-    at = np.cumsum(length) - length
-    out: Bytes = np.empty(int(length.sum()), dtype=np.uint8)
-    numbers = np.arange(len(shards), dtype=np.int64)
-    read(shards, numbers, np.zeros_like(numbers), length, out, at)
-    return [out[first : first + count].tobytes() for first, count in zip(at.tolist(), length.tolist(), strict=True)]
 
 
 def is_llmc(head: bytes) -> bool:
@@ -154,7 +145,7 @@ def megatron_runs(bins: Shards, indices: Shards, read: ByteRanges, dtype: str | 
 def _one_index(bins: Shards, indices: Shards, shard: int, read: ByteRanges) -> TokenRuns:
     """The documents of one file; DataError where the index is damaged, or does not fit its file."""
     path, size = indices.path(shard), int(indices.sizes[shard])
-    content = _heads(indices.take(np.array([shard])), read, min(size, _INDEX_HEADER.size))[0]
+    content = read_range(read, indices, shard, 0, min(size, _INDEX_HEADER.size)).tobytes()
     if len(content) < _INDEX_HEADER.size or not content.startswith(_INDEX_MAGIC):
         raise DataError(
             f"{path}, byte 0: {content[:9].hex(' ') or 'nothing'} where Megatron's MMIDIDX belongs; make the index again"
@@ -167,7 +158,7 @@ def _one_index(bins: Shards, indices: Shards, shard: int, read: ByteRanges) -> T
             f"{path}, byte 9: version {version}, dtype code {code}, {sequences:,} sequences and {entries:,} documents in "
             f"{size:,} bytes, which take {needed:,}; version 1 of integers is read; make the index again"
         )
-    body = np.frombuffer(_heads(indices.take(np.array([shard])), read, needed)[0], dtype=np.uint8)[_INDEX_HEADER.size :]
+    body = read_range(read, indices, shard, 0, needed)[_INDEX_HEADER.size :]
     sizes = body[: 4 * sequences].view("<i4").astype(np.int64)
     start = body[4 * sequences : 12 * sequences].view("<i8").astype(np.int64)
     documents = body[12 * sequences :].view("<i8").astype(np.int64)
@@ -197,6 +188,6 @@ def _documents(
         raise DataError(
             f"{path}: the list of documents does not cover the {len(sizes):,} sequences; make the index again"
         )
-    edges = np.append(0, np.cumsum(sizes))[bounds]
+    edges = edges_of(sizes)[bounds]
     tokens = np.diff(edges)
     return TokenRuns(kind, np.full(len(tokens), shard, dtype=np.int64), edges[:-1] * kind.itemsize, tokens)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
@@ -111,14 +112,14 @@ def _local(paths: list[str]) -> Shards:
 def _manifest(bins: Shards, runs: TokenRuns, cut: _Cut) -> RegularManifest:
     windows: Ids = np.maximum(0, (runs.tokens - cut.window) // cut.stride + 1)
     kept = np.flatnonzero(windows)  # an empty run would stand where another begins
-    first_of_run = np.append(0, np.cumsum(windows[kept])).astype(np.int64)
+    first_of_run = edges_of(windows[kept])
     per_shard = np.bincount(runs.shard, weights=None, minlength=len(bins)) * 0
     np.add.at(per_shard, runs.shard, windows)
     size = runs.dtype.itemsize
     return RegularManifest(
         format=f"tokens {runs.dtype.str}",
         shards=bins,
-        first_sample=np.append(0, np.cumsum(per_shard)).astype(np.int64),
+        first_sample=edges_of(per_shard),
         first_of_run=first_of_run,
         run_start=runs.start[kept],
         record_bytes=cut.window * size,

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ from penstock.source.protocol import Format
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
 #: The column of a store that is one array and no group.
 _ARRAY = "array"
-#: Words in a codec's name that stand for code that would run, or objects that only pickle can hold.
-_REFUSED = ("pickle",)
+#: In a codec's name, it stands for code that would run, or objects that only pickle can hold.
+_REFUSED = "pickle"
 _PICKLED = "its codec is pickle, which can run any code and is never opened; save numbers or text instead"
 
 
@@ -70,7 +70,9 @@ def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
         raise DataError(f"{gone}: the file is gone, and its chunk would be the fill value; copy the store again")
     if not arrays:
         raise SourceError(f"{root}: no arrays" + (f" below {options.own['keys']}" if "keys" in options.own else ""))
-    facts = {name: ArrayFacts(array.shape, np.dtype(array.dtype), _chunk(array)) for name, array in arrays.items()}
+    facts = {
+        name: ArrayFacts(array.shape, np.dtype(array.dtype), tuple(array.chunks)) for name, array in arrays.items()
+    }
     columns = choose_arrays(facts, options, root)
     chosen = {column.array: facts[column.array] for column in columns.values()}
     for name, one in chosen.items():
@@ -84,11 +86,11 @@ def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
     manifest = ZarrManifest(
         format="zarr", shards=store, first_sample=np.array([0, rows], dtype=np.int64), files=shards, metadata=described
     )
+    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), partial(_rows_of, arrays))
 
-    def rows_of(_: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
-        return np.asarray(arrays[name][first : first + count])
 
-    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), rows_of)
+def _rows_of(arrays: Mapping[str, Any], _: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
+    return np.asarray(arrays[name][first : first + count])
 
 
 def _is_store(root: str) -> bool:
@@ -105,12 +107,14 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     """Every array of a store by its dotted name."""
     try:
         import zarr
+
+        from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
         raise SourceError(
             "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
         ) from None
     try:
-        found: Any = zarr.open(_store(shards, read, options), mode="r")
+        found: Any = zarr.open(RangedStore(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
             return {_ARRAY: found}
         members = found.members(max_depth=None)
@@ -118,37 +122,19 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     except PenstockError:
         raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata
-        if any(word in str(error).lower() for word in _REFUSED):
+        if _REFUSED in str(error).lower():
             raise DataError(f"{root}: {_PICKLED} ({error})") from None
         raise DataError(
             f"{root}: zarr cannot open it ({type(error).__name__}: {error}); write the store again"
         ) from error
 
 
-def _store(shards: Shards, read: ByteRanges, options: Options) -> Any:
-    """The store, a folder or over byte ranges, made only now since it needs zarr."""
-    from penstock.format.zarr.local import CheckedStore
-    from penstock.format.zarr.store import RangedStore
-
-    if shards.is_local:
-        return CheckedStore(shards.root.rstrip("/"), shards, read)
-    return RangedStore(shards, read, options)
-
-
-def _chunk(array: Any) -> tuple[int, ...]:
-    """What is read at once: a shard's chunks lie in one file, and each can be read alone."""
-    return tuple(array.chunks)
-
-
 def _refuse_code(array: Any, where: str) -> None:
     """DataError for arrays whose codecs would unpickle."""
-    named = json.dumps(_codecs(array.metadata.to_dict()), default=str).lower()
-    if any(word in named for word in _REFUSED):
+    metadata = array.metadata.to_dict()
+    codecs = [metadata.get(name) for name in ("filters", "compressor", "codecs", "object_codec")]
+    if _REFUSED in json.dumps(codecs, default=str).lower():
         raise DataError(f"{where}: {_PICKLED}")
-
-
-def _codecs(metadata: Mapping[str, Any]) -> list[Any]:
-    return [metadata.get(name) for name in ("filters", "compressor", "codecs", "object_codec")]
 
 
 def _claims(shards: Shards) -> bool:

@@ -1,9 +1,13 @@
-"""A Zarr store over ranges of files that were listed, for zarr-python; hidden files of version 2 are looked for one by one."""
+"""A Zarr store over ranges of files that were listed, for zarr-python; hidden files of version 2 are looked for one by one.
+
+A file that was listed and is gone is an error, which zarr by itself would take for a chunk of fill values.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
@@ -13,6 +17,7 @@ from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
+from penstock.core.spec import Bytes
 
 #: What version 2 calls its metadata; no listing has them.
 _HIDDEN = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
@@ -31,6 +36,8 @@ class RangedStore(Store):
         names = [path.removeprefix(shards.root) for path in shards.paths.to_pylist()]
         self._files = {name: shard for shard, name in enumerate(names)}
         self._found: dict[str, tuple[Shards, ByteRanges] | None] = {}
+        is_second = shards.is_local and "zarr.json" not in self._files
+        self._names = [*names, *(_hidden_below(shards.root) if is_second else ())]
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -53,13 +60,13 @@ class RangedStore(Store):
         found = self._found[key]
         return None if found is None else (found[0], 0, found[1])
 
-    def _bytes(self, key: str, wanted: ByteRequest | None) -> bytes | None:
+    def _bytes(self, key: str, wanted: ByteRequest | None) -> Bytes | None:
         place = self._place(key)
         if place is None:
             return None
         shards, shard, read = place
         begin, end = _span(wanted, int(shards.sizes[shard]))
-        return read_range(read, shards, shard, begin, max(0, end - begin)).tobytes()
+        return read_range(read, shards, shard, begin, max(0, end - begin))
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -68,7 +75,7 @@ class RangedStore(Store):
         from zarr.core.buffer import default_buffer_prototype
 
         data = await asyncio.to_thread(self._bytes, key, byte_range)
-        return None if data is None else (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+        return None if data is None else (prototype or default_buffer_prototype()).buffer.from_array_like(data)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -90,21 +97,32 @@ class RangedStore(Store):
 
     async def list(self) -> AsyncIterator[str]:
         """The names of all files."""
-        for name in self._files:
+        for name in self._names:
             yield name
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Names that begin so."""
-        for name in self._files:
+        for name in self._names:
             if name.startswith(prefix):
                 yield name
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """What lies directly in a folder."""
         folder = prefix.rstrip("/") + "/" if prefix else ""
-        below = (name[len(folder) :] for name in self._files if name.startswith(folder))
+        below = (name[len(folder) :] for name in self._names if name.startswith(folder))
         for name in dict.fromkeys(rest.partition("/")[0] for rest in below):
             yield name
+
+
+def _hidden_below(root: str, below: str = "") -> Iterator[str]:
+    """The hidden files of a local store, without a look into the folders of arrays, which may hold millions of chunks."""
+    here = [name for name in _HIDDEN if os.path.isfile(f"{root}{below}{name}")]
+    yield from (below + name for name in here)
+    if ".zarray" not in here:
+        with os.scandir(root + below) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir()]
+        for folder in folders:
+            yield from _hidden_below(root, f"{below}{folder}/")
 
 
 def _span(wanted: Any, size: int) -> tuple[int, int]:

@@ -138,18 +138,20 @@ class _Adbc:
     place: Place
     options: tuple[tuple[str, str], ...] = ()
 
-    def fetch(self, sql: str) -> pa.Table:
+    @contextmanager
+    def _cursor(self, sql: str) -> Iterator[Any]:
         with _told(self.place), self.connection.cursor() as cursor:
             if self.options:
                 cursor.adbc_statement.set_options(**dict(self.options))
             cursor.execute(sql)
+            yield cursor
+
+    def fetch(self, sql: str) -> pa.Table:
+        with self._cursor(sql) as cursor:
             return cursor.fetch_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        with _told(self.place), self.connection.cursor() as cursor:
-            if self.options:
-                cursor.adbc_statement.set_options(**dict(self.options))
-            cursor.execute(sql)
+        with self._cursor(sql) as cursor:
             yield from cursor.fetch_record_batch()
 
     def close(self) -> None:
@@ -228,6 +230,10 @@ def _connect_flight(place: Place) -> Connection:
         return _Adbc(driver.connect(uri, db_kwargs=login if parts.username else {}, autocommit=True), place)
 
 
+def _path_of(place: Place) -> str:
+    return place.path
+
+
 _POSTGRESQL = Dialect(
     name="PostgreSQL",
     connect=_connect_postgresql,
@@ -241,8 +247,8 @@ _FLIGHT = Dialect(name="Flight SQL", connect=_connect_flight, changes=True)
 DIALECTS = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
-    "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=lambda place: place.path),
-    "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=lambda place: place.path),
+    "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=_path_of),
+    "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=_path_of),
     "grpc": _FLIGHT,
     "grpc+tcp": _FLIGHT,
     "grpc+tls": _FLIGHT,

@@ -40,8 +40,8 @@ class Server:
 
     def __init__(self, place: Place, connections: int) -> None:
         self.place, self.dialect = place, dialect_of(place)
-        self.recheck: Callable[[Asked], None] = lambda _: None
-        self._process = os.getpid()
+        self.recheck: Callable[[Asked], None] = _anything
+        self._connections, self._process = connections, os.getpid()
         self._lock = threading.RLock()
         self._free = threading.BoundedSemaphore(connections)
         self._idle: list[Connection] = []
@@ -55,6 +55,10 @@ class Server:
         except (Lost, Refused) as error:
             self.close()
             raise self._unreachable(error) from None
+
+    def __reduce__(self) -> tuple[Callable[..., Server], tuple[Any, ...]]:
+        """Another process has connections and a snapshot of its own, in which the data must be unchanged."""
+        return _anew, (self.place, self._connections, self.recheck)
 
     def close(self) -> None:
         """Ends all connections, and with them the snapshot; one that is borrowed ends when it comes back."""
@@ -194,3 +198,14 @@ def _close(connections: list[Connection]) -> None:
         with suppress(Exception):
             connection.close()
     connections.clear()
+
+
+def _anything(_: Asked) -> None:
+    pass
+
+
+def _anew(place: Place, connections: int, recheck: Callable[[Asked], None]) -> Server:
+    server = Server(place, connections)
+    recheck(Asked(server.ask, server.stream))
+    server.recheck = recheck
+    return server

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from penstock.inputs.spool import Spool, own_spool
 from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
-from penstock.source.manifest import Manifest, StatedManifest
+from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access
 from penstock.source.selection import no_column
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
@@ -127,21 +127,13 @@ def _partitioned(
     step = min(max(1, block_rows // _KEYS_PER_BLOCK), _ROWS_PER_KEY if server.dialect.changes else _BLOCK_ROWS)
     ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
-    server.recheck = _Unchanged(query, step, place, ranges.digest)
+    server.recheck = partial(_check_unchanged, query, step, place, ranges.digest)
     shown = [(column.name, column.feature, str(column.field)) for column in columns]
     identity = f"{' '.join(text.split())} {partition} {ties} {shown} {ranges.digest}"
-    made = partial(
-        SqlSource,
-        columns=columns,
-        block_rows=block_rows,
-        server=server,
-        query=query,
-        ranges=ranges,
-        schema=_schema(start, columns),
-    )
-    source = made(manifest=_manifest(identity, ranges.rows, start, place))
+    manifest = _manifest(identity, ranges.rows, start, place)
+    source = SqlSource(manifest, columns, block_rows, server, query, ranges, _schema(start, columns))
     if checksum:
-        source = made(manifest=_manifest(identity + _content(source), ranges.rows, start, place))
+        source = replace(source, manifest=_manifest(identity + _content(source), ranges.rows, start, place))
     return source
 
 
@@ -161,16 +153,8 @@ def _schema(start: pa.Table, columns: tuple[TableColumn, ...]) -> pa.Schema:
 
 
 def _manifest(identity: str, rows: int, start: pa.Table, place: Place) -> SqlManifest:
-    found = SqlManifest.of("sql", rows, "", rows * max(1, start.nbytes // start.num_rows))
-    digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return SqlManifest(
-        found.format,
-        found.shards,
-        found.first_sample,
-        stated_digest=digest,
-        stated_bytes=found.size_bytes,
-        described=str(place),
-    )
+    size_bytes = rows * max(1, start.nbytes // start.num_rows)
+    return SqlManifest.of("sql", rows, digest_of(identity), size_bytes, described=str(place))
 
 
 def _check_name(server: Server, text: str, partition: str) -> None:
@@ -190,19 +174,10 @@ def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Unchanged:
-    """Raises if the query does not have the fingerprint any more that it had."""
-
-    query: Query
-    step: int
-    place: Place
-    digest: str
-
-    def __call__(self, asked: Asked) -> None:
-        """Count again, and compare."""
-        if find_ranges(asked, self.query, self.step, self.place).digest != self.digest:
-            raise DataError("the data was changed; open it again and start anew")
+def _check_unchanged(query: Query, step: int, place: Place, digest: str, asked: Asked) -> None:
+    """DataError if the query does not have the fingerprint any more that it had."""
+    if find_ranges(asked, query, step, place).digest != digest:
+        raise DataError("the data was changed; open it again and start anew")
 
 
 def _content(source: SqlSource) -> str:

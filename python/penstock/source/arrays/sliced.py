@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.options import Options
+from penstock.core.ragged import edges_of, lists_of, texts_of
+from penstock.core.rows import join_columns
 from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
@@ -101,11 +103,20 @@ def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str)
             raise refused[wish.feature]
     features = selection.choose_stored({name: column.field for name, column in columns.items()}, where)
     chosen = {name: columns[feature] for name, feature in features.items()}
-    rows = {column.array: found[column.array].shape[:1] for column in chosen.values()}
-    if len(set(rows.values())) > 1 or () in rows.values():
-        shown = ", ".join(f"{name}: {shape[0] if shape else 'a single value'}" for name, shape in rows.items())
-        raise DataError(f"{where}: the arrays are not equally long ({shown}); choose some with columns=[…]")
+    if chosen:
+        rows_of({column.array: found[column.array].shape for column in chosen.values()}, where)
     return chosen
+
+
+def rows_of(shapes: Mapping[str, tuple[int, ...]], where: str) -> int:
+    """The rows of arrays, by their shapes; DataError if they are not equally long."""
+    rows = {name: shape[:1] for name, shape in shapes.items()}
+    if len(set(rows.values())) != 1 or () in rows.values():
+        shown = ", ".join(f"{name}: {shape[0] if shape else 'a single value'}" for name, shape in rows.items())
+        raise DataError(
+            f"{where}: the arrays are not equally long ({shown or 'there are none'}); choose some with columns=[…]"
+        )
+    return next(iter(rows.values()))[0]
 
 
 def check_alike(first: ArrayFacts, other: ArrayFacts, name: str, where: tuple[str, str]) -> None:
@@ -154,19 +165,7 @@ class SlicedArrays:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) of all columns, every array read once."""
-        parts = [self._part(*part) for part in self._parts(first, rows)]
-        return parts[0] if len(parts) == 1 else {name: _joined([part[name] for part in parts]) for name in self.columns}
-
-    def _parts(self, first: int, rows: int) -> Iterator[tuple[int, int, int]]:
-        """Shard, first row in it, rows."""
-        edges = self.manifest.first_sample
-        shard = int(np.searchsorted(edges, first, side="right")) - 1
-        end = first + rows
-        while first < end:
-            stop = min(end, int(edges[shard + 1]))
-            if stop > first:
-                yield shard, first - int(edges[shard]), stop - first
-            first, shard = stop, shard + 1
+        return join_columns([self._part(*part) for part in self.manifest.parts(first, rows)])
 
     def _part(self, shard: int, first: int, rows: int) -> Columns:
         arrays = {
@@ -195,10 +194,6 @@ class SlicedArrays:
                 f"{path}, {name}: {len(values)} rows came where {rows} belong; the file changed, open the dataset again"
             )
         return values
-
-
-def _joined(parts: list[Any]) -> Column:
-    return pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
 
 
 def hold(values: npt.NDArray[Any], wanted: Field) -> Column:
@@ -246,10 +241,6 @@ def _ragged(values: npt.NDArray[Any], wanted: Field) -> pa.Array:
     rows = [
         np.frombuffer(row, dtype=np.uint8) if isinstance(row, bytes) else np.asarray(row) for row in values.tolist()
     ]
-    edges = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=edges[1:])
+    edges = edges_of([len(row) for row in rows])
     joined = np.concatenate([*rows, np.empty(0, dtype=kind)]).astype(kind, copy=False)
-    if wanted.dtype == "bytes":
-        buffers = [None, pa.py_buffer(edges), pa.py_buffer(joined)]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), buffers)
-    return pa.LargeListArray.from_arrays(pa.array(edges), pa.array(joined))
+    return texts_of(joined, edges) if wanted.dtype == "bytes" else lists_of(joined, edges)

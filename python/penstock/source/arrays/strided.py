@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.ragged import edges_of, texts_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.source.manifest import Manifest
@@ -142,10 +143,7 @@ def without_padding(raw: Bytes) -> pa.LargeBinaryArray:
     length = (
         np.where(filled.any(axis=1), width - filled.argmax(axis=1), 0) if width else np.zeros(len(raw), dtype=np.int64)
     )
-    edges = np.append(0, np.cumsum(length)).astype(np.int64)
-    joined = raw[np.arange(width) < length[:, None]]
-    buffers = [None, pa.py_buffer(edges), pa.py_buffer(joined)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(raw), buffers)
+    return texts_of(raw[np.arange(width) < length[:, None]], edges_of(length))
 
 
 def text_of(values: npt.NDArray[Any]) -> pa.LargeStringArray:

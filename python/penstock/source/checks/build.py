@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def build_checksums(manifest: Manifest, read: CheckedRanges, progress: Progress 
     missing = [(known, numbers[known.start[numbers] < 0]) for known, numbers in listings]
     total = sum(int(known.shards.sizes[numbers].sum()) for known, numbers in missing)
     done = 0
-    with _Kept() as kept:
+    with _stored() as add:
         for known, numbers in missing:
             for part in _parts(known.shards.take(numbers)):
                 sums = []
@@ -57,7 +57,7 @@ def build_checksums(manifest: Manifest, read: CheckedRanges, progress: Progress 
                     done += size
                     if progress is not None:
                         progress(done, total)
-                kept.add(part, np.concatenate([np.empty(0, dtype=np.uint32), *sums]))
+                add(part, np.concatenate([np.empty(0, dtype=np.uint32), *sums]))
     return BuiltChecksums(
         files=len(seen),
         size_bytes=sum(int(known.shards.sizes[numbers].sum()) for known, numbers in listings),
@@ -100,29 +100,27 @@ def _sums(shards: Shards, read: ByteRanges) -> Iterator[tuple[Checksums, int]]:
             yield sums, int(bytes_of_chunks(shards, shard[group], number[group]).sum())
 
 
-class _Kept:
-    """Stores what was made every few seconds, and at the end, whatever ends it; PlanError where that cannot be."""
+@contextmanager
+def _stored() -> Iterator[Callable[[Shards, Checksums], None]]:
+    """Takes the checksums of whole files; stores them every few seconds, and at the end, whatever ends it; PlanError where that cannot be."""
+    pending: list[tuple[Shards, Checksums]] = []
+    stored_at = time.monotonic()
 
-    def __init__(self) -> None:
-        self._pending: list[tuple[Shards, Checksums]] = []
-        self._stored_at = time.monotonic()
+    def add(shards: Shards, sums: Checksums) -> None:
+        pending.append((shards, sums))
+        if time.monotonic() - stored_at > _STORE_S:
+            store()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def add(self, shards: Shards, sums: Checksums) -> None:
-        """Takes the checksums of whole files."""
-        self._pending.append((shards, sums))
-        if time.monotonic() - self._stored_at > _STORE_S:
-            self._store()
-
-    def __exit__(self, *_: object) -> None:
-        self._store()
-
-    def _store(self) -> None:
-        while self._pending:
-            if not store_files(*self._pending.pop(0)):
+    def store() -> None:
+        nonlocal stored_at
+        while pending:
+            if not store_files(*pending.pop(0)):
                 raise PlanError(
                     "the checksums could not be stored: is there a folder for them (XDG_CACHE_HOME), and room?"
                 )
-        self._stored_at = time.monotonic()
+        stored_at = time.monotonic()
+
+    try:
+        yield add
+    finally:
+        store()

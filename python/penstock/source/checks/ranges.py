@@ -129,6 +129,10 @@ class Checks:
         self._folders: dict[str, FolderChecksums | None] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process looks them up again."""
+        return Checks, ()
+
     def files(self, shards: Shards, read: ByteRanges) -> CheckedFiles:
         """What is known of the files of a listing."""
         known = self.listings.get(id(shards))

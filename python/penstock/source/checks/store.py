@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.cache_dirs import cache_folder, found_folder
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.derived.entries import checked_content, write_checked
+from penstock.derived.entries import load_checked, write_checked
 
 #: Bytes of a file that share a checksum: 4 bytes in the cache for each, 64 MB for a terabyte.
 CHUNK_BITS = 16
@@ -52,7 +53,7 @@ class FolderChecksums:
     @property
     def first(self) -> Ids:
         """Where each file's checksums begin."""
-        return np.append(0, np.cumsum(chunks_of(self.sizes))).astype(np.int64)
+        return edges_of(chunks_of(self.sizes))
 
     def find(self, names: pa.LargeStringArray, sizes: Ids, versions: Ids) -> Ids:
         """The number of each file that is here as it is now; -1 for the others."""
@@ -97,26 +98,19 @@ def has_any() -> bool:
 def load_folder(folder: str) -> FolderChecksums | None:
     """The checksums of a folder's files; None if there are none that are whole."""
     cache = found_folder(_FOLDER)
-    if cache is None:
+    found = None if cache is None else load_checked(_path(cache, folder), _MAGIC, _HEADER)
+    if found is None:
         return None
-    try:
-        with open(_path(cache, folder), "rb") as file:
-            content = file.read()
-    except OSError:
-        return None
-    checked = checked_content(content, _MAGIC)
-    if checked is None or len(checked) < _HEADER.size:
-        return None
-    (sums_bytes,) = _HEADER.unpack_from(checked)
-    sums = np.frombuffer(checked, dtype="<u4", count=sums_bytes // 4, offset=_HEADER.size)
-    batch = pa.ipc.open_stream(pa.py_buffer(checked)[_HEADER.size + sums_bytes :]).read_next_batch()
+    (sums_bytes,), content = found
+    sums = np.frombuffer(content[:sums_bytes], dtype="<u4")
+    batch = pa.ipc.open_stream(pa.py_buffer(content[sums_bytes:])).read_next_batch()
     return FolderChecksums(batch["name"], batch["size"].to_numpy(), batch["version"].to_numpy(), sums)
 
 
 def store_files(shards: Shards, sums: Checksums) -> bool:
     """Store the checksums of files, file after file; False if there is no place for them."""
     cache = cache_folder(_FOLDER)
-    first = np.append(0, np.cumsum(chunks_of(shards.sizes))).astype(np.int64)
+    first = edges_of(chunks_of(shards.sizes))
     kept = cache is not None
     for folder, numbers in by_folder(shards.paths) if cache is not None else ():
         part = shards.take(numbers)

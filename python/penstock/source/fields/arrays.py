@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from penstock.core.errors import PlanError, RowError
+from penstock.core.ragged import edges_of, lists_of
 from penstock.core.spec import Column, Field, Ids, Spans
-from penstock.source.fields.codec import NUMBERS, Leaf, ValuesLeaf, convert, copy_into, edges_of, joined
+from penstock.source.fields.codec import NUMBERS, Leaf, ValuesLeaf, convert, copy_into, joined
 from penstock.source.protocol import Allocate
 
 
@@ -112,10 +112,7 @@ class RaggedLeaf:
             values = np.frombuffer(joined(body).buffers()[2] or b"", dtype=self.stored)
         if self.stored == "bool" or values.dtype != self.field.numpy_dtype:
             values = _converted(values, edges, self.field)
-        items = pa.array(values)
-        for axis in reversed(inner):
-            items = pa.FixedSizeListArray.from_arrays(items, axis)
-        return pa.LargeListArray.from_arrays(pa.array(edges), items)
+        return lists_of(values, edges, inner)
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
         """Another dtype of numbers."""
@@ -196,3 +193,51 @@ def array_leaf(header: Header, spans: Spans) -> Leaf:
             f"arrays of several shapes ({', '.join(map(str, shapes))}, …): only the first axis can vary; leave the column out, or write arrays of one shape"
         )
     return RaggedLeaf(Field(found.dtype, (None, *first[1:])), found.dtype, header)
+
+
+#: dtype and channels (0: no axis of channels) of PIL's modes that hold a whole number of bytes a pixel.
+_MODES = {
+    "L": ("uint8", 1),
+    "LA": ("uint8", 2),
+    "RGB": ("uint8", 3),
+    "RGBA": ("uint8", 4),
+    "CMYK": ("uint8", 4),
+    "YCbCr": ("uint8", 3),
+    "HSV": ("uint8", 3),
+    "I;16": ("uint16", 0),
+    "I": ("int32", 0),
+    "F": ("float32", 0),
+}
+_WORDS = 12
+
+
+class _PictureHeader:
+    """Reads the headers; see the module."""
+
+    def shapes(self, spans: Spans) -> Shapes:
+        """(height, width, channels) of each row."""
+        words = peek(spans, 0, "<u4", 3).astype(np.int64)
+        length = same(words[:, 2], "a mode's name of length")
+        if length > 8:
+            raise RowError(0, f"a mode's name of {length} bytes", "the record is damaged")
+        modes = peek(spans, _WORDS, f"S{max(length, 1)}", 1)[:, 0]
+        mode = modes[0].decode("ascii", "replace")
+        if (other := np.flatnonzero(modes != modes[0])).size:
+            raise RowError(
+                int(other[0]), f"an image of mode {modes[other[0]]!r} where others have {mode!r}", "write all alike"
+            )
+        if mode not in _MODES:
+            raise PlanError(f"raw images of mode {mode!r} are not read; write them as png")
+        dtype, channels = _MODES[mode]
+        axes: Ids = words[:, 1::-1]
+        if channels:
+            axes = np.column_stack([axes, np.full(len(spans), channels, dtype=np.int64)])
+        return Shapes(dtype, axes, np.full(len(spans), _WORDS + length, dtype=np.int64))
+
+
+def picture_leaf(spans: Spans) -> Leaf:
+    """Arrays of (height, width, channels), of one size; PlanError for images of several sizes."""
+    leaf = array_leaf(_PictureHeader(), spans)
+    if None in leaf.field.shape:
+        raise PlanError("raw images of several heights; leave the column out, or write it as jpeg or png")
+    return leaf

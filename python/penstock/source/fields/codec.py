@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
+from penstock.core.ragged import edges_of, texts_of
 from penstock.core.spec import Bytes, Column, Field, Spans
 from penstock.source.protocol import Allocate
 
@@ -43,8 +44,20 @@ class Leaf(Protocol):
         """The leaf that gives another dtype or shape; PlanError if there is none."""
 
 
+class _TextOrBytes:
+    """What bytes and text become."""
+
+    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
+        """The leaf of bytes or of text."""
+        field = TEXT if isinstance(self, TextLeaf) else BYTES
+        dtype = dtype or field.dtype
+        if dtype not in ("bytes", "string") or shape not in (None, ()):
+            raise PlanError(f"{field} cannot become {dtype} of shape {shape}; it is bytes or string")
+        return TextLeaf() if dtype == "string" else BytesLeaf()
+
+
 @dataclass(frozen=True)
-class BytesLeaf:
+class BytesLeaf(_TextOrBytes):
     """Bytes as they are, without a copy."""
 
     field: Field = BYTES
@@ -53,13 +66,9 @@ class BytesLeaf:
         """The places themselves."""
         return spans
 
-    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """The leaf of bytes or of text."""
-        return _text_or_bytes(self, dtype, shape)
-
 
 @dataclass(frozen=True)
-class TextLeaf:
+class TextLeaf(_TextOrBytes):
     """UTF-8."""
 
     field: Field = TEXT
@@ -67,10 +76,6 @@ class TextLeaf:
     def column(self, name: str, spans: Spans, allocate: Allocate, threads: int) -> Column:
         """large_string; RowError for the first row that is not UTF-8."""
         return text_of(spans)
-
-    def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-        """The leaf of bytes or of text."""
-        return _text_or_bytes(self, dtype, shape)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class DigitsLeaf:
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
         """Another number, or the text itself."""
         if dtype == "string":
-            return _text_or_bytes(TextLeaf(), None, shape)
+            return TextLeaf().as_field(None, shape)
         if dtype not in (None, *NUMBERS[1:]) or shape not in (None, ()):
             raise PlanError(f"numbers written as text cannot become {dtype or self.field.dtype} of shape {shape}")
         return DigitsLeaf(Field(dtype or self.field.dtype))
@@ -169,13 +174,6 @@ def convert(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
         raise RowError(row, f"the value {value} does not fit {out.dtype.name}", "give the column a dtype that holds it")
 
 
-def edges_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each row begins and the last ends: edges_of([2, 0, 1]) == [0, 2, 2, 3]."""
-    edges = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=edges[1:])
-    return edges
-
-
 def joined(spans: Spans) -> pa.LargeBinaryArray:
     """The bytes of all spans in one large_binary array (one copy); RowError for one that does not lie in its buffer."""
     sizes = np.array([buffer.size for buffer in spans.buffers] or [0], dtype=np.int64)
@@ -185,8 +183,7 @@ def joined(spans: Spans) -> pa.LargeBinaryArray:
     edges = edges_of(spans.length)
     out = np.empty(int(edges[-1]), dtype=np.uint8)
     kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, out)
-    parts = [None, pa.py_buffer(edges), pa.py_buffer(out)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(spans), parts)
+    return texts_of(out, edges)
 
 
 def text_of(spans: Spans) -> pa.LargeStringArray:
@@ -210,12 +207,3 @@ def first_bad(rows: int, look: Callable[[int], object], error: type[Exception]) 
         except error:
             return row
     return 0
-
-
-def _text_or_bytes(leaf: Leaf, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
-    known: dict[str | None, Leaf] = {None: leaf, "bytes": BytesLeaf(), "string": TextLeaf()}
-    if dtype not in known or shape not in (None, ()):
-        raise PlanError(
-            f"{leaf.field} cannot become {dtype or leaf.field.dtype} of shape {shape}; it is bytes or string"
-        )
-    return known[dtype]

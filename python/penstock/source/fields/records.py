@@ -1,11 +1,9 @@
-"""Records of fields (see rust/src/fields.rs): the source that MDS and LitData share, and how users choose among fields."""
+"""Records of fields (see rust/src/fields.rs): the source that RecordIO, MDS and LitData share, and how users choose among fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
@@ -13,69 +11,73 @@ from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.source.fields.codec import Leaf
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Access, Allocate
 from penstock.source.selection import Selection
-
-#: Records that are looked at to learn shapes, and how many bytes of them at most.
-INFER_RECORDS = 100
-INFER_BYTES = 64 << 20
 
 #: Makes the leaf of a field from the field's bytes in the first records.
 MakeLeaf = Callable[[Spans], Leaf]
 
 
+#: The places of each field in records, by name; RowError for the first record that is damaged.
+Split = Callable[[Spans], Mapping[str, Spans]]
+
+
 @dataclass(frozen=True, eq=False)
 class FieldsSource:
-    """Columns of records of fields.
-
-    widths: bytes of each field of a record, -1 where the record states them; None if a record is one field, and nothing else. leaves: for each column the number of its field
-    and how it is made.
-    """
+    """Columns of records of fields: for each the name of its field, and how it is made."""
 
     manifest: Manifest
     spec: Spec
-    widths: tuple[int, ...] | None
-    leaves: Mapping[str, tuple[int, Leaf]]
+    split: Split
+    leaves: Mapping[str, tuple[str, Leaf]]
     access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`. Raises RowError for the first row that is damaged."""
-        fields = [records] if self.widths is None else split(records, self.widths)
+        fields = self.split(records)
         return {
-            name: leaf.column(name, fields[number], allocate, threads) for name, (number, leaf) in self.leaves.items()
+            name: leaf.column(name, fields[field], allocate, threads) for name, (field, leaf) in self.leaves.items()
         }
 
 
-def split(records: Spans, widths: tuple[int, ...]) -> list[Spans]:
-    """The places of each field; RowError for the first record that is not exactly as long as its fields."""
-    buffers, which = records.buffers, records.which
-    offset, length = kernels.split_fields(list(buffers), which, records.offset, records.length, list(widths))
-    rows = len(records)
-    return [
-        Spans(buffers, which, offset[number * rows : (number + 1) * rows], length[number * rows : (number + 1) * rows])
-        for number in range(len(widths))
-    ]
+def split_fields(widths: Mapping[str, int], records: Spans) -> dict[str, Spans]:
+    """The places of fields of these widths, -1 where the record states them; RowError for the first record of another length."""
+    buffers, which, rows = records.buffers, records.which, len(records)
+    offset, length = kernels.split_fields(list(buffers), which, records.offset, records.length, list(widths.values()))
+    parts = [slice(number * rows, number * rows + rows) for number in range(len(widths))]
+    return {name: Spans(buffers, which, offset[part], length[part]) for name, part in zip(widths, parts, strict=True)}
 
 
-def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
-    """Up to `INFER_RECORDS` records from the first on, of up to 64 MiB together, but at least one."""
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    ends = np.cumsum(manifest.length[:INFER_RECORDS])
-    rows = max(1, int(np.searchsorted(ends, INFER_BYTES, side="right")))
-    length = manifest.length[:rows]
-    at = ends[:rows] - length
-    buffer = np.empty(int(ends[rows - 1]), dtype=np.uint8)
-    samples = np.arange(rows, dtype=np.int64)
-    read(manifest.stored, manifest.shard_of(samples), manifest.offset[:rows], length, buffer, at)
-    return Spans((buffer,), np.zeros(rows, dtype=np.int64), at, length)
+def one_field(name: str, records: Spans) -> dict[str, Spans]:
+    """Records that are one field, and nothing else."""
+    return {name: records}
 
 
-def no_records() -> Spans:
-    """What columns are made by that are as the index says."""
-    nothing = np.empty(0, dtype=np.int64)
-    return Spans((), nothing, nothing, nothing)
+def first_fields(manifest: Manifest, read: ByteRanges, split: Split) -> Mapping[str, Spans]:
+    """The fields of the first records; DataError for one that is damaged."""
+    try:
+        return split(first_records(manifest, read, across=True))
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+
+
+def fields_source(
+    manifest: Manifest,
+    split: Split,
+    makers: Mapping[str, MakeLeaf | str],
+    fields: Mapping[str, Spans],
+    options: Options,
+    where: str,
+) -> FieldsSource:
+    """The columns that a user wants. makers: how each field becomes one, or why it cannot. fields: of the first records."""
+    offered = {name: maker if isinstance(maker, str) else "" for name, maker in makers.items()}
+    leaves = {}
+    for name, column in choose(options, offered, where).items():
+        maker = makers[column.feature]
+        assert not isinstance(maker, str)
+        leaves[name] = (column.feature, leaf_of(name, column, maker, fields[column.feature], manifest, where))
+    return FieldsSource(manifest, {name: leaf.field for name, (_, leaf) in leaves.items()}, split, leaves)
 
 
 def choose(options: Options, offered: Mapping[str, str], where: str) -> dict[str, Column]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,10 @@ from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.cpus import usable_cpus
+from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.progress import BRIEF_BYTES, watched
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.decompress import unpack_files
@@ -30,22 +31,16 @@ from penstock.derived.downloads import Bringing, for_each_shard, naming
 from penstock.derived.entries import Entry, load_entry, shard_key, store_entry
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lock import one_maker
+from penstock.source.manifest import Manifest
 
 #: Files beside shards that are asked for at once.
 _STATED_TOGETHER = 16
 
 
-class IndexFiles(Protocol):
-    """A native indexer: visits every record of every file once."""
-
-    def __call__(
-        self, paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
-    ) -> tuple[Ids, Ids, Ids]:
-        """Where each file's first record begins, records of each file, and the length of each record, file after file.
-
-        Records lie without gaps; frames and padding belong to their record. Raises DataError for the first damaged frame.
-        """
-
+#: A native indexer, which visits every record of every file once: (paths, sizes, record_bytes=, threads=, progress=) -> where each
+#: file's first record begins (left out where that is always byte 0), records of each file, and the length of each record, file after
+#: file. Records lie without gaps; frames and padding belong to their record. Raises DataError for the first damaged frame.
+IndexFiles = Callable[..., tuple[Ids, ...]]
 
 #: The length of each record of a shard as a file beside it states them; None without such a file, or if it cannot be right.
 StatedLengths = Callable[[Shards, int, ByteRanges, Options], Ids | None]
@@ -55,9 +50,10 @@ StatedLengths = Callable[[Shards, int, ByteRanges, Options], Ids | None]
 class Framing:
     """How a format's records follow each other.
 
-    kind: names the index's entries in the cache, with `settings`, which are the options that the entries depend on. version:
+    kind: the format; names the index's entries in the cache, with `settings`, which are the options that the entries depend on. version:
     changes when the meaning of an entry does. packing: how each file is packed as a whole (see `kernels.recognise_packing`),
-    0 not at all; None if the format is never packed. stated: what spares reading a file that lies elsewhere whole.
+    0 not at all; None if the format is never packed. stated: what spares reading a file that lies elsewhere whole. empty: what is wrong
+    where there are no records, with {files} for their number.
     """
 
     kind: str
@@ -66,28 +62,21 @@ class Framing:
     packing: Callable[[list[str], int], Ids] | None = None
     settings: str = ""
     stated: StatedLengths | None = None
+    empty: str = "no records in {files} file(s); write some, or point to others"
 
 
-@dataclass(frozen=True, eq=False)
-class RecordIndex:
-    """Records of all shards: see `Manifest` for the arrays. unpacked: the files to read, None if they are the shards."""
-
-    first_sample: Ids
-    offset: Ids
-    length: Ids
-    unpacked: Shards | None
-
-
-def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Framing) -> RecordIndex:
+def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Framing) -> Manifest:
     """Indexes shards, from the cache where it has them.
 
-    Raises DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC) where unpacked files, or
-    one that is here for its index only, would fill the disk.
+    Raises SourceError if there is no record at all; DataError naming file, record and byte of the first damaged frame; OSError (ENOSPC)
+    where unpacked files, or one that is here for its index only, would fill the disk.
     """
+    if len(shards) == 0:
+        raise SourceError(f"no {framing.kind} files to read")
     folder = cache_folder("index")
     named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
     keys = [key or uuid.uuid4().hex for key in named]
-    with _Unpacked(shards.path(0) if len(shards) else "") as unpacked:
+    with _Unpacked(shards.path(0)) as unpacked:
         entries = _known_entries(folder, named, unpacked, options)
         if len(entries) < len(shards):
             with one_maker(folder, filter(None, named)) if folder and any(named) else nullcontext():
@@ -101,7 +90,10 @@ def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Fr
                         store_entry(folder, keys[shard], entry)
         packed = {shard: keys[shard] for shard in range(len(shards)) if entries[shard].packing}
         stored = with_unpacked(shards, unpacked.held(packed.values()), packed) if packed else None
-    return _joined([entries[shard] for shard in range(len(shards))], stored)
+    first_sample, offset, length = _joined([entries[shard] for shard in range(len(shards))])
+    if not len(length):
+        raise SourceError(f"{shards.path(0)}: {framing.empty.format(files=f'{len(shards):,}')}")
+    return Manifest(framing.kind, shards, first_sample, offset, length, stored)
 
 
 class _Unpacked(ExitStack):
@@ -172,7 +164,7 @@ class _Job:
         limit = self.options.limits.record_bytes
         total = int(sizes.sum())
         with naming(shards, readable):
-            start, counts, length = watched(
+            *begin, counts, length = watched(
                 kernels.WorkProgress(),
                 lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
                 self.options.progress,
@@ -180,7 +172,8 @@ class _Job:
                 brief=total < BRIEF_BYTES,
             )
         parts = np.split(length, np.cumsum(counts)[:-1])
-        columns = zip(parts, start.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
+        starts = begin[0] if begin else np.zeros_like(counts)
+        columns = zip(parts, starts.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
     def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[Entry]:
@@ -207,9 +200,9 @@ class _Job:
             return list(threads.map(lambda shard: stated(shards, shard, read, self.options), range(len(shards))))
 
 
-def _joined(entries: list[Entry], unpacked: Shards | None) -> RecordIndex:
-    first_sample = np.zeros(len(entries) + 1, dtype=np.int64)
-    np.cumsum([entry.length.size for entry in entries], out=first_sample[1:])
+def _joined(entries: list[Entry]) -> tuple[Ids, Ids, Ids]:
+    """The first sample of each shard, and where each record lies in its own."""
+    first_sample = edges_of([entry.length.size for entry in entries])
     length = np.concatenate([entry.length for entry in entries])
     offset = np.cumsum(length)
     offset -= length
@@ -217,4 +210,4 @@ def _joined(entries: list[Entry], unpacked: Shards | None) -> RecordIndex:
         records = offset[first : first + entry.length.size]
         if records.size:
             records += entry.start - records[0]
-    return RecordIndex(first_sample, offset, length, unpacked)
+    return first_sample, offset, length

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Ids, Spans
-from penstock.source.manifest import Manifest
+from penstock.core.spec import Spans
+from penstock.source.manifest import Manifest, first_records
 from penstock.source.records.index import Framing, index_shards
-from penstock.source.records.native_columns import read_first_records
-
-#: Records that are looked at to learn columns, and how many bytes of them at most.
-INFER_RECORDS = 1_000
-INFER_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,55 +28,24 @@ class LineStyle:
     header: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class LineManifest(Manifest):
-    """A manifest of lines; `settings` are the options that change what the same bytes mean."""
-
-    settings: str = ""
-
-    @cached_property
-    def digest(self) -> str:
-        """As for other data, and the settings."""
-        state = hashlib.blake2b(super().digest.encode(), digest_size=16)
-        state.update(self.settings.encode())
-        return state.hexdigest()
-
-
 def open_lines(
     shards: Shards, read: ByteRanges, options: Options, style: LineStyle, format: str, settings: str = ""
-) -> LineManifest:
-    """The manifest of files of lines, packed ones unpacked.
+) -> Manifest:
+    """The manifest of files of lines, packed ones unpacked; `settings` are the options that change what the same bytes mean.
 
     Raises SourceError where there is no record at all, DataError for files that are damaged or are UTF-16.
     """
-    if len(shards) == 0:
-        raise SourceError(f"no {format} files to read")
-    index = index_shards(shards, read, options, _framing(style, format))
-    if index.first_sample[-1] == 0:
-        raise SourceError(f"{shards.path(0)}: no lines in {len(shards):,} file(s); write some, or point to others")
-    manifest = Manifest(format, shards, index.first_sample, index.offset, index.length, index.unpacked)
-    return LineManifest(**vars(manifest), settings=settings)
+    framing = Framing(
+        kind=format,
+        version=1,
+        index=partial(kernels.index_lines, **vars(style)),
+        packing=kernels.recognise_packing,
+        settings=f" {style.blank} {style.quoted} {style.header}",
+        empty="no lines in {files} file(s); write some, or point to others",
+    )
+    return replace(index_shards(shards, read, options, framing), settings=settings)
 
 
-def _framing(style: LineStyle, format: str) -> Framing:
-    def index(
-        paths: list[str], sizes: Ids, *, record_bytes: int, threads: int, progress: kernels.WorkProgress
-    ) -> tuple[Ids, Ids, Ids]:
-        return kernels.index_lines(
-            paths,
-            sizes,
-            blank=style.blank,
-            quoted=style.quoted,
-            header=style.header,
-            record_bytes=record_bytes,
-            threads=threads,
-            progress=progress,
-        )
-
-    settings = f" {style.blank} {style.quoted} {style.header}"
-    return Framing(kind=format, version=1, index=index, packing=kernels.recognise_packing, settings=settings)
-
-
-def first_records(manifest: Manifest, read: ByteRanges) -> Spans:
-    """The first records of the first file that has any: at least one, at most `INFER_RECORDS`."""
-    return read_first_records(manifest, read, INFER_RECORDS, INFER_BYTES)
+def first_lines(manifest: Manifest, read: ByteRanges) -> Spans:
+    """The first lines of the first file that has any, to learn columns from: at least one, at most 1,000."""
+    return first_records(manifest, read, 1_000, 16 << 20)

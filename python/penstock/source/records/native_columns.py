@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PlanError
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans
+from penstock.core.ragged import lists_of, texts_of
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.spec import Column as Values
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Allocate
-
-#: Records that are looked at to learn the columns, and how many bytes of them at most.
-FIRST_RECORDS = 100
-FIRST_BYTES = 64 << 20
+from penstock.source.protocol import Access, Allocate
 
 
 class NativeColumn(Protocol):
@@ -35,6 +32,10 @@ class NativeColumn(Protocol):
     @property
     def default(self) -> bytes | None:
         """A row of defaults (numbers) or one value (bytes), if there is one."""
+
+
+#: The columns of one parser.
+AnyColumn = TypeVar("AnyColumn", bound=NativeColumn)
 
 
 class NativeParser(Protocol):
@@ -54,20 +55,49 @@ def form_of(field: Field) -> str:
 
 
 def parse_records(
-    parser: NativeParser, columns: Sequence[NativeColumn], records: Spans, allocate: Allocate, threads: int
+    parser: NativeParser,
+    columns: Sequence[AnyColumn],
+    records: Spans,
+    allocate: Allocate,
+    threads: int,
+    finish: Callable[[AnyColumn, Any, Spans], Values] | None = None,
 ) -> Columns:
-    """One column a field, with one row a record (a span with its frame); RowError for the first row that is damaged."""
+    """One column a field, with one row a record (a span with its frame); RowError for the first row that is damaged.
+
+    finish: makes a column of what native code gave for one that is not fixed.
+    """
     arrays: dict[str, Any] = {
-        column.name: allocate(column.name, column.field, len(records))
-        for column in columns
-        if form_of(column.field) == "fixed"
+        column.name: allocate(column.name, column.field, len(records)) for column in columns if column.field.is_fixed
     }
     outs = [bytes_of(arrays[column.name]) if column.name in arrays else None for column in columns]
     filled = parser.parse(list(records.buffers), records.which, records.offset, records.length, outs, threads)
     return {
-        column.name: arrays[column.name] if column.name in arrays else _finish(column, part, records)
+        column.name: arrays[column.name] if column.name in arrays else (finish or _finish)(column, part, records)
         for column, part in zip(columns, filled, strict=True)
     }
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedRecords:
+    """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else."""
+
+    manifest: Manifest
+    columns: Sequence[Any]
+    parser: NativeParser = field(repr=False)
+    finish: Callable[[Any, Any, Spans], Values] | None = None
+    access: Access = Access.RECORDS
+
+    @property
+    def spec(self) -> Spec:
+        """The columns."""
+        return {column.name: column.field for column in self.columns}
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        """One column a field of `spec`, with one row a record (a span with its frame).
+
+        Raises RowError for the first row that is damaged, or lacks what the columns need.
+        """
+        return parse_records(self.parser, self.columns, records, allocate, threads, self.finish)
 
 
 def bytes_of(array: Any) -> Bytes:
@@ -98,8 +128,7 @@ def _values(field: Field, data: Bytes, ends: Ids) -> pa.Array:
     """Numbers, or the values of bytes that begin at `ends`."""
     if field.dtype not in ("bytes", "string"):
         return pa.array(data.view(field.numpy_dtype))
-    kind = pa.large_string() if field.dtype == "string" else pa.large_binary()
-    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return texts_of(data, ends, field.dtype)
 
 
 def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
@@ -113,11 +142,8 @@ def _finish_spans(part: Any, records: Spans, default: bytes | None) -> Spans:
 
 def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
     data, offsets = part
-    values = pa.array(data.view(field.numpy_dtype))
-    for axis in reversed(field.shape[1:]):
-        values = pa.FixedSizeListArray.from_arrays(values, axis)
     step = math.prod(axis for axis in field.shape[1:] if axis is not None)
-    return pa.LargeListArray.from_arrays(pa.array(offsets // step if step > 1 else offsets), values)
+    return lists_of(data.view(field.numpy_dtype), offsets // step if step > 1 else offsets, field.shape[1:])
 
 
 def default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
@@ -144,18 +170,3 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
     return row.tobytes()
-
-
-def read_first_records(
-    manifest: Manifest, read: ByteRanges, most: int = FIRST_RECORDS, most_bytes: int = FIRST_BYTES
-) -> Spans:
-    """The first records of the first shard that has any: so many at most, and one that is larger than so many bytes only by itself."""
-    shard = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
-    last = min(int(manifest.first_sample[shard + 1]), most)
-    assert manifest.offset is not None
-    assert manifest.length is not None
-    offset, length = manifest.offset[:last] - manifest.offset[0], manifest.length[:last]
-    records = max(1, int(np.searchsorted(offset + length, most_bytes, side="right")))
-    size = int(offset[records - 1] + length[records - 1])
-    buffer = read_range(read, manifest.stored, shard, int(manifest.offset[0]), size)
-    return Spans((buffer,), np.zeros(records, dtype=np.int64), offset[:records], length[:records])

@@ -5,57 +5,47 @@ A u32 for the number of records, then a u32 for where each begins, and one for w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
+from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
+from penstock.source.manifest import Manifest
 
 #: Bytes of tables that are read at once.
 _STEP_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Where the records of all shards lie: see `Manifest` for the arrays."""
-
-    first_sample: Ids
-    offset: Ids
-    length: Ids
-
-
-def read_tables(shards: Shards, records: Ids, read: ByteRanges, limits: Limits, *, whole: bool) -> Tables:
-    """The tables of shards that hold, as their index says, so many records.
+def read_tables(
+    format: str, shards: Shards, unpacked: Shards | None, records: Ids, read: ByteRanges, limits: Limits, *, whole: bool
+) -> Manifest:
+    """The manifest of shards that hold, as their index says, so many records; the tables are read from `unpacked` if it is given.
 
     whole: whether the last record ends with its shard. Raises DataError naming the shard whose table is damaged or
     disagrees with the index.
     """
-    table_bytes = 4 * (records + 2)
-    if (short := np.flatnonzero(table_bytes > shards.sizes)).size:
+    stored, table_bytes = unpacked or shards, 4 * (records + 2)
+    if (short := np.flatnonzero(table_bytes > stored.sizes)).size:
         shard = int(short[0])
         raise DataError(
-            f"{shards.path(shard)}: {shards.sizes[shard]:,} bytes, the table of its {records[shard]:,} records takes "
+            f"{stored.path(shard)}: {stored.sizes[shard]:,} bytes, the table of its {records[shard]:,} records takes "
             f"{table_bytes[shard]:,}; the shard is truncated, or its index belongs to another: write both again"
         )
-    first_sample = np.zeros(len(shards) + 1, dtype=np.int64)
-    np.cumsum(records, out=first_sample[1:])
+    first_sample = edges_of(records)
     offset, length = np.empty(first_sample[-1], dtype=np.int64), np.empty(first_sample[-1], dtype=np.int64)
     steps = (np.cumsum(table_bytes) - table_bytes) // _STEP_BYTES
     for step in range(int(steps[-1]) + 1 if len(steps) else 0):
         numbers = np.flatnonzero(steps == step)
-        at = np.cumsum(table_bytes[numbers]) - table_bytes[numbers]
-        buffer = np.empty(int(table_bytes[numbers].sum()), dtype=np.uint8)
-        read(shards, numbers, np.zeros_like(numbers), table_bytes[numbers], buffer, at)
-        for shard, begin in zip(numbers.tolist(), at.tolist(), strict=True):
-            table = buffer[begin : begin + int(table_bytes[shard])].view("<u4").astype(np.int64)
-            _check(table, shards, shard, limits, whole=whole)
+        found = read_ranges(read, stored, numbers, np.zeros_like(numbers), table_bytes[numbers])
+        for row, shard in enumerate(numbers.tolist()):
+            table = np.frombuffer(found[row], "<u4").astype(np.int64)
+            _check(table, stored, shard, limits, whole=whole)
             part = slice(int(first_sample[shard]), int(first_sample[shard + 1]))
             offset[part], length[part] = table[1:-1], np.diff(table[1:])
-    return Tables(first_sample, offset, length)
+    return Manifest(format, shards, first_sample, offset, length, unpacked)
 
 
 def _check(table: Ids, shards: Shards, shard: int, limits: Limits, *, whole: bool) -> None:

@@ -16,7 +16,6 @@ import shutil
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -63,19 +62,6 @@ class Contents:
     used_at: int
 
 
-@dataclass(frozen=True)
-class _Limit:
-    """The most that a cache holds, in bytes; less if `room()` says that the folders that share the limit leave less."""
-
-    bytes: int
-    room: Callable[[], int] | None = None
-
-
-#: All caches of this process.
-_all: weakref.WeakSet[RangeCache] = weakref.WeakSet()
-renew_in_children(_all)
-
-
 class RangeCache:
     """Pieces of remote files below `folder`, which must belong to this user alone; at most `limit_bytes`.
 
@@ -85,7 +71,8 @@ class RangeCache:
     def __init__(
         self, folder: str, limit_bytes: int, packs: Packs | None = None, pieces: Callable[[Index], Pieces] = Pieces
     ) -> None:
-        self.folder, self._limit = folder, _Limit(limit_bytes)
+        self.folder, self._limit_bytes = folder, limit_bytes
+        self._room: Callable[[], int] | None = None
         self._left = (-_ROOM_S, 0)  # when the room was measured, and the result
         self.files = Files()
         self.evicted = self.stored_bytes = self.damaged = 0
@@ -97,7 +84,7 @@ class RangeCache:
         self._paused_until = 0.0
         self._is_tidy = self._has_warned = False
         self._writing, self._counting = threading.RLock(), threading.Lock()
-        _all.add(self)
+        renew_in_children(self)
 
     def forked(self) -> None:
         """Give the child of a fork its own locks and its own pack."""
@@ -108,19 +95,19 @@ class RangeCache:
 
     @property
     def limit_bytes(self) -> int:
-        """The current limit in bytes."""
-        limit = self._limit
-        if limit.room is None:
-            return limit.bytes
+        """The current limit in bytes: less if the folders that share it leave less."""
+        limit_bytes, room = self._limit_bytes, self._room
+        if room is None:
+            return limit_bytes
         asked_at, left_bytes = self._left
         if time.monotonic() - asked_at > _ROOM_S:
-            left_bytes = limit.room()
+            left_bytes = room()
             self._left = time.monotonic(), left_bytes
-        return min(limit.bytes, left_bytes)
+        return min(limit_bytes, left_bytes)
 
     def set_limit(self, limit_bytes: int, room: Callable[[], int] | None = None) -> None:
         """Set another limit. room: returns how many bytes the folders that share it leave; called now and then."""
-        self._limit, self._left = _Limit(limit_bytes, room), (-_ROOM_S, 0)
+        self._limit_bytes, self._room, self._left = limit_bytes, room, (-_ROOM_S, 0)
         self.trim()
 
     def forget(self, files: Ranges) -> None:

@@ -32,16 +32,18 @@ JOURNAL, LOCK = "journal", "lock"
 _NEAR, _SMALL_BYTES, _LATE = 0.75, 1 << 30, 0.01
 
 
-class Found:
+class Found(NamedTuple):
     """The result of a look-up of ranges.
 
     number: pieces in the table, at `generation`. rows: their rows of the table. pieces: the parts of the ranges that they hold.
     missing: the rest.
     """
 
-    def __init__(self, number: Ids, generation: int, rows: Any, pieces: Ranges, missing: Ranges) -> None:
-        self.number, self.generation, self.rows = number, generation, rows
-        self.pieces, self.missing = pieces, missing
+    number: Ids
+    generation: int
+    rows: Any
+    pieces: Ranges
+    missing: Ranges
 
 
 class Whole(NamedTuple):
@@ -65,7 +67,7 @@ class Index:
         self._lock = threading.RLock()
         self._journal = Journal(os.path.join(self._folder, JOURNAL))
         self._extents = Extents()
-        self._records = 0
+        self._record_count = 0
         self._counted_bytes, self._uncounted_bytes = -1, 0  # not counted yet
 
     def look_up(self, wanted: Ranges) -> Found:
@@ -102,12 +104,7 @@ class Index:
 
     def add(self, ranges: Ranges, pack: int, position: Ids, checksum: Any) -> bool:
         """Record in the journal where ranges are; False if it could not be written."""
-        high, low, size, base = self._files.owners(ranges.begin)
-        records = np.zeros(len(ranges), RECORD)
-        records["kind"], records["checksum"], records["size"], records["length"] = KEPT, checksum, size, ranges.length
-        records["file_high"], records["file_low"], records["offset"] = high, low, ranges.begin - base
-        records["pack"], records["position"] = self.packs.names(np.array([pack])), position
-        records["in_blocks"] = 1
+        records = self._records(KEPT, ranges.begin, np.array([pack]), position, checksum, ranges.length)
         with self._locked() as ours:
             if not ours or not self.packs.is_writing(pack):
                 return False
@@ -229,7 +226,7 @@ class Index:
         if other:
             self._extents.clear()
             self.packs.resize(self._journal.pack_bytes)
-            self._records, self._counted_bytes = 0, -1
+            self._record_count, self._counted_bytes = 0, -1
         self._apply(records)
 
     def _append(self, records: Records) -> None:
@@ -237,23 +234,20 @@ class Index:
         self._journal.append(records)
         self._apply(self._journal.news()[1])
         old = min(_OLD_RECORDS, max(_FEW_RECORDS, self._journal.pack_bytes // 8 // RECORD.itemsize))
-        if self._records > 2 * len(self._extents.live()) + old:
+        if self._record_count > 2 * len(self._extents.live()) + old:
             with contextlib.suppress(OSError):  # the old one still works
                 self._journal.create(self._journal.pack_bytes, self._records_of(self._extents.live(), KEPT))
 
     def _apply(self, records: Records) -> None:
-        self._records += len(records)
+        self._record_count += len(records)
         edges = np.flatnonzero(np.diff(records["kind"].astype(np.int64), prepend=0, append=0)).tolist()
         for first, last in pairwise(edges):
             some = records[first:last]
             base = self._files.bases(some["file_high"], some["file_low"], some["size"])
             some, base = some[base >= 0], base[base >= 0]
             rows = np.zeros(len(some), EXTENT)
-            rows["begin"], rows["position"], rows["checksum"] = (
-                base + some["offset"],
-                some["position"],
-                some["checksum"],
-            )
+            rows["begin"], rows["position"] = base + some["offset"], some["position"]
+            rows["checksum"] = some["checksum"]
             rows["end"], rows["in_blocks"] = rows["begin"] + some["length"], some["in_blocks"] == 1
             rows["pack"] = self.packs.numbers(some["pack"])
             if records["kind"][first] == KEPT:
@@ -270,12 +264,18 @@ class Index:
 
     def _records_of(self, number: Ids, kind: int) -> Records:
         rows = self._extents.rows[number]
-        high, low, size, base = self._files.owners(rows["begin"])
-        records = np.zeros(len(rows), RECORD)
-        records["kind"], records["checksum"], records["size"] = kind, rows["checksum"], size
-        records["file_high"], records["file_low"], records["offset"] = high, low, rows["begin"] - base
-        records["pack"], records["position"] = self.packs.names(rows["pack"]), rows["position"]
-        records["length"], records["in_blocks"] = rows["end"] - rows["begin"], rows["in_blocks"]
+        length, in_blocks = rows["end"] - rows["begin"], rows["in_blocks"]
+        return self._records(kind, rows["begin"], rows["pack"], rows["position"], rows["checksum"], length, in_blocks)
+
+    def _records(
+        self, kind: int, begin: Ids, pack: Ids, position: Ids, checksum: Any, length: Ids, in_blocks: Any = 1
+    ) -> Records:
+        """Records of the journal, of pieces in the table's columns."""
+        high, low, size, base = self._files.owners(begin)
+        records = np.zeros(len(begin), RECORD)
+        records["kind"], records["checksum"], records["size"], records["length"] = kind, checksum, size, length
+        records["file_high"], records["file_low"], records["offset"] = high, low, begin - base
+        records["pack"], records["position"], records["in_blocks"] = self.packs.names(pack), position, in_blocks
         return records
 
     def _free(self, gone: Any) -> None:

@@ -50,6 +50,9 @@ class Packs:
 
     def __init__(self, folder: str) -> None:
         self._folder, self._pack_bytes = folder, 0
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._number: dict[int, int] = {}
         self._names: list[int] = []
         self._table: tuple[Ids, Bytes, Ids] | None = None
@@ -64,9 +67,7 @@ class Packs:
         """Leave the current pack to the parent of a fork, which holds its lock, and forget what is known of packs."""
         if self._file >= 0:
             os.close(self._file)
-        self._naming, self._writing = threading.Lock(), threading.RLock()
-        self._file, self._current, self._position = -1, -1, 0
-        self._number, self._names, self._table, self._noted = {}, [], None, {}
+        self._begin_anew()
 
     def resize(self, pack_bytes: int) -> None:
         """Set the size of all packs of the folder."""
@@ -173,12 +174,9 @@ class Packs:
         """Free bytes [first, last) of a pack on the disk, if the file system can."""
         with contextlib.suppress(OSError, AttributeError), open(self.path(number), "r+b") as file:
             for first, last in holes:
-                page, length = (
-                    -(-first // PAGE_BYTES) * PAGE_BYTES,
-                    last // PAGE_BYTES * PAGE_BYTES + -first // PAGE_BYTES * PAGE_BYTES,
-                )
-                if length > 0:
-                    _punch(file.fileno(), page, length)
+                page, end = -(-first // PAGE_BYTES) * PAGE_BYTES, last // PAGE_BYTES * PAGE_BYTES
+                if end > page:
+                    _punch(file.fileno(), page, end - page)
 
     def sweep(self, used: Ids) -> None:
         """Remove packs without pieces that no process writes."""

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.files import Bases, Ranges
-from penstock.storage.cache.folder import default_cache
+from penstock.storage.cache.folder import default_cache, open_cache
 from penstock.storage.cache.locks import Claims
 from penstock.storage.cache.policy import Expected
 from penstock.storage.fetch.plan import distinct
@@ -65,11 +65,6 @@ class Uncached(Protocol):
         """See `core.byte_ranges.ByteRanges`."""
 
 
-#: All storages of this process.
-_all: weakref.WeakSet[CachedStorage] = weakref.WeakSet()
-renew_in_children(_all)
-
-
 class CachedStorage:
     """Serves ranges from the cache; missing ones are downloaded once for all processes that share it, and stored.
 
@@ -86,7 +81,12 @@ class CachedStorage:
         self._traffic = CacheTraffic()
         self._lock = threading.Lock()
         self._reading = 0
-        _all.add(self)
+        renew_in_children(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same cache."""
+        cache = None if self._cache is None else (self._cache.folder, self._cache.limit_bytes)
+        return _anew, (self.remote, cache, self._undecided, self._identity)
 
     def forked(self) -> None:
         """Renew the lock in the child of a fork, where no thread reads."""
@@ -100,15 +100,12 @@ class CachedStorage:
     @property
     def traffic(self) -> Traffic | None:
         """Requests and bytes so far, and the cache's hits; None if the storage behind it does not count."""
-        asked, spared = getattr(self.remote, "traffic", None), self.cache_traffic
-        if not isinstance(asked, Traffic):
+        traffic, cached = getattr(self.remote, "traffic", None), self.cache_traffic
+        if not isinstance(traffic, Traffic):
             return None
+        hits, misses, damaged = cached.hits, cached.misses, cached.damaged
         return replace(
-            asked,
-            cache_hits=spared.hits,
-            cache_misses=spared.misses,
-            cache_bytes=spared.hit_bytes,
-            cache_damaged=spared.damaged,
+            traffic, cache_hits=hits, cache_misses=misses, cache_bytes=cached.hit_bytes, cache_damaged=damaged
         )
 
     @property
@@ -296,3 +293,8 @@ class _Forecast:
             mine = np.flatnonzero((offset >= 0) & (offset < self._shards.sizes[shard[place]]))
             found[mine] = self._next_use(shard[place[mine]], offset[mine])
         return found
+
+
+def _anew(remote: Uncached, cache: tuple[str, int] | None, by_default: bool, identity: str) -> CachedStorage:
+    opened = None if cache is None else open_cache(*cache)
+    return CachedStorage(remote, opened, by_default=by_default, identity=identity)

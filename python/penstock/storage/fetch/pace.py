@@ -107,7 +107,7 @@ class Pace:
             return None
         return max(0.05, room * sorted(known)[int(0.95 * len(known))])
 
-    def told(self) -> Traffic:
+    def report(self) -> Traffic:
         """A copy of the figures."""
         with self._lock:
             self.traffic.most_in_flight = self.in_flight

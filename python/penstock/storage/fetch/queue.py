@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from penstock.storage.fetch.retry import Attempts
     from penstock.storage.fetch.transfer import Call
 
 
@@ -22,9 +23,9 @@ class Get(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Bytes [offset, offset + length) of a shard, the `number`th request of a call. `alone`: never merged with others.
+    """Bytes [offset, offset + length) of a shard, the `number`th request of a call.
 
-    tried: whether it failed once already, in a way that is worth a retry.
+    attempts: those that failed; None if none did. is_taken: whether it left its queue.
     """
 
     call: Call
@@ -33,56 +34,70 @@ class Request:
     shard: int
     offset: int
     length: int
-    alone: bool = False
-    left: bool = False
-    tried: bool = False
+    attempts: Attempts | None = None
+    is_taken: bool = False
 
     @property
     def end(self) -> int:
         """The end of its bytes in the shard."""
         return self.offset + self.length
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its response is still needed."""
+        return self.call.wants(self.number)
 
-class Waiting:
+
+class RequestQueue:
     """Waiting requests, first in first out. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._turn: deque[Request] = deque()
+        self._in_turn: deque[Request] = deque()
         self._begins: dict[tuple[Get, int, int], Request] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, requests: list[Request], *, first: bool = False) -> None:
-        """Add requests behind all others, or before them."""
+    def add(self, requests: list[Request]) -> None:
+        """Add requests behind all others."""
         self._count += len(requests)
-        (self._turn.extendleft if first else self._turn.extend)(requests)
-        self._begins.update(((one.get, one.shard, one.offset), one) for one in requests if not one.alone)
+        self._in_turn.extend(requests)
+        self._begins.update(((one.get, one.shard, one.offset), one) for one in requests)
 
     def take(self, most: int, longest_bytes: int) -> list[Request]:
-        """Take the next request with adjacent ones, up to `most` requests of `longest_bytes` in all."""
-        found = [self._turn.popleft()]
-        self._leave(found[0])
-        while len(found) < most and not found[0].alone:
+        """Take the next request with adjacent ones, up to `most` requests of `longest_bytes` in all.
+
+        Drops those that are not needed any more; [] if no others are left.
+        """
+        found: list[Request] = []
+        while self._in_turn and not found:
+            first = self._in_turn.popleft()
+            if not first.is_taken:
+                self._remove(first)
+                if first.is_wanted:
+                    found.append(first)
+        while found and len(found) < most:
             last = found[-1]
             follower = self._begins.get((last.get, last.shard, last.end))
             if follower is None or follower.end - found[0].offset > longest_bytes:
                 break
-            self._leave(follower)
+            self._remove(follower)
+            if not follower.is_wanted:
+                break
             found.append(follower)
-        while self._turn and self._turn[0].left:
-            self._turn.popleft()
+        while self._in_turn and self._in_turn[0].is_taken:
+            self._in_turn.popleft()
         return found
 
     def clear(self) -> None:
         """Drop all requests."""
-        self._turn.clear()
+        self._in_turn.clear()
         self._begins.clear()
         self._count = 0
 
-    def _leave(self, request: Request) -> None:
-        request.left = True
+    def _remove(self, request: Request) -> None:
+        request.is_taken = True
         self._count -= 1
         place = request.get, request.shard, request.offset
         if self._begins.get(place) is request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -16,12 +17,19 @@ from penstock.core.errors import StorageError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
+from penstock.storage.fetch.native import open_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.retry import Retry, TransientError, WrongAnswerError, with_retries
-from penstock.storage.fetch.scheduler import Fetcher
+from penstock.storage.fetch.scheduler import Scheduler
+from penstock.storage.fetch.transport import Transport
 
 _T = TypeVar("_T")
+
+#: Clients that make first tries, the best one first: each opens a transport for the stores that it knows, and returns None for others.
+CLIENTS: list[Callable[[Any], Callable[[Scheduler], Transport] | None]] = [
+    open_client,
+]
 
 #: Opening a dataset reports a missing store soon; a running training waits longer.
 LIST_RETRY = Retry(deadline_s=20.0)
@@ -68,8 +76,14 @@ class RemoteStorage:
 
     def __init__(self, store: Store, *, list_retry: Retry = LIST_RETRY, read_retry: Retry = READ_RETRY) -> None:
         self._store, self._list_retry, self._has_warned = store, list_retry, False
-        self._fetcher = Fetcher(Pace(), read_retry, getattr(store, "direct", None))
-        self._deadline_s = read_retry.deadline_s
+        self._read_retry = read_retry
+        opened = (client(store) for client in CLIENTS)
+        self._scheduler = Scheduler(Pace(), read_retry, next(filter(None, opened), None))
+        weakref.finalize(self, self._scheduler.close)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes its own requests."""
+        return _anew, (self._store, self._list_retry, self._read_retry)
 
     @property
     def root(self) -> str:
@@ -79,10 +93,8 @@ class RemoteStorage:
     def list(self, where: str) -> Shards:
         """The files that a path, folder or glob names, with or without the root; SourceError if there are none."""
         where, stop = where.removeprefix(self.root), threading.Event()
-        found = _told(
-            lambda: _left_to_a_thread(
-                lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop, _ignore), stop
-            )
+        found = _final(
+            lambda: _in_a_thread(lambda: with_retries(lambda: self._store.list(where), self._list_retry, stop), stop)
         )
         self._warn_of_versions(found)
         return found
@@ -102,17 +114,18 @@ class RemoteStorage:
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """See `core.byte_ranges.ByteRanges`; StorageError after a timeout."""
-        longest_bytes = self._fetcher.longest_bytes(int(length.sum()))
+        longest_bytes = self._scheduler.longest_bytes(int(length.sum()))
         requests = plan(shard, offset, length, at, longest_bytes=longest_bytes)
-        _told(lambda: self._fetcher.fetch(_Get(self._store, shards), requests, out))
+        _final(lambda: self._scheduler.fetch(_Get(self._store, shards), requests, out))
 
     @property
     def traffic(self) -> Traffic:
         """Requests and bytes so far."""
-        return self._fetcher.pace.told()
+        return self._scheduler.pace.report()
 
 
-def _told(call: Callable[[], _T]) -> _T:
+def _final(call: Callable[[], _T]) -> _T:
+    """The call's result; an error that remains after all retries is a StorageError."""
     try:
         return call()
     except WrongAnswerError as error:
@@ -123,7 +136,7 @@ def _told(call: Callable[[], _T]) -> _T:
         ) from None
 
 
-def _left_to_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
+def _in_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
     """The call's result. Ctrl-C and the end of a run do not wait for it: they set `stop`, and the thread ends by itself."""
     result: Future[_T] = Future()
 
@@ -143,5 +156,5 @@ def _left_to_a_thread(call: Callable[[], _T], stop: threading.Event) -> _T:
         stop.set()
 
 
-def _ignore(_: TransientError) -> None:
-    pass
+def _anew(store: Store, list_retry: Retry, read_retry: Retry) -> RemoteStorage:
+    return RemoteStorage(store, list_retry=list_retry, read_retry=read_retry)

@@ -13,6 +13,13 @@ from penstock.core.cancel import StoppedError
 
 _T = TypeVar("_T")
 
+#: The timeout of one attempt, connection and body together.
+ATTEMPT_TIMEOUT_S = 30
+
+#: HTTP statuses that are worth a retry, and those of them that mean slow down.
+PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+SLOW_DOWN = frozenset((429, 503))
+
 
 class TransientError(Exception):
     """A request failed in a way worth a retry: a reset, a timeout, 500, 503, 429. `slow_down`: the store says to slow down."""
@@ -47,33 +54,35 @@ class Retry:
         return random.random() * min(self.longest_s, self.first_s * 2.0 ** min(attempt, 30))  # noqa: S311
 
 
-def with_retries(
-    attempt: Callable[[], _T],
-    retry: Retry,
-    stop: threading.Event,
-    failed: Callable[[TransientError], None],
-    *,
-    before: int = 0,
-) -> _T:
-    """The result of the first attempt that succeeds; `failed` receives each error. `before`: attempts that failed already.
+class Attempts:
+    """The failed attempts of one request, and the wait before the next one."""
 
-    Raises the last TransientError after the deadline, a WrongAnswerError after `MOST_WRONG` of them, StoppedError when `stop` is set,
-    any other error at once, and what `failed` raises.
+    def __init__(self, retry: Retry, began_at: float, *, failed: int = 0) -> None:
+        self._retry, self._failed, self._wrong = retry, failed, 0
+        self._end = began_at + retry.deadline_s
+        #: Seconds to wait before the next attempt.
+        self.wait_s = retry.wait_s(failed - 1) if failed else 0.0
+
+    def may_retry(self, error: TransientError) -> bool:
+        """Count a failure; False after the deadline, or after `MOST_WRONG` wrong responses."""
+        self._wrong += isinstance(error, WrongAnswerError)
+        self.wait_s = self._retry.wait_s(self._failed)
+        self._failed += 1
+        return time.monotonic() + self.wait_s <= self._end and self._wrong < MOST_WRONG
+
+
+def with_retries(attempt: Callable[[], _T], retry: Retry, stop: threading.Event) -> _T:
+    """The result of the first attempt that succeeds.
+
+    Raises the last TransientError after the deadline, a WrongAnswerError after `MOST_WRONG` of them, StoppedError when `stop` is
+    set, and any other error at once.
     """
-    end = time.monotonic() + retry.deadline_s
-    number, wrong = before, 0
-    if before:
-        stop.wait(retry.wait_s(before - 1))
-    while True:
-        if stop.is_set():
-            raise StoppedError
+    attempts = Attempts(retry, time.monotonic())
+    while not stop.is_set():
         try:
             return attempt()
         except TransientError as error:
-            failed(error)
-            wrong += isinstance(error, WrongAnswerError)
-            wait_s = retry.wait_s(number)
-            if time.monotonic() + wait_s > end or wrong >= MOST_WRONG:
+            if not attempts.may_retry(error):
                 raise
-            stop.wait(wait_s)
-            number += 1
+        stop.wait(attempts.wait_s)
+    raise StoppedError

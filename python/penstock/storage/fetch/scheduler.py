@@ -1,70 +1,78 @@
 """Makes many requests at once: paced, retried, and hedged when slow.
 
-All calls share one queue: first come, first served. A thread makes a request, or several adjacent ones, copies the response to its
-destination and takes the next. If the native client makes the first tries (see `native_client`), threads make retries and hedges.
-Nothing waits for a cancelled request: it ends in its own time, and its response is dropped.
+All calls share one queue: first come, first served. Transports take requests from it, or several adjacent ones as one job: a client
+that suits the store makes first tries (see `native`), threads with the store's own client make retries, hedges, and whatever the
+first cannot. Nothing waits for a cancelled request: it ends in its own time, and its response is dropped.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import os
+import math
 import threading
 import time
 import weakref
-from dataclasses import replace
-from typing import Any
+from collections import deque
+from collections.abc import Callable
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.spec import Bytes
-from penstock.storage.fetch.native_client import Lane
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import Requests, shared_bytes
-from penstock.storage.fetch.queue import Get, Request, Waiting
-from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Retry, TransientError, WrongAnswerError, with_retries
-from penstock.storage.fetch.signed_urls import Direct
+from penstock.storage.fetch.queue import Get, Request, RequestQueue
+from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Attempts, Retry, TransientError, WrongAnswerError
+from penstock.storage.fetch.threads import Threads
 from penstock.storage.fetch.transfer import Call
-from penstock.storage.stores.forked import is_lost
+from penstock.storage.fetch.transport import Job, Transport
+from penstock.storage.stores.forked import is_lost, renew_in_children
 
 #: The share of requests that may be hedged.
 _HEDGED_SHARE = 0.05
-#: A thread without work ends after this.
-_IDLE_S = 5.0
 #: How long the end of the process waits for requests in flight.
 _PATIENCE_S = 1.0
 
-_all: weakref.WeakSet[_Threads] = weakref.WeakSet()
+_all: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 
 
-class Fetcher:
-    """Makes requests in its own threads and copies the responses to their destinations. Thread-safe."""
+class Scheduler:
+    """Makes requests and puts the responses at their destinations. Thread-safe; `close` it.
 
-    def __init__(self, pace: Pace, retry: Retry, direct: Direct | None = None) -> None:
-        self.pace, self._retry, self._direct = pace, retry, direct
+    open_first: opens the transport of first tries; None if threads make all.
+    """
+
+    def __init__(self, pace: Pace, retry: Retry, open_first: Callable[[Scheduler], Transport] | None = None) -> None:
+        self.pace, self._retry, self._open_first = pace, retry, open_first
         self._begin()
+        _all.add(self)
+        renew_in_children(self)
 
     def _begin(self) -> None:
-        self._owner = os.getpid()
-        self._threads = _Threads(self.pace, self._retry, self._direct)
-        weakref.finalize(self, self._threads.close)
+        self._lock = threading.Lock()
+        self._waiting, self._again = RequestQueue(), deque[Request]()
+        self._wrong_in_turn, self._closed = 0, False
+        self._threads = Threads(self)
+        self._first: Transport = self._threads if self._open_first is None else self._open_first(self)
+
+    def forked(self) -> None:
+        """Begin anew in the child of a fork, where the threads are missing."""
+        self.pace.forked()
+        self._begin()
 
     def longest_bytes(self, size: int) -> int:
         """The longest request worth making for `size` bytes now: if nothing else is in flight, all connections share them."""
+        is_idle = not (self._threads.in_flight or self._first.in_flight or self._waiting or self._again)
         longest = self.pace.longest_bytes
-        return shared_bytes(size, self.pace.in_flight, longest) if self._threads.is_idle else longest
+        return shared_bytes(size, self.pace.in_flight, longest) if is_idle else longest
 
     def fetch(self, get: Get, requests: Requests, out: Bytes) -> None:
         """Fill `out`. Raises the first final error, or the last transient one after the retries' deadline.
 
         StoppedError if the calling thread's work was cancelled.
         """
-        if self._owner != os.getpid():  # threads do not survive a fork
-            self.pace.forked()
-            self._begin()
         call = Call(get, requests, out)
-        self._threads.begin(call.requests())
+        self._add(call.requests())
         try:
+            self._first.wake()
             while not call.wait(LOOK_S):
                 if is_stopped():
                     raise StoppedError
@@ -73,178 +81,120 @@ class Fetcher:
             call.end()
         call.check()
 
+    def _add(self, requests: list[Request]) -> None:
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            self._waiting.add(requests)
+
     def _hedge(self, call: Call) -> None:
         """Hedge late requests, as far as the budget allows; not by a client without threads after a fork."""
-        if self._direct is not None and is_lost("obstore"):
+        if self._first is not self._threads and is_lost("obstore"):
             return
         traffic = self.pace.traffic
         for request in call.late(self.pace.late_after_s):
             if traffic.hedges > _HEDGED_SHARE * traffic.requests:
                 return
             self.pace.hedged()
-            self._threads.add([request], first=True)
+            self._make_again([request])
 
+    def _make_again(self, requests: list[Request]) -> None:
+        """Let threads make requests before all others, one by one."""
+        with self._lock:
+            if not self._closed:
+                self._again.extend(requests)
+        self._threads.wake()
 
-class _Threads:
-    """A queue of requests, and threads that make them. They hold no reference to the fetcher, so that it can be collected."""
+    # For transports
 
-    def __init__(self, pace: Pace, retry: Retry, direct: Direct | None) -> None:
-        self._pace, self._retry, self._owner = pace, retry, os.getpid()
-        self._queue = Waiting()
-        self._lane = None if direct is None else Lane(pace, direct, self._again, lambda: self._running)
-        self._started = self._running = self._wrong_in_turn = 0
-        self._closed = False
-        self._changed = threading.Condition()
-        _all.add(self)
+    def take(self, transport: Transport) -> Job:
+        """The next job; [] if none may start now."""
+        with self._lock:
+            limit = self.limit(transport)
+            if transport.in_flight >= _most(transport, limit):
+                return []
+            job: Job = []
+            if transport is self._threads:
+                while self._again and not job:
+                    request = self._again.popleft()
+                    job = [request] if request.is_wanted else []
+            if transport is self._first and not job:
+                free = max(1, limit - transport.in_flight)
+                job = self._waiting.take(-(-len(self._waiting) // free), self.pace.longest_bytes)
+            transport.in_flight += bool(job)
+            return job
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits or is in flight."""
-        return not self._running and not self._queue and not self._lane
+    def startable(self, transport: Transport) -> int:
+        """How many requests may start now."""
+        waiting = len(self._again) if transport is self._threads else 0
+        waiting += len(self._waiting) if transport is self._first else 0
+        return min(waiting, max(0, _most(transport, self.limit(transport)) - transport.in_flight))
 
-    def begin(self, requests: list[Request]) -> None:
-        """Queue requests for the first time."""
-        if self._lane is None or self._closed:
-            self.add(requests)
-        else:
-            self._lane.add(requests)
+    def limit(self, transport: Transport) -> int:
+        """How many jobs may be in flight: retries and hedges have room even if all first tries hang."""
+        most = self.pace.in_flight
+        return most if transport is self._threads else max(1, most - self._threads.in_flight)
 
-    def _again(self, requests: list[Request], error: TransientError | None) -> None:
-        """Retry requests one by one, so that each call receives its own error."""
-        if error is not None:
-            self._pace.failed(slow_down=error.slow_down)
-        with contextlib.suppress(StoppedError):
-            self.add(
-                [replace(one, alone=True, left=False, tried=error is not None) for one in reversed(requests)],
-                first=True,
-            )
-
-    def add(self, requests: list[Request], *, first: bool = False) -> None:
-        """Queue requests, behind the others or first."""
-        with self._changed:
-            if self._closed:
-                raise StoppedError
-            self._queue.add(requests, first=first)
-            self._changed.notify(len(requests))
-        self._start_threads()
-
-    def _start_threads(self) -> None:
-        """Start threads, up to the limit of requests in flight, if there is work for them."""
-        while True:
-            with self._changed:
-                if self._started >= min(self._pace.in_flight, self._running + len(self._queue)):
-                    return
-                self._started += 1
-            try:
-                threading.Thread(target=self._serve, name="penstock-fetch", daemon=True).start()
-            except RuntimeError:  # the system has no more threads to give
-                with self._changed:
-                    self._started -= 1
-                    if not self._started:
-                        raise
-                    return
-
-    def _serve(self) -> None:
-        while self._serve_some():
-            self._start_threads()
-
-    def _serve_some(self) -> bool:
-        """Make one request, or several as one; False after a long idle time."""
-        taken = self._take()
-        if taken is None:
-            return False
-        try:
-            size = taken[-1].end - taken[0].offset
-            wanted = [one for one in taken if one.call.begin(one.number, size)]
-            if len(wanted) == 1:
-                self._make(wanted[0])
-            elif wanted:
-                self._make_together(wanted)
-        finally:
-            with self._changed:
-                self._running -= 1
-                room = min(len(self._queue), self._pace.in_flight - self._running)
-                self._changed.notify(max(0, room - 1))  # this thread takes the next itself
-        return True
-
-    def _take(self) -> list[Request] | None:
-        """The next request once there is room for it, with adjacent ones; None after a long idle time."""
-        with self._changed:
-            end = time.monotonic() + _IDLE_S
-            while not (self._queue and self._running < self._pace.in_flight):
-                left = end - time.monotonic()
-                if left <= 0 or self._closed:
-                    self._started -= 1
-                    return None
-                self._changed.wait(left)
-            free = self._pace.in_flight - self._running
-            self._running += 1
-            return self._queue.take(-(-len(self._queue) // free), self._pace.longest_bytes)
-
-    def _make(self, request: Request) -> None:
-        """Make one request with its retries."""
-        call = request.call
-
-        def attempt() -> Any:
-            if not call.wants(request.number):
-                raise StoppedError  # the other of the two was faster
-            return self._once(request.get, request.shard, request.offset, request.length)
-
-        try:
-            answer = with_retries(attempt, self._retry, call.stop, self._failed, before=int(request.tried))
-        except StoppedError:
-            return
-        except BaseException as error:
-            if call.wants(request.number):
-                call.fail(error)
-            return
-        call.put(request.number, answer)
-
-    def _make_together(self, requests: list[Request]) -> None:
-        """Make adjacent requests as one."""
-        first, last = requests[0], requests[-1]
-        try:
-            answer = memoryview(self._once(first.get, first.shard, first.offset, last.end - first.offset))
-        except BaseException as error:
-            self._again(requests, error if isinstance(error, TransientError) else None)
-            return
-        for one in requests:
-            one.call.put(one.number, answer[one.offset - first.offset : one.end - first.offset])
-
-    def _once(self, get: Get, shard: int, offset: int, length: int) -> Any:
-        busy = self._running >= self._pace.in_flight
-        began_at = time.monotonic()
-        answer = get(shard, offset, length)
-        if len(answer) != length:
-            raise WrongAnswerError(f"{len(answer):,} bytes received instead of {length:,}; check the server")
+    def answered(self, job: Job, seconds: float, *, busy: bool) -> None:
+        """Count a good response. `busy`: the limit was reached when the job started."""
         self._wrong_in_turn = 0
-        self._pace.answered(time.monotonic() - began_at, length, busy=busy)
-        return answer
+        self.pace.answered(seconds, job[-1].end - job[0].offset, busy=busy)
 
-    def _failed(self, error: TransientError) -> None:
-        """Count a failure; raises it if the store sends only wrong responses."""
-        self._pace.failed(slow_down=error.slow_down)
+    def failed(self, transport: Transport, job: Job, error: BaseException | None, seconds: float) -> None:
+        """Retry a job that failed after so many seconds, or fail its calls. error: None if it was not the store's fault.
+
+        Threads retry its requests one by one, so that each call receives its own error.
+        """
+        is_transient = isinstance(error, TransientError)
+        if isinstance(error, TransientError):
+            self.pace.failed(slow_down=error.slow_down)
+        began_at = time.monotonic() - seconds
+        if error is None or len(job) > 1 or transport is not self._threads:
+            for one in job:
+                one.attempts = Attempts(self._retry, time.monotonic(), failed=1) if is_transient else None
+        elif not self._may_retry(job[0], error, began_at):
+            if job[0].is_wanted:
+                job[0].call.fail(error)
+            return
+        try:
+            self._make_again(job)
+        except RuntimeError as no_threads:
+            for one in job:
+                one.call.fail(no_threads)
+
+    def _may_retry(self, request: Request, error: BaseException, began_at: float) -> bool:
+        """Whether one more attempt may succeed; not if the store sends only wrong responses."""
+        if not isinstance(error, TransientError):
+            return False
         if isinstance(error, WrongAnswerError):
             self._wrong_in_turn += 1
-            if self._wrong_in_turn >= MOST_WRONG_IN_TURN:
-                raise error
+        if request.attempts is None:
+            request.attempts = Attempts(self._retry, began_at)
+        return request.attempts.may_retry(error) and self._wrong_in_turn < MOST_WRONG_IN_TURN
+
+    def ended(self, transport: Transport, jobs: int = 1) -> None:
+        """Count jobs that are not in flight any more."""
+        with self._lock:
+            transport.in_flight -= jobs
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Drop what has not started, and wait briefly for the rest; not in the child of a fork."""
-        if self._owner != os.getpid():
-            return
-        if self._lane is not None:
-            self._lane.close()
-        with self._changed:
+        """Drop what has not started, and wait briefly for the rest."""
+        with self._lock:
             self._closed = True
-            self._queue.clear()
-            self._changed.notify_all()
+            self._waiting.clear()
+            self._again.clear()
+        self._first.close()
+        self._threads.close()
         end = time.monotonic() + patience_s
-        while self._running and time.monotonic() < end:
+        while self._threads.in_flight and time.monotonic() < end:
             time.sleep(0.005)
+
+
+def _most(transport: Transport, limit: int) -> int:
+    return limit + math.ceil(transport.spare_share * limit)
 
 
 @atexit.register
 def _close_all() -> None:
-    for threads in list(_all):
-        threads.close(_PATIENCE_S)
+    for scheduler in list(_all):
+        scheduler.close(_PATIENCE_S)

@@ -5,20 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from penstock.core.cancel import stop_flag
-from penstock.core.kernels import HttpLanding
 from penstock.core.spec import Bytes
 from penstock.storage.fetch.plan import Requests
 from penstock.storage.fetch.queue import Get, Request
 
 
+class Landing(Protocol):
+    """Writes responses to their destinations without the interpreter, each until it is closed."""
+
+    def close(self, request: int, /) -> bool:
+        """Close a request, for which nothing is written from now on; whether it was open."""
+
+    def close_all(self) -> None:
+        """Close all requests."""
+
+    def since(self, request: int, /) -> float | None:
+        """Seconds since a request was first made; None if it still waits."""
+
+
 class Call:
-    """One call of `Fetcher.fetch`. One thread sets it up and waits; others make its requests."""
+    """One call of `Scheduler.fetch`. One thread sets it up and waits; others make its requests."""
 
     def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
         self._get, self._planned, self._out = get, planned, out
@@ -29,7 +40,8 @@ class Call:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._hedged: set[int] = set()
-        self._landing: HttpLanding | None = None
+        #: The landing of the native client, if it makes requests of this call.
+        self.landing: Landing | None = None
         self.stop, self._unwanted = threading.Event(), stop_flag()
         if not len(planned):
             self._done.set()
@@ -41,67 +53,64 @@ class Call:
         return [Request(self, number, self._get, *place) for number, place in enumerate(places)]
 
     @property
-    def landing(self) -> HttpLanding:
-        """The destination for native threads; called by one thread."""
-        if self._landing is None:
-            planned = self._planned
-            self._landing = HttpLanding(self._out, planned.first_copy, planned.source, planned.at, planned.size)
-            if self.stop.is_set():
-                self._landing.close_all()
-            with self._lock:
-                done = set(range(len(planned))) - self._left
-            for number in done:  # done already, in another way
-                self._landing.close(number)
-        return self._landing
+    def planned(self) -> tuple[Bytes, Requests]:
+        """The memory to fill, and the requests."""
+        return self._out, self._planned
+
+    def land_on(self, landing: Landing) -> None:
+        """Let a landing receive the responses that are still needed; called by one thread, once."""
+        self.landing = landing
+        if self.stop.is_set():
+            landing.close_all()
+        with self._lock:
+            done = set(range(len(self._planned))) - self._left
+        for number in done:  # by another transport
+            landing.close(number)
 
     def landed(self, number: int) -> None:
-        """Note that a response is at its destination."""
+        """Note that the landing has a whole response."""
         with self._lock:
-            if number not in self._left:
-                return
-            self._left.remove(number)
-            self._begun.pop(number, None)
-            self._to_copy -= 1
-            if not self._to_copy:
-                self._done.set()
+            if number in self._left:
+                self._leave(number)
+                self._count_copied()
 
     def wants(self, number: int) -> bool:
         """Whether a request's response is still needed."""
         return number in self._left and not self.stop.is_set() and not self._unwanted.is_set()
 
-    def begin(self, number: int, size: int) -> bool:
-        """Note that a request starts, with others of `size` bytes in all; False if it is not needed any more."""
-        if not self.wants(number):
-            return False
+    def begin(self, number: int, size: int) -> None:
+        """Note that a request starts, with others of `size` bytes in all."""
         if self._begun.get(number, (None, 0))[0] is None:
             self._begun[number] = time.monotonic(), size
-        return True
 
-    def hand_over(self, number: int, size: int) -> bool:
-        """Like `begin`, for native threads: the landing knows when they start."""
-        if not self.wants(number):
-            return False
+    def submit(self, number: int, size: int) -> None:
+        """Like `begin`, for the native client: the landing knows when the request starts."""
         self._begun[number] = None, size
-        return True
 
     def put(self, number: int, answer: Any) -> None:
         """Copy a response to its destination, unless that is done already."""
         with self._lock:
             if not self.wants(number):
                 return  # the slower of the two, or too late
-            self._left.remove(number)
-            self._begun.pop(number, None)
-        if self._landing is not None:
-            self._landing.close(number)
+            self._leave(number)
+        if self.landing is not None:
+            self.landing.close(number)
         try:
             self._copy(number, np.frombuffer(answer, dtype=np.uint8))
         except BaseException as error:
             self.fail(error)
             return
         with self._lock:
-            self._to_copy -= 1
-            if not self._to_copy:
-                self._done.set()
+            self._count_copied()
+
+    def _leave(self, number: int) -> None:
+        self._left.remove(number)
+        self._begun.pop(number, None)
+
+    def _count_copied(self) -> None:
+        self._to_copy -= 1
+        if not self._to_copy:
+            self._done.set()
 
     def fail(self, error: BaseException) -> None:
         """Note that a request failed for good, and with it the whole call."""
@@ -130,11 +139,11 @@ class Call:
             since_s = self._since_s(number, began_at)
             if limit_s is not None and since_s > limit_s and number not in self._hedged:
                 self._hedged.add(number)
-                yield replace(self.requests()[number], alone=True)
+                yield self.requests()[number]
 
     def _since_s(self, number: int, began_at: float | None) -> float:
         """Seconds since a request was first made; 0 if it still waits."""
-        since_s = None if self._landing is None else self._landing.since(number)
+        since_s = None if self.landing is None else self.landing.since(number)
         if since_s is not None:
             return since_s
         return 0.0 if began_at is None else time.monotonic() - began_at
@@ -142,8 +151,8 @@ class Call:
     def end(self) -> None:
         """End the call. Threads that still copy, after an error elsewhere, write to memory that the call holds."""
         self.stop.set()
-        if self._landing is not None:
-            self._landing.close_all()
+        if self.landing is not None:
+            self.landing.close_all()
 
     def check(self) -> None:
         """Raise the call's error, if there is one."""

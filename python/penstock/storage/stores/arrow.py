@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.core.errors import DataError, SourceError
 from penstock.core.shards import Shards
 from penstock.storage.glob import Wanted
-from penstock.storage.stores.file_errors import file_error
+from penstock.storage.stores.file_errors import changed, file_error, missing
+from penstock.storage.stores.listing import shards_of_files
 
 
 class ArrowStore:
@@ -28,24 +27,12 @@ class ArrowStore:
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
         wanted = Wanted(where)
-        folder = wanted.folder
         try:
             found = self._files(wanted)
         except (OSError, pa.ArrowException) as error:
-            raise file_error(folder, error) from None
-        if not found:
-            raise SourceError(f"{self.root}{where}: no such file, and none below it")
-        if len(found) == 1 and found[0].path == folder:
-            folder = folder.rpartition("/")[0]
-        found = tuple(sorted(found, key=lambda one: one.path))
-        versions = np.array([one.mtime_ns or 0 for one in found], dtype=np.int64)
-        return Shards(
-            pa.array([self.root + one.path for one in found], pa.large_string()),
-            np.array([one.size for one in found], dtype=np.int64),
-            versions,
-            self.root + (folder + "/" if folder else ""),
-            etags=pa.array([_version(one) for one in found], pa.large_string()),
-        )
+            raise file_error(wanted.folder, error) from None
+        files = ((one.path, one.size, one.mtime_ns or 0, _version(one)) for one in found)
+        return shards_of_files(files, self.root, where, wanted.folder)
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One read of `length` bytes from `start`; DataError if the file is missing or has another size or time."""
@@ -60,9 +47,10 @@ class ArrowStore:
         except (OSError, pa.ArrowException) as error:
             raise file_error(path, failed or error) from None
         # Checked after reading, so that it holds for what was read.
-        if now.type != fs.FileType.File or (now.size, _version(now)) != (size, etag):
-            found = "no such file any more" if now.type != fs.FileType.File else "changed since it was listed"
-            raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again")
+        if now.type != fs.FileType.File:
+            raise missing(path)
+        if (now.size, _version(now)) != (size, etag):
+            raise changed(path)
         if failed is not None:
             raise file_error(path, failed) from None
         return data

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from obstore import exceptions
 
 from penstock.core.errors import StorageError
-from penstock.storage.fetch.retry import TransientError, WrongAnswerError
+from penstock.storage.fetch.retry import PASSING, SLOW_DOWN, TransientError, WrongAnswerError
 from penstock.storage.redact import without_secrets
 from penstock.storage.stores.credentials import no_credentials
 from penstock.storage.stores.own_hosts import REFUSED
@@ -56,9 +56,6 @@ _CAUSES = (
 )
 #: Requests to metadata servers, which respond with 4xx if this machine has no role.
 _ASKS_FOR_CREDENTIALS = ("/latest/api/token", "/meta-data/iam", "/computeMetadata/", "/metadata/identity")
-_SLOW_DOWN = ("429", "503")
-#: The 4xx statuses that are worth a retry.
-_PASSING = ("408", "425", "429")
 
 
 def store_error(path: str, error: Exception, root: str = "", region: Callable[[], str] | None = None) -> Exception:
@@ -69,8 +66,8 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
     found = _TOOK.sub(": ", without_secrets(str(error).partition("\n\nDebug source")[0]))
     status = next(iter(_STATUS.findall(found)), "")
     found += "".join(f" ({cause})" for mark, cause in _CAUSES if mark in str(error))
-    if told := _XML.search(found):
-        found = f"{found[: found.find('<')].rstrip(' :')}: {told[1]}: {told[2]}"
+    if report := _XML.search(found):
+        found = f"{found[: found.find('<')].rstrip(' :')}: {report[1]}: {report[2]}"
     if status.startswith("4") and any(mark in found for mark in _ASKS_FOR_CREDENTIALS):
         return no_credentials(root, path)
     if any(mark in str(error) for mark in (REFUSED, *REFUSALS)):
@@ -80,25 +77,24 @@ def store_error(path: str, error: Exception, root: str = "", region: Callable[[]
         return StorageError(f"{path}: {found}; the bucket is in another region{_named(region())}")
     if any(mark in found for mark in _ASTRAY) or (status.startswith("3") and status != "304"):
         return StorageError(f"{path}: {found}; the server's redirect is broken: name the file by its final URL")
+    refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
     if remedy := next((text for mark, text in _REMEDIES if mark in found), ""):
-        refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
         return StorageError(f"{path}: {'the store refuses: ' if refused else ''}{found}; {remedy}")
     if do := next((text for mark, text in _WRONG if mark in found), ""):
         return WrongAnswerError(f"{path}: {found}; {do}")
-    return _by_status(path, error, found, status)
+    return _by_status(path, error, found, status, refused=refused)
 
 
-def _by_status(path: str, error: Exception, found: str, status: str) -> Exception:
-    refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
+def _by_status(path: str, error: Exception, found: str, status: str, *, refused: bool) -> Exception:
     if refused or status in ("401", "403"):
         return StorageError(f"{path}: the store refuses: {found}; {_CREDENTIALS}")
     if isinstance(error, exceptions.UnknownConfigurationKeyError):
         return StorageError(f"{path}: {found}; remove the setting")
-    if status.startswith("4") and status not in _PASSING:
+    if status.startswith("4") and int(status) not in PASSING:
         return StorageError(f"{path}: {found}; check the name, the endpoint and the region")
     if status and status[0] not in "45":
         return WrongAnswerError(f"{path}: {found}; {_MIXED_UP}")
-    slow_down = status in _SLOW_DOWN or "timed out" in found  # so many at once may be too many for the line
+    slow_down = int(status or 0) in SLOW_DOWN or "timed out" in found  # so many at once may be too many for the line
     return TransientError(f"{path}: {found}", slow_down=slow_down)
 
 

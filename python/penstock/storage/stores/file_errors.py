@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from penstock.core.errors import SourceError, StorageError
-from penstock.storage.fetch.retry import TransientError
+from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.storage.fetch.retry import PASSING, TransientError
 from penstock.storage.redact import without_secrets
 
-#: The 4xx statuses that are worth a retry.
-_PASSING = (408, 425, 429)
+#: What to do about a file that is not the one that was listed.
+AGAIN = "if the data was changed on purpose, open the dataset again"
+
+
+def missing(path: str) -> DataError:
+    """The error for a file that was removed since it was listed."""
+    return DataError(f"{path}: no such file any more; {AGAIN}")
+
+
+def changed(path: str) -> DataError:
+    """The error for a file that was replaced since it was listed."""
+    return DataError(f"{path}: changed since it was listed; {AGAIN}")
 
 
 def file_error(path: str, error: Exception) -> Exception:
@@ -25,7 +35,7 @@ def file_error(path: str, error: Exception) -> Exception:
     if (
         is_wrong
         or isinstance(error, ValueError)
-        or (isinstance(status, int) and 400 <= status < 500 and status not in _PASSING)
+        or (isinstance(status, int) and 400 <= status < 500 and status not in PASSING)
     ):
         return StorageError(
             f"{path}: {type(error).__name__}: {found}; check the path, and the object passed as storage="

@@ -8,7 +8,7 @@ address, and crash it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import weakref
 from typing import Protocol
 
 from penstock.core.errors import ProcessError
@@ -41,11 +41,17 @@ class Renewed(Protocol):
         """Renew the locks in the child of a fork, before anything else runs there."""
 
 
-def renew_in_children(those: Iterable[Renewed]) -> None:
+_renewed: weakref.WeakSet[Renewed] = weakref.WeakSet()
+
+
+def renew_in_children(one: Renewed) -> None:
     """Renew an object's locks in every forked child, as long as it exists."""
+    _renewed.add(one)
 
-    def renew() -> None:
-        for one in list(those):
-            one.forked()
 
-    os.register_at_fork(after_in_child=renew)
+def _renew() -> None:
+    for one in list(_renewed):
+        one.forked()
+
+
+os.register_at_fork(after_in_child=_renew)

@@ -7,16 +7,13 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from penstock.core.cancel import in_threads
-from penstock.core.errors import DataError, SourceError
 from penstock.core.shards import Shards, version_number
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import check_url
-from penstock.storage.stores.file_errors import file_error
+from penstock.storage.stores.file_errors import changed, file_error, missing
 from penstock.storage.stores.file_version import is_same_version, version_of
+from penstock.storage.stores.listing import shards_of_files
 
 #: How many files without a listed size are looked up at once.
 _LOOKUPS = 16
@@ -27,6 +24,10 @@ class FsspecStore:
 
     def __init__(self, filesystem: Any) -> None:
         self._filesystem, self._turn = filesystem, _turn_of(filesystem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has a lock of its own."""
+        return FsspecStore, (self._filesystem,)
 
     @property
     def root(self) -> str:
@@ -40,24 +41,17 @@ class FsspecStore:
         check_url(where)
         where = self._name(where)
         wanted = Wanted(where)
-        folder = wanted.folder
         try:
             found = self._found(wanted)
         except Exception as error:
-            raise file_error(folder, error) from None
-        names = sorted(name for name, one in found.items() if wanted.has(name, one["size"] or 0))
-        if not names:
-            raise SourceError(f"{self.root}{where}: no such file, and none below it")
-        if names == [folder]:
-            folder = folder.rpartition("/")[0]
-        versions = [version_of(found[name]) for name in names]
-        return Shards(
-            pa.array([self.root + name for name in names], pa.large_string()),
-            np.array([found[name]["size"] for name in names], dtype=np.int64),
-            np.array([version_number(version) for version in versions], dtype=np.int64),
-            self.root + (folder + "/" if folder else ""),
-            etags=pa.array(versions, pa.large_string()),
+            raise file_error(wanted.folder, error) from None
+        files = (
+            (name, one["size"], version_number(version), version)
+            for name, one in found.items()
+            if wanted.has(name, one["size"] or 0)
+            for version in (version_of(one),)
         )
+        return shards_of_files(files, self.root, where, wanted.folder)
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """One read of `length` bytes from `start`; DataError if the file is missing or has changed since it was listed."""
@@ -66,21 +60,19 @@ class FsspecStore:
             with self._turn:
                 data = self._filesystem.cat_file(name, start=start, end=start + length)
         except FileNotFoundError:
-            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+            raise missing(path) from None
         except Exception as error:
             failed = file_error(path, error)
         try:
             self._filesystem.invalidate_cache(name)  # many cache listings
             now = self._filesystem.info(name)
         except FileNotFoundError:
-            raise DataError(f"{path}: no such file any more; open the dataset again") from None
+            raise missing(path) from None
         except Exception as error:
             raise failed or file_error(path, error) from None
         # Checked after reading, so that it holds for what was read.
         if now["size"] != size or not is_same_version(etag, version_of(now)):
-            raise DataError(
-                f"{path}: changed since it was listed; if the data was changed on purpose, open the dataset again"
-            )
+            raise changed(path)
         if failed is not None:
             raise failed
         return data

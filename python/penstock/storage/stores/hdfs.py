@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-import pyarrow as pa
-
-from penstock.core.errors import DataError, SourceError, StorageError
+from penstock.core.errors import SourceError, StorageError
 from penstock.core.lru import Lru
 from penstock.core.shards import Shards
 from penstock.storage.fetch.retry import TransientError
 from penstock.storage.glob import Wanted
+from penstock.storage.stores.file_errors import changed, missing
 from penstock.storage.stores.forked import use_client
+from penstock.storage.stores.listing import shards_of_files
 
 #: How many files stay open: an open one needs no call to the name node.
 _OPEN_FILES = 1024
@@ -23,7 +22,6 @@ _FEW_RETRIES = {
     "dfs.client.failover.sleep.base.millis": "100",
     "dfs.client.failover.sleep.max.millis": "1000",
 }
-_AGAIN = "if the data was changed on purpose, open the dataset again"
 
 
 class HdfsStore:
@@ -35,6 +33,10 @@ class HdfsStore:
     def __init__(self, client: Any, root: str) -> None:
         self._client, self._root = client, root
         self._open: Lru[tuple[str, str], Any] = Lru(_OPEN_FILES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has a client of its own."""
+        return _opened_again, (self._root,)
 
     @classmethod
     def open(cls, url: str) -> tuple[HdfsStore, str]:
@@ -72,22 +74,11 @@ class HdfsStore:
         except FileNotFoundError:
             found = []
         except (OSError, RuntimeError) as error:
-            raise self._told(self._root + folder, error) from None
+            raise self._error_of(self._root + folder, error) from None
         alone = [one for one in found if one.path == "/" + folder]
         kept = alone or [one for one in found if wanted.has(one.path[1:], one.length)]
-        if not kept:
-            raise SourceError(f"{self._root}{where}: no such file, and none below it")
-        if alone:
-            folder = folder.rpartition("/")[0]
-        kept.sort(key=lambda one: one.path)
-        versions = np.array([one.modification_time for one in kept], dtype=np.int64)
-        return Shards(
-            pa.array([self._root + one.path[1:] for one in kept], pa.large_string()),
-            np.array([one.length for one in kept], dtype=np.int64),
-            versions,
-            self._root + (folder + "/" if folder else ""),
-            etags=pa.array(versions.astype(str).tolist(), pa.large_string()),
-        )
+        files = ((one.path[1:], one.length, one.modification_time, str(one.modification_time)) for one in kept)
+        return shards_of_files(files, self._root, where, folder)
 
     def get(self, path: str, etag: str, size: int, start: int, length: int) -> Any:
         """`length` bytes from `start`; DataError if the file is missing or has another size or time.
@@ -99,10 +90,10 @@ class HdfsStore:
             return self._reader(path, etag, size).read_range(start, length)
         except FileNotFoundError:
             self._open.drop((path, etag))
-            raise DataError(f"{path}: no such file any more; {_AGAIN}") from None
+            raise missing(path) from None
         except (OSError, RuntimeError) as error:
             self._open.drop((path, etag))  # its blocks may have moved
-            raise self._told(path, error) from None
+            raise self._error_of(path, error) from None
 
     def _reader(self, path: str, etag: str, size: int) -> Any:
         """The open file of a version; DataError if the name now has another."""
@@ -113,10 +104,10 @@ class HdfsStore:
         reader = self._client.read(name)
         now = self._client.get_file_info(name)
         if (now.length, str(now.modification_time)) != (size, etag) or len(reader) != size:
-            raise DataError(f"{path}: changed since it was listed; {_AGAIN}")
+            raise changed(path)
         return self._open.put(key, reader)
 
-    def _told(self, path: str, error: Exception) -> Exception:
+    def _error_of(self, path: str, error: Exception) -> Exception:
         found = _short_text(error)
         if isinstance(error, PermissionError) or "AccessControlException" in str(error):
             return StorageError(
@@ -131,3 +122,7 @@ def _short_text(error: Exception) -> str:
     for mark in ('RPCError("', 'DataTransferError("', 'InvalidArgument("'):
         text = text.removeprefix(mark)
     return text.replace('", "', ": ").removesuffix('")')[:300]
+
+
+def _opened_again(root: str) -> HdfsStore:
+    return HdfsStore.open(root)[0]

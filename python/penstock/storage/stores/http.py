@@ -17,17 +17,19 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import DataError, StorageError
-from penstock.storage.fetch.retry import TransientError, WrongAnswerError
+from penstock.storage.fetch.retry import PASSING, SLOW_DOWN, TransientError, WrongAnswerError
 from penstock.storage.redact import without_secrets
 from penstock.storage.stores.errors import endless_redirects, refused_redirect
-from penstock.storage.stores.version import headers_for
+from penstock.storage.stores.version import headers_for, moment
 
 #: The most redirects that one request follows.
 MOST_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _PIECE_BYTES = 1 << 20
-_PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-_SLOW_DOWN = frozenset((429, 503))
+
+#: Files that are themselves compressed, which servers call an encoding; and files that are web pages.
+_PACKED = (".gz", ".tgz", ".z", ".zst", ".br", ".bz2", ".xz", ".lz4")
+_PAGES = (".html", ".htm", ".xhtml")
 
 #: The URL to request after a redirect from the first URL to the second; None if it must not be followed.
 Follow = Callable[[str, str], str | None]
@@ -35,12 +37,10 @@ Follow = Callable[[str, str], str | None]
 
 @dataclass(frozen=True)
 class Answer:
-    """A part of an object: its bytes, the size of the whole, its ETag, and its modification time."""
+    """A part of an object: its bytes, and the object's size, ETag and modification time as obstore has them."""
 
     data: bytes
-    size: int
-    etag: str
-    last_modified: str
+    meta: dict[str, Any]
 
 
 class PlainHttp:
@@ -55,18 +55,18 @@ class PlainHttp:
         Raises FileNotFoundError, DataError for another version, StorageError, and TransientError for errors worth a retry.
         """
         headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity", **headers_for(etag)}
-        asked = urllib.request.Request(url, headers=headers)  # noqa: S310  # Direct gives URLs of HTTP only
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310  # `SignedUrls` gives URLs of HTTP only
         opener = urllib.request.build_opener(_Hops(path, self._follow))
         end = time.monotonic() + self._timeout_s
         try:
-            with opener.open(asked, timeout=self._timeout_s) as answer:
+            with opener.open(request, timeout=self._timeout_s) as answer:
                 if found := self._odd(path, answer.headers):
                     raise WrongAnswerError(f"{path}: {found}")
                 return _checked(path, answer, start, _received(answer, length, end))
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == 416 and (empty := _RANGE.fullmatch(error.headers.get("Content-Range", ""))):
-                    return Answer(b"", int(empty[3]), error.headers.get("ETag", ""), _changed(error.headers))
+                    return _answer(b"", empty, error.headers)
                 raise _by_status(path, error.code) from None
         except StorageError:
             raise  # ours, and an OSError
@@ -100,6 +100,20 @@ class _Hops(urllib.request.HTTPRedirectHandler):
         return urllib.request.Request(url, headers=dict(req.header_items()))  # noqa: S310  # `follow` takes HTTP only
 
 
+def odd_answer(name: str, said: Mapping[str, str]) -> str:
+    """What is odd about a response with these headers for the file `name`, and what to do; "" for nothing.
+
+    odd_answer("a.tar", {"Content-Type": "text/html"}) == "the server sent a web page; …"
+    """
+    headers = {key.lower(): value.lower() for key, value in said.items()}
+    coding, kind, name = headers.get("content-encoding", ""), headers.get("content-type", ""), name.lower()
+    if coding not in ("", "identity") and not name.endswith(_PACKED):
+        return f"the server sent compressed bytes (Content-Encoding: {coding}); switch that off for this file"
+    if kind.startswith("text/html") and not name.endswith(_PAGES):
+        return "the server sent a web page; check whether it requires a login"
+    return ""
+
+
 def _received(answer: Any, length: int, end: float) -> bytes:
     """The body, up to one byte more than requested."""
     pieces, left = [], length + 1
@@ -119,11 +133,12 @@ def _checked(path: str, answer: Any, start: int, data: bytes) -> Answer:
         raise WrongAnswerError(
             f"{path}: the server sent {len(data):,} bytes and calls them {found[0]!r}; check the server, or copy the files"
         )
-    return Answer(data, int(found[3]), answer.headers.get("ETag", ""), _changed(answer.headers))
+    return _answer(data, found, answer.headers)
 
 
-def _changed(headers: Message) -> str:
-    return str(headers.get("Last-Modified", ""))
+def _answer(data: bytes, content_range: re.Match[str], headers: Message) -> Answer:
+    changed = moment(str(headers.get("Last-Modified", "")))
+    return Answer(data, {"size": int(content_range[3]), "e_tag": headers.get("ETag", ""), "last_modified": changed})
 
 
 def _by_status(path: str, status: int) -> Exception:
@@ -133,8 +148,8 @@ def _by_status(path: str, status: int) -> Exception:
         return DataError(f"{path}: another object than when it was listed; open the dataset again")
     if status in (401, 403):
         return StorageError(f"{path}: the store refuses: {status}; check the credentials and what they may read")
-    if status in _PASSING:
-        return TransientError(f"{path}: the server responded with {status}", slow_down=status in _SLOW_DOWN)
+    if status in PASSING:
+        return TransientError(f"{path}: the server responded with {status}", slow_down=status in SLOW_DOWN)
     return WrongAnswerError(
         f"{path}: the server responded with {status} to a request for bytes; check the name and the server"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.errors import SourceError
 from penstock.core.shards import Shards, version_number
 from penstock.core.spec import Ids
 from penstock.storage.fetch.retry import Retry, TransientError
@@ -128,6 +129,20 @@ def _pages(open_pages: Callable[[str | None], Iterator[Sequence[Any]]]) -> Itera
 def shards_of(pages: Iterator[Sequence[Any]], root: str, folder: str) -> Shards:
     """The shards of pages of objects; `folder` is where they were listed."""
     return _joined([_columns(page, root) for page in pages], root, folder)
+
+
+def shards_of_files(files: Iterable[tuple[str, int, int, str]], root: str, where: str, folder: str) -> Shards:
+    """The shards of files below a folder, or of the one that it is: (name, bytes, version as a number and as a text) each.
+
+    SourceError if there are none.
+    """
+    found = list(files)
+    if not found:
+        raise SourceError(f"{root}{where}: no such file, and none below it")
+    names, sizes, versions, texts = zip(*found, strict=True)
+    paths, etags = pa.array([root + name for name in names], pa.large_string()), pa.array(texts, pa.large_string())
+    columns = paths, np.array(sizes, dtype=np.int64), np.array(versions, dtype=np.int64), etags
+    return _joined([columns], root, folder.rpartition("/")[0] if names == (folder,) else folder)
 
 
 def _columns(page: Sequence[Any], root: str) -> Columns:

@@ -14,21 +14,20 @@ from obstore.store import HTTPStore, from_url
 
 from penstock.core.errors import DataError, SourceError, StorageError
 from penstock.core.shards import Shards
-from penstock.storage.fetch.native_client import ATTEMPT_TIMEOUT_S
-from penstock.storage.fetch.retry import WrongAnswerError
-from penstock.storage.fetch.signed_urls import Direct
+from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import hide, without_secrets
 from penstock.storage.stores.aws_profile import check_environment, profile_settings
 from penstock.storage.stores.credentials import check_credentials
 from penstock.storage.stores.errors import store_error
+from penstock.storage.stores.file_errors import AGAIN
 from penstock.storage.stores.forked import use_client
-from penstock.storage.stores.http import Answer, PlainHttp
+from penstock.storage.stores.http import PlainHttp, odd_answer
 from penstock.storage.stores.listing import listed_objects, shards_of
-from penstock.storage.stores.odd_answer import odd_answer
 from penstock.storage.stores.own_hosts import REFUSED, bucket_region, only_own_hosts
 from penstock.storage.stores.relay import REFUSALS
-from penstock.storage.stores.version import conditions, is_version, moment, shown
+from penstock.storage.stores.signed_urls import SignedUrls
+from penstock.storage.stores.version import conditions, is_version, shown
 from penstock.storage.trust import NOBODY, Trust
 
 #: Objects in one page of a listing.
@@ -39,7 +38,6 @@ _NO_LENGTH = "Content-Length Header missing"
 _REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
 #: Its error for redirects that it followed in vain, without their targets.
 _ENDLESS = "error following redirect"
-_AGAIN = "if the data was changed on purpose, open the dataset again"
 #: The settings of a store that hold its location.
 _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
 
@@ -47,14 +45,14 @@ _PUBLIC = ("bucket", "endpoint", "account_name", "container_name")
 class _Plain:
     """Our own requests for responses that obstore does not read (see `http`), and whether to make all requests so."""
 
-    def __init__(self, direct: Direct, root: str, *, has_trusted: bool) -> None:
-        self._direct, self._root, self._has_trusted = direct, root, has_trusted
-        self._http = PlainHttp(direct.follow, odd_answer if direct.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
+    def __init__(self, urls: SignedUrls, root: str, *, has_trusted: bool) -> None:
+        self._urls, self._root, self._has_trusted = urls, root, has_trusted
+        self._http = PlainHttp(urls.follow, odd_answer if urls.is_plain else _never_odd, ATTEMPT_TIMEOUT_S)
         self._is_needed = False
 
     def url(self, name: str, error: Exception | None = None) -> str | None:
         """The client to use instead of obstore: because of its error, or because the last one showed that it cannot read the response."""
-        return self._direct.url(name) if self._is_needed or self._helps(error) else None
+        return self._urls.url(name) if self._is_needed or self._helps(error) else None
 
     def _helps(self, error: Exception | None) -> bool:
         """Whether another client may avoid this error, or can say more about it."""
@@ -64,22 +62,21 @@ class _Plain:
             self._has_trusted and is_lost
         )
 
-    def get(self, path: str, url: str, etag: str, start: int, length: int) -> Answer:
-        """See `PlainHttp.get`; FileNotFoundError is a DataError."""
+    def get(self, path: str, url: str, etag: str, start: int, length: int) -> tuple[Any, Any]:
+        """See `PlainHttp.get`: an object's metadata, and some bytes of it; FileNotFoundError is a DataError."""
         try:
             answer = self._http.get(path, url, etag, start, length)
         except FileNotFoundError:
-            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+            raise _missing(path) from None
         self._is_needed = True
-        return answer
+        return answer.meta, answer.data
 
     def head(self, name: str, url: str) -> Any:
         """Like obstore's; None if there is no such object."""
         try:
-            answer = self._http.get(self._root + name, url, "", 0, 1)
+            return self._http.get(self._root + name, url, "", 0, 1).meta | {"path": name}
         except FileNotFoundError:
             return None
-        return {"path": name, "size": answer.size, "e_tag": answer.etag, "last_modified": moment(answer.last_modified)}
 
 
 class ObjectStore:
@@ -94,8 +91,15 @@ class ObjectStore:
         self._is_http = root.startswith("http")
         self._has_warned = False
         #: The URLs for the native client; None if it cannot be used.
-        self.direct = Direct.of(store, root, trust)
+        self.urls = SignedUrls.of(store, root, trust)
         self._plain: _Plain | None = None
+        self._config: Mapping[str, Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens it anew, with the credentials of its own environment, unless the user opened it."""
+        if self._plain is None:
+            return ObjectStore, (self._store, self._root, self._settings, self._trust)
+        return _opened_again, (self._root, self._config, self._trust)
 
     @classmethod
     def open(cls, url: str, config: Mapping[str, Any] | None = None, trust: Trust = NOBODY) -> tuple[ObjectStore, str]:
@@ -134,14 +138,20 @@ class ObjectStore:
         store = from_url(root, config=settings, client_options=options, retry_config=no_retries, **credentials)
         if not credentials:
             check_credentials(root, settings)
-        return cls._own(store, root, settings, trust), path
+        return cls._own(store, root, settings, trust, config), path
 
     @classmethod
     def _own(
-        cls, store: Any, root: str, settings: Mapping[str, Any] | None = None, trust: Trust = NOBODY
+        cls,
+        store: Any,
+        root: str,
+        settings: Mapping[str, Any] | None = None,
+        trust: Trust = NOBODY,
+        config: Mapping[str, Any] | None = None,
     ) -> ObjectStore:
         made = cls(store, root, settings, trust)
-        made._plain = _Plain(Direct.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
+        made._config = config
+        made._plain = _Plain(SignedUrls.of_own(store, root, trust), root, has_trusted=bool(trust.hosts))
         return made
 
     @property
@@ -175,9 +185,16 @@ class ObjectStore:
 
         Raises TransientError for errors worth a retry, DataError if the object is missing or has changed since it was listed.
         """
-        name = path[len(self._root) :]
+        meta, data = self._got(path, path[len(self._root) :], etag, start, length)
+        if meta["size"] != size:
+            raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {AGAIN}")
+        self._check_version(path, meta, etag)
+        return data
+
+    def _got(self, path: str, name: str, etag: str, start: int, length: int) -> tuple[Any, Any]:
+        """An object's metadata, and some bytes of it."""
         if self._plain is not None and (url := self._plain.url(name)) is not None:
-            return self._plainly(path, url, etag, size, start, length)
+            return self._plain.get(path, url, etag, start, length)
         use_client("obstore", path)
         options: Any = {"range": (start, start + length), **conditions(etag)}
         try:
@@ -186,25 +203,14 @@ class ObjectStore:
         except exceptions.PreconditionError:
             raise _another(path, etag) from None
         except FileNotFoundError:
-            raise DataError(f"{path}: no such object any more; {_AGAIN}") from None
+            raise _missing(path) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
             if self._plain is not None and (url := self._plain.url(name, error)) is not None:
-                return self._plainly(path, url, etag, size, start, length)
-            raise self._told(path, error) from None
+                return self._plain.get(path, url, etag, start, length)
+            raise self._error_of(path, error) from None
         if self._is_http and (odd := odd_answer(name, answer.attributes)):
             raise WrongAnswerError(f"{path}: {odd}")
-        if meta["size"] != size:
-            raise DataError(f"{path}: {meta['size']:,} bytes now, {size:,} when it was listed; {_AGAIN}")
-        self._check_version(path, meta, etag)
-        return data
-
-    def _plainly(self, path: str, url: str, etag: str, size: int, start: int, length: int) -> Any:
-        assert self._plain is not None
-        answer = self._plain.get(path, url, etag, start, length)
-        if answer.size != size:
-            raise DataError(f"{path}: {answer.size:,} bytes now, {size:,} when it was listed; {_AGAIN}")
-        self._check_version(path, {"e_tag": answer.etag, "last_modified": moment(answer.last_modified)}, etag)
-        return answer.data
+        return meta, data
 
     def _check_version(self, path: str, meta: Any, version: str) -> None:
         """Warn once if the server may ignore conditions."""
@@ -232,7 +238,7 @@ class ObjectStore:
         except (exceptions.BaseError, OSError, ValueError) as error:
             if self._plain is not None and (url := self._plain.url(name, error)) is not None:
                 return self._plain.head(name, url)
-            raise self._told(self._root + name, error) from None
+            raise self._error_of(self._root + name, error) from None
 
     def _below(self, folder: str, after: str | None) -> Iterator[Sequence[Any]]:
         """Pages of the objects below a folder, after a name; not every server can start there."""
@@ -252,8 +258,8 @@ class ObjectStore:
         return found["common_prefixes"], found["objects"]
 
     def _unlisted(self, folder: str, error: Exception) -> Exception:
-        told = self._told(self._root + folder, error)
-        return self._nothing(folder) if self._is_http and isinstance(told, StorageError) else told
+        found = self._error_of(self._root + folder, error)
+        return self._nothing(folder) if self._is_http and isinstance(found, StorageError) else found
 
     def _nothing(self, where: str) -> SourceError:
         if self._is_http:
@@ -263,7 +269,7 @@ class ObjectStore:
             )
         return SourceError(f"{self._root}{where}: no such object, and none below it")
 
-    def _told(self, path: str, error: Exception) -> Exception:
+    def _error_of(self, path: str, error: Exception) -> Exception:
         return store_error(path, error, self._root, self._region if self._root.startswith("s3") else None)
 
     def _region(self) -> str:
@@ -275,5 +281,13 @@ def _never_odd(_: str, __: Mapping[str, str]) -> str:
     return ""
 
 
+def _missing(path: str) -> DataError:
+    return DataError(f"{path}: no such object any more; {AGAIN}")
+
+
 def _another(path: str, etag: str) -> DataError:
-    return DataError(f"{path}: another object than when it was listed ({shown(etag)}); {_AGAIN}")
+    return DataError(f"{path}: another object than when it was listed ({shown(etag)}); {AGAIN}")
+
+
+def _opened_again(root: str, config: Mapping[str, Any] | None, trust: Trust) -> ObjectStore:
+    return ObjectStore.open(root, config, trust)[0]

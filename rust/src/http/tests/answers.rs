@@ -35,11 +35,11 @@ fn ask(url: &str) -> (Outcome, Vec<u8>) {
         length: 6,
         parts: vec![part(&target, 0, 0, 6)],
     };
-    let lane = Lane::new(Duration::from_secs(5), false);
-    lane.submit(vec![job], 3).unwrap();
+    let runner = Runner::new(Duration::from_secs(5), false);
+    runner.submit(vec![job], 3).unwrap();
     let mut done = Vec::new();
     while done.is_empty() {
-        done = lane.wait(Duration::from_secs(5));
+        done = runner.wait(Duration::from_secs(5));
     }
     assert_eq!((done.len(), done[0].ticket), (1, 7));
     target.close_all();
@@ -211,17 +211,17 @@ fn places_outside_the_memory_are_refused() {
 }
 
 #[test]
-fn a_closed_lane_ends_its_requests() {
+fn a_closed_runner_ends_its_requests() {
     let url = answers(|_| {
         thread::sleep(Duration::from_secs(20));
         Vec::new()
     });
     let mut out = vec![0; 6];
     let target = landing(&mut out, &[&[place(0, 0, 6)]]).unwrap();
-    let lane = Lane::new(Duration::from_secs(20), false);
-    lane.submit(vec![job(&url, 36, vec![part(&target, 0, 0, 6)])], 1).unwrap();
+    let runner = Runner::new(Duration::from_secs(20), false);
+    runner.submit(vec![job(&url, 36, vec![part(&target, 0, 0, 6)])], 1).unwrap();
     thread::sleep(Duration::from_millis(100));
-    lane.close();
-    let done = lane.wait(Duration::from_secs(5));
+    runner.close();
+    let done = runner.wait(Duration::from_secs(5));
     assert!(matches!(done[0].outcome, Outcome::Unreachable(_)), "{done:?}");
 }

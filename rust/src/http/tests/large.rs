@@ -89,14 +89,14 @@ fn closing_a_request_while_it_is_received_writes_nothing_more() {
     });
     let mut out = vec![0; SIZE];
     let target = landing(&mut out, &[&[place(0, 0, SIZE)]]).unwrap();
-    let lane = Lane::new(PATIENCE, false);
-    lane.submit(vec![job(&url, SIZE, vec![part(&target, 0, 0, SIZE as u64)])], 1).unwrap();
+    let runner = Runner::new(PATIENCE, false);
+    runner.submit(vec![job(&url, SIZE, vec![part(&target, 0, 0, SIZE as u64)])], 1).unwrap();
     is_half_sent.recv().unwrap();
     thread::sleep(Duration::from_millis(20));
     assert!(target.close(0));
     let before = out.clone();
     close.send(()).unwrap();
-    assert_eq!(lane.wait(PATIENCE)[0].outcome, Outcome::Dropped);
+    assert_eq!(runner.wait(PATIENCE)[0].outcome, Outcome::Dropped);
     assert!(out == before && before.ends_with(&[0; 100]));
 }
 

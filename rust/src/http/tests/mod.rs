@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::client::Client;
-use super::lane::start;
-use super::{Job, Landing, Lane, Outcome, Part, Place};
+use super::runner::start;
+use super::{Job, Landing, Outcome, Part, Place, Runner};
 
 mod answers;
 mod connections;

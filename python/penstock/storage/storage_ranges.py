@@ -12,7 +12,7 @@ from penstock.storage import Storage
 from penstock.storage.local import LocalStorage
 
 
-class WithCopies(ByteRanges):
+class StorageRanges(ByteRanges):
     """A storage's ranges, but those of `Shards.copied` from the local disk."""
 
     def __init__(self, storage: Storage) -> None:

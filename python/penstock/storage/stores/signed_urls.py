@@ -29,8 +29,8 @@ _ANYBODY = Trust(hosts=("*",))
 _SIGNED_S = 900
 #: How many signed URLs are remembered.
 _REMEMBERED = 8192
-#: After so many requests in a row that were left to obstore, it makes all of them for a while.
-_IN_TURN, _LEFT_S = 8, 60.0
+#: After so many requests in a row that the native client declined, obstore makes all of them for a while.
+_IN_TURN, _DECLINED_S = 8, 60.0
 #: Settings of an S3 store and of a client with which a GET of a signed URL suffices.
 _PLAIN = frozenset(
     {
@@ -46,7 +46,7 @@ _PLAIN_CLIENT = frozenset({"timeout", "connect_timeout", "allow_http", "user_age
 _UNUSUAL = ("AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER", "AWS_S3_EXPRESS", "AWS_SSE_CUSTOMER_KEY_BASE64")
 
 
-class Direct:
+class SignedUrls:
     """URLs of a store's objects, signed if needed, and whether to use the native client."""
 
     def __init__(self, url_of: Callable[[str], str], trust: Trust = NOBODY, *, is_plain: bool = False) -> None:
@@ -56,7 +56,7 @@ class Direct:
         self._in_turn, self._again_at = 0, 0.0
 
     @classmethod
-    def of(cls, store: Any, root: str, trust: Trust = NOBODY) -> Direct | None:
+    def of(cls, store: Any, root: str, trust: Trust = NOBODY) -> SignedUrls | None:
         """The URLs of an obstore store; None if obstore should make all requests."""
         options = dict(getattr(store, "client_options", None) or {})
         has_proxy = options.get("proxy_url", NOWHERE) != NOWHERE or getproxies().keys() & {"http", "https", "all"}
@@ -70,7 +70,7 @@ class Direct:
         return None
 
     @classmethod
-    def of_own(cls, store: Any, root: str, trust: Trust) -> Direct:
+    def of_own(cls, store: Any, root: str, trust: Trust) -> SignedUrls:
         """The URLs of a store that Penstock made, behind any proxy."""
         if isinstance(store, HTTPStore):
             return cls(lambda name: root + quote(name), _ANYBODY, is_plain=True)
@@ -83,7 +83,7 @@ class Direct:
         try:
             return self.url_of(name)
         except (obstore.exceptions.BaseError, ProcessError, OSError, ValueError):
-            self.left()
+            self.declined()
             return None
 
     def follow(self, url: str, to: str) -> str | None:
@@ -100,11 +100,11 @@ class Direct:
         """Count a good response."""
         self._in_turn = 0
 
-    def left(self) -> None:
-        """Count a request that was left to obstore."""
+    def declined(self) -> None:
+        """Count a request that obstore has to make."""
         self._in_turn += 1
         if self._in_turn >= _IN_TURN:
-            self._in_turn, self._again_at = 0, time.monotonic() + _LEFT_S
+            self._in_turn, self._again_at = 0, time.monotonic() + _DECLINED_S
 
 
 class _Signed:

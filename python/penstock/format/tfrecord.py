@@ -1,4 +1,9 @@
-"""The columns of tf.train.Example and SequenceExample records: which features there are, and what was asked for."""
+"""TFRecord files of tf.train.Example and SequenceExample (tensorflow/core/example): plain, GZIP or ZLIB.
+
+Frames: tensorflow/core/lib/io/record_writer.h. Missing and ragged features follow tf.io.parse_example: a record without the
+feature takes the default, is empty where the column is ragged, and is an error otherwise. A SequenceExample's context is like an
+Example; its lists of features are ragged columns, one step after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,16 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.core.errors import DataError, PlanError
+from penstock.core import kernels
+from penstock.core.byte_ranges import ByteRanges
+from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
+from penstock.core.shards import Shards
 from penstock.core.spec import Field
-from penstock.source.records.native_columns import default_bytes, form_of
+from penstock.source.manifest import Manifest, first_records
+from penstock.source.protocol import Format
+from penstock.source.records.index import Framing, index_shards
+from penstock.source.records.native_columns import ParsedRecords, default_bytes, form_of
 from penstock.source.selection import FLOATS, LATER, TEXTS, WHOLE, Selection, check_dtype, check_shape, no_column
 
 #: What the values of a feature can become.
@@ -160,3 +171,60 @@ def _check_shape(name: str, dtype: str, shape: tuple[int | None, ...], feature: 
             f"columns[{name!r}]: shape {shape} takes {values} values, the first records hold {found} in {feature.name!r}; "
             "give the right shape; shape=(None,) takes any number of values"
         )
+
+
+#: Before the name of a list of features where a feature of the context has the same one.
+_LISTS = "feature_lists/"
+
+_FRAMING = Framing(
+    kind="tfrecord", version=1, index=kernels.index_tfrecords, packing=kernels.recognise_tfrecord_packing
+)
+
+
+def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords:
+    """Indexes the shards and learns the columns from the first records.
+
+    Raises SourceError if there is no record at all, DataError for damaged files, PlanError for columns that cannot be.
+    """
+    manifest = index_shards(shards, read, options, _FRAMING)
+    features = _features(manifest, read, options)
+    columns = choose_columns(features, options, shards.path(0))
+    plain, lists = (
+        list(dict.fromkeys(column.feature for column in columns if column.is_list == is_list))
+        for is_list in (False, True)
+    )
+    numbers = {name: number for number, name in enumerate([*plain, *lists])}
+    parser = kernels.ExampleParser(
+        plain,
+        [features[name].name for name in lists],
+        [column.description(numbers[column.feature]) for column in columns],
+        verify=options.verify,
+        values_limit=options.limits.values,
+    )
+    return ParsedRecords(manifest, columns, parser)
+
+
+def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:
+    """The features of the first records of the first shard that has any, by name in sorted order."""
+    records = first_records(manifest, read)
+    try:
+        found = kernels.infer_examples(
+            list(records.buffers), records.which, records.offset, records.length, options.verify
+        )
+    except RowError as error:
+        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    features: dict[str, Feature] = {}
+    for row in found:
+        shown = f"{_LISTS}{row[0]}" if row[0] in features else row[0]
+        features[shown] = Feature(*row, records=len(records))
+    return features
+
+
+FORMAT = Format(
+    name="tfrecord",
+    suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfrecord.gz", ".tfrecords.gz", ".tfrec.gz"),
+    matches=kernels.is_tfrecord,
+    access="by its own bytes",
+    detects="any flipped bit (two CRC-32C a record), truncation",
+    open=open_tfrecord,
+)

@@ -44,7 +44,7 @@ pub struct Done {
 }
 
 /// Waiting jobs, the threads that do them, and jobs that ended.
-pub struct Lane {
+pub struct Runner {
     shared: Arc<Shared>,
     runtime: Mutex<Option<Runtime>>,
     /// The process that has the threads.
@@ -71,7 +71,7 @@ struct State {
     closed: bool,
 }
 
-/// The threads of a lane: one for each usable CPU, within bounds, and one for look-ups by the system's resolver.
+/// The threads of a runner: one for each usable CPU, within bounds, and one for look-ups by the system's resolver.
 ///
 /// # Errors
 /// If the system refuses to start threads.
@@ -83,8 +83,8 @@ pub(super) fn start() -> io::Result<Runtime> {
     built.thread_name(THREAD_NAME).enable_all().build()
 }
 
-impl Lane {
-    /// A lane whose requests take no longer than `timeout`; `is_plain` as for `Client::new`.
+impl Runner {
+    /// A runner whose requests take no longer than `timeout`; `is_plain` as for `Client::new`.
     #[must_use]
     pub fn new(timeout: Duration, is_plain: bool) -> Self {
         let shared =
@@ -92,7 +92,7 @@ impl Lane {
         Self { shared: Arc::new(shared), runtime: Mutex::default(), process: process::id() }
     }
 
-    /// Starts jobs, `limit` at once; drops them if the lane is closed.
+    /// Starts jobs, `limit` at once; drops them if the runner is closed.
     ///
     /// # Errors
     /// If there are no threads yet, and the system refuses to start any.
@@ -166,7 +166,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Runner {
     fn drop(&mut self) {
         self.close();
         if self.process != process::id() {

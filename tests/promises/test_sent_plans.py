@@ -1,0 +1,58 @@
+"""A plan can be sent to another process, which reads it without opening it again."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from servers.s3 import CREDENTIALS, served
+from support import cases
+from support import promises as contracts
+
+#: Its storage is the tests' own, in memory.
+OWN = {"blocks"}
+
+
+@pytest.mark.parametrize("source", sorted(cases.SOURCES.keys() - OWN))
+def test_a_plan_is_the_same_after_pickling(source: str, tmp_path: Path) -> None:
+    plan = cases.SOURCES[source](61, tmp_path).shuffle(seed=3).batch(16)
+    sent = pickle.loads(pickle.dumps(plan))
+    assert sent.digest == plan.digest
+    with ps.Loader(plan) as loader, ps.Loader(sent) as other:
+        for step, (mine, same) in enumerate(zip(loader, other, strict=True)):
+            contracts.assert_same(same, mine, f"step {step}")
+
+
+CHILD = """
+import pickle, sys
+import penstock as ps
+with ps.Loader(pickle.load(sys.stdin.buffer)) as loader:
+    print([text for batch in loader for text in batch["text"].to_pylist()])
+"""
+
+
+def read_by_a_child(plan: ps.Dataset) -> str:
+    done = subprocess.run([sys.executable, "-c", CHILD], input=pickle.dumps(plan), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
+
+
+@pytest.mark.slow
+def test_another_process_lists_nothing_again(tmp_path: Path) -> None:
+    """What was listed is what is read, also where more files lie by now."""
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    plan = ps.read(tmp_path).batch(2)
+    (tmp_path / "b.txt").write_text("four\n")
+    assert read_by_a_child(plan) == "['one', 'two', 'three']"
+
+
+def test_a_store_is_opened_with_the_credentials_of_the_other_process() -> None:
+    with served({"texts/a.txt": b"one\ntwo\n"}):
+        plan = ps.read("s3://data/texts/").batch(2)
+        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in pickle.dumps(plan)
+        assert read_by_a_child(plan) == "['one', 'two']"
