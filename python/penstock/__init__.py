@@ -12,7 +12,7 @@ from penstock.core.errors import (
 from penstock.core.kernels import native_version as __version__
 from penstock.core.limits import Limits
 from penstock.core.options import Column
-from penstock.dataset import Dataset, concat
+from penstock.dataset import Dataset, concat, mix
 from penstock.format import register_format
 from penstock.loader import Loader
 from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
@@ -36,6 +36,7 @@ __all__ = [
     "from_dataset",
     "from_iterable",
     "image",
+    "mix",
     "read",
     "read_sql",
     "read_stream",

@@ -26,9 +26,11 @@ from penstock.plan.nodes import (
     Every,
     Map,
     MapRows,
+    Mix,
     Node,
     Opened,
     Read,
+    Repeat,
     Shard,
     Shuffle,
     Skip,
@@ -181,6 +183,11 @@ class Dataset:
         check_positional("every", misplaced, "write every(count)")
         return self._then(Every(input=self.root, count=count))
 
+    def repeat(self, times: int, *misplaced: Never) -> Dataset:
+        """`times` epochs as one: shuffle(seed=0).repeat(3). Each copy is shuffled and augmented anew. `shuffle` goes before it."""
+        check_positional("repeat", misplaced, "write repeat(times)")
+        return self._then(Repeat(input=self.root, times=times))
+
     def _then(self, node: Node) -> Dataset:
         check_verb(node)
         check_order(node)
@@ -300,14 +307,45 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
     the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
     dataset twice gives its rows twice. Raises PlanError where columns, class folders or verbs do not fit.
     """
+    node = Concat(inputs=_roots("concat", datasets))
+    check_verb(node)
+    return Dataset(node)
+
+
+def mix(
+    datasets: Iterable[Dataset],
+    *misplaced: Never,
+    weights: Sequence[float] | None = None,
+    stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    rows: int | None = None,
+) -> Dataset:
+    """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
+
+    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less than
+    two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
+
+    An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
+    datasets came, while the others begin again; with rows=… after so many rows, and each dataset goes on in the next epoch where it
+    was. A dataset that begins again is shuffled and augmented anew.
+
+    `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
+    weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
+    """
+    check_positional("mix", misplaced, "write mix([…], weights=[…])")
+    roots = _roots("mix", datasets)
+    shares = (1.0,) * len(roots) if weights is None else tuple(weights)
+    node = Mix(inputs=roots, weights=shares, stop=stop, rows=rows)
+    check_verb(node)
+    return Dataset(node)
+
+
+def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
     roots = []
     for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
         if not isinstance(dataset, Dataset):
-            raise PlanError(f"concat: entry {number} is {type(dataset).__name__}; pass a list of datasets")
+            raise PlanError(f"{verb}: entry {number} is {type(dataset).__name__}; pass a list of datasets")
         roots.append(dataset.root)
-    node = Concat(inputs=tuple(roots))
-    check_verb(node)
-    return Dataset(node)
+    return tuple(roots)
 
 
 def of_source(

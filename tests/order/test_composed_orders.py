@@ -101,7 +101,7 @@ def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
     assert (first == np.unique(first)).all() or len(first) == len(set(first.tolist()))
     assert ((ids >= first[which]) & (ids < end[which])).all()
     assert np.bincount(which).max(initial=0) <= max(1, order.shape.block_rows)
-    lane, low, high = order.windows(epoch, ids)
+    lane, low, high = order.windows(epoch, ids, np.zeros(order.shape.lanes, dtype=np.int64))
     at = 0
     for number, rows in enumerate(map(len, lanes)):
         mine = slice(at, at + rows)
@@ -146,7 +146,7 @@ def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: 
         later = [batches.ids(epoch, after, 1, 0, 1) for after in range(step + 1, batches.steps_per_epoch)]
         now = batches.ids(epoch, step, 1, 0, 1)
         first, end, _ = order.blocks(epoch, now)
-        kept = batches.still_needed(epoch, step + 1, 0, 1, end - 1)
+        kept = batches.is_open(step + 1, 0, 1, *batches.open_until(epoch, step, 0, 1, end - 1))
         if step + 1 <= batches.even_steps:  # of what lanes have left then, blocks may be opened again
             for begin, stop, is_kept in zip(first.tolist(), end.tolist(), kept.tolist(), strict=True):
                 rest = [number for some in later[: batches.even_steps - step - 1] for number in some.tolist()]

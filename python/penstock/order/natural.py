@@ -79,7 +79,7 @@ class Natural(RowOrder):
         begin = segments.ids(first)
         return begin, segments.ids(end - 1) + 1, which
 
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
         place = self.segments.places(ids)
         lane, first, end = self.epoch(epoch).windows(np.maximum(place, 0))
@@ -87,6 +87,6 @@ class Natural(RowOrder):
         return lane, np.where(is_there, first, 0), np.where(is_there, end, 0)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _native(order: Natural, epoch: int) -> EpochOrder:
     return order.make_epoch(epoch)

@@ -39,7 +39,8 @@ class OpenWindows(Generic[PieceT]):
 
     def __init__(self, order: BatchOrder, ranks: tuple[int, int], first_id: int) -> None:
         self._order, self._ranks, self._first_id = order, ranks, first_id
-        self._pieces: dict[int, tuple[int, PieceT]] = {}
+        #: By the sample at which a block begins: it, and the lane and row at which it is done.
+        self._pieces: dict[int, tuple[PieceT, int, int]] = {}
         self._epoch = -1
 
     def needed(self, item: Item, samples: Ids) -> Needed:
@@ -55,13 +56,15 @@ class OpenWindows(Generic[PieceT]):
     def open(self, item: Item, needed: Needed, make: Callable[[Ids, Ids], Sequence[PieceT]]) -> Opened[PieceT]:
         """The item's blocks, of which `make` gives those that begin and end at …; then drops all that are done with it."""
         first, end = needed.first[needed.new], needed.end[needed.new]
-        made = make(first, end) if len(first) else ()
-        self._pieces.update(zip(first.tolist(), zip(end.tolist(), made, strict=True), strict=True))
-        opened = tuple(self._pieces[start][1] for start in needed.first.tolist())
-        ends = np.array([end for end, _ in self._pieces.values()], dtype=np.int64)
-        last = item.step + item.steps
-        kept = self._order.still_needed(item.epoch, last, *self._ranks, ends - 1 + self._first_id).tolist()
-        self._pieces = {start: piece for (start, piece), stays in zip(self._pieces.items(), kept, strict=True) if stays}
+        if len(first):
+            lane, row = self._order.open_until(item.epoch, item.step, *self._ranks, end - 1 + self._first_id)
+            self._pieces.update(
+                zip(first.tolist(), zip(make(first, end), lane.tolist(), row.tolist(), strict=True), strict=True)
+            )
+        opened = tuple(self._pieces[start][0] for start in needed.first.tolist())
+        done = np.array([(lane, row) for _, lane, row in self._pieces.values()], dtype=np.int64).reshape(-1, 2)
+        stay = self._order.is_open(item.step + item.steps, *self._ranks, *done.T).tolist()
+        self._pieces = {start: piece for (start, piece), stays in zip(self._pieces.items(), stay, strict=True) if stays}
         return Opened(opened, needed.first, needed.which)
 
 
