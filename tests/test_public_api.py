@@ -44,12 +44,24 @@ def test_public_names_say_what_one_gets(name: str) -> None:
                 assert inspect.getdoc(value), f"{name}.{member}"
 
 
+def imported_by(code: str, modules: list[str]) -> str:
+    code = f"import sys, penstock\n{code}\nprint([module for module in {modules} if module in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_importing_is_light() -> None:
-    """No framework is imported before it is asked for, nor what would import one (pyarrow.dataset imports pandas)."""
+    """Names are imported when they are first used, and then no framework, nor what would import one (pyarrow.dataset imports pandas)."""
+    assert imported_by("", ["numpy", "pyarrow", "penstock.dataset"]) == "[]"
     heavy = ["torch", "jax", "tensorflow", "PIL", "rich", "typer", "pandas", "pyarrow.dataset"]
-    code = f"import sys, penstock; print([module for module in {heavy} if module in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert imported_by("penstock.read, penstock.Loader, penstock.image", heavy) == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in ps.__all__:
+        assert getattr(ps, name) is not None
+    assert {*dir(ps)} == {*ps.__all__}
+    with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'nothing'"):
+        _ = ps.nothing  # type: ignore[attr-defined]
 
 
 def test_it_is_typed() -> None:

@@ -1,22 +1,26 @@
 """Penstock feeds deep-learning training: exact, resumable, elastic, at the hardware's limit."""
 
-from penstock.core.errors import (
-    DataError,
-    PenstockError,
-    PlanError,
-    ProcessError,
-    SourceError,
-    StateError,
-    StorageError,
-)
-from penstock.core.kernels import native_version as __version__
-from penstock.core.limits import Limits
-from penstock.core.options import Column
-from penstock.dataset import Dataset, concat, mix
-from penstock.format import register_format
-from penstock.loader import Loader
-from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
-from penstock.transform import image
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.core.errors import (
+        DataError,
+        PenstockError,
+        PlanError,
+        ProcessError,
+        SourceError,
+        StateError,
+        StorageError,
+    )
+    from penstock.core.kernels import native_version as __version__
+    from penstock.core.limits import Limits
+    from penstock.core.options import Column
+    from penstock.dataset import Dataset, concat, mix
+    from penstock.format import register_format
+    from penstock.loader import Loader
+    from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
+    from penstock.transform import image
 
 __all__ = [
     "Column",
@@ -42,3 +46,33 @@ __all__ = [
     "read_stream",
     "register_format",
 ]
+
+#: Modules by the names that are theirs; of the others it is `core.errors` or `open`. They are imported when a name is first used, so that a
+#: program starts in an instant.
+_HOMES = {
+    "Column": "core.options",
+    "Dataset": "dataset",
+    "Limits": "core.limits",
+    "Loader": "loader",
+    "__version__": "core.kernels",
+    "concat": "dataset",
+    "image": "transform",
+    "mix": "dataset",
+    "register_format": "format",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    home = _HOMES.get(name, "core.errors" if name.endswith("Error") else "open")
+    module = import_module(f"penstock.{home}")
+    found = getattr(module, "native_version" if name == "__version__" else name, None) or import_module(
+        f"penstock.{home}.{name}"
+    )
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__
