@@ -146,7 +146,9 @@ def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: 
         later = [batches.ids(epoch, after, 1, 0, 1) for after in range(step + 1, batches.steps_per_epoch)]
         now = batches.ids(epoch, step, 1, 0, 1)
         first, end, _ = order.blocks(epoch, now)
-        kept = batches.is_open(step + 1, 0, 1, *batches.open_until(epoch, step, 0, 1, end - 1))
+        some = np.array([order.blocks(epoch, now)[2].tolist().index(block) for block in range(len(first))])
+        until = order.until(epoch, *batches.place(step, 1, 0, 1, some), end - 1)
+        kept = batches.is_open(step + 1, 0, 1, *until)
         if step + 1 <= batches.even_steps:  # of what lanes have left then, blocks may be opened again
             for begin, stop, is_kept in zip(first.tolist(), end.tolist(), kept.tolist(), strict=True):
                 rest = [number for some in later[: batches.even_steps - step - 1] for number in some.tolist()]
@@ -186,7 +188,10 @@ class Lists(RowOrder):
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         return ids, ids + 1, np.arange(len(ids))
 
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        raise NotImplementedError
+
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         raise NotImplementedError
 
 

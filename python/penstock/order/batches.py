@@ -164,13 +164,24 @@ class BatchOrder:
         left = self.rows.lane_rows() - step * self.rows_per_lane
         return np.asarray(place % self.rows_per_lane < left[place // self.rows_per_lane])
 
-    def open_until(self, epoch: int, step: int, rank: int, world_size: int, ids: Ids) -> tuple[Ids, Ids]:
-        """For blocks that a rank opens at a step, by their last ids: the lane, and its row, at which they are done (see `is_open`)."""
-        lanes, rows, _ = self.parts(step, rank, world_size)
-        after = np.full(self.lanes, rows.min(initial=_NEVER))
-        after[lanes] = rows
-        lane, _, end = self.rows.windows(epoch, ids, after)
-        return lane, end
+    def place(self, step: int, steps: int, rank: int, world_size: int, index: Ids) -> tuple[Ids, Ids]:
+        """The lanes of some of a rank's rows in steps [step, step + steps), by their places among `ids`, and which rows of these they are."""
+        first, last = self.share(rank, world_size)
+        place = first + index % (last - first)
+        lane, row = place // self.rows_per_lane, place % self.rows_per_lane
+        row += (step + index // (last - first)) * self.rows_per_lane
+        even = steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        if (behind := index >= even * (last - first)).any():
+            parts = [self.parts(step + more, rank, world_size) for more in range(even, steps)]
+            rest = index[behind] - even * (last - first)
+            lane[behind] = np.concatenate([np.repeat(lanes, counts) for lanes, _, counts in parts])[rest]
+            rows = [
+                first + np.arange(count)
+                for _, firsts, counts in parts
+                for first, count in zip(firsts, counts, strict=True)
+            ]
+            row[behind] = np.concatenate(rows)[rest]
+        return lane, row % np.maximum(self.rows.lane_rows()[lane], 1)
 
     def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
         """Whether a rank may take rows of blocks from a step on, by where these are done."""

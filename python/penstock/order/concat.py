@@ -64,6 +64,18 @@ class Concat(Composed):
             yield number, lanes[number], first - edges[number], rows
             first, count = first + rows, count - rows
 
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        lanes, edges = self._lanes
+        found, end = lane.copy(), row + 1
+        for number, mine in self.by_input(last):
+            begins = edges[number]
+            place = row[mine] - begins[lane[mine]]
+            inner, stop = self.inputs[number].until(epoch, lanes[number][lane[mine]], place, last[mine])
+            found[mine] = np.where(inner < 0, -1, np.argsort(lanes[number])[inner])
+            end[mine] = stop + np.where(inner < 0, begins.max(), begins[found[mine]])
+        return found, end
+
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
         lanes, edges = self._lanes
@@ -72,7 +84,9 @@ class Concat(Composed):
             behind = np.empty_like(after)
             behind[lanes[number]] = np.maximum(after - edges[number], 0)
             inner, begin, stop = self.inputs[number].windows(epoch, ids[mine], behind)
-            lane[mine] = np.argsort(lanes[number])[inner]
-            shift = np.where(begin < stop, edges[number, lane[mine]], 0)
-            first[mine], end[mine] = begin + shift, stop + shift
+            all_lanes, begins = inner < 0, edges[number]
+            lane[mine] = np.where(all_lanes, -1, np.argsort(lanes[number])[inner])
+            at, is_there = begins[lane[mine]], begin < stop
+            first[mine] = begin + np.where(is_there, np.where(all_lanes, begins.min(), at), 0)
+            end[mine] = stop + np.where(is_there, np.where(all_lanes, begins.max(), at), 0)
         return lane, first, end

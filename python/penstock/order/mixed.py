@@ -110,6 +110,22 @@ class Mixed(Composed):
             found[at] = part[0] if drawn is None else drawn
         return found
 
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        found, end = lane.copy(), row + 1
+        for number, mine in self.by_input(last):
+            begin, base = self._begin(epoch, number)
+            rows, of = self._rows_of[number], lane[mine]
+            ordinal = self._mixture.counts(number, of, row[mine] + begin)
+            past = ordinal // rows[of]
+            for one in np.flatnonzero(np.bincount(past)).tolist():
+                some = np.flatnonzero(past == one)
+                at = ordinal[some] - one * rows[of[some]]
+                inner, stop = self.inputs[number].until(base + one, of[some], at, last[mine[some]])
+                _, stop = self._rows_at(number, inner, np.zeros_like(stop), stop, one * rows)
+                found[mine[some]], end[mine[some]] = inner, np.minimum(stop - begin, self._lane_rows)
+        return found, end
+
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end), of the input's epoch that ends behind a row of every lane."""
         lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))

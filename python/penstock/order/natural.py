@@ -79,6 +79,11 @@ class Natural(RowOrder):
         begin = segments.ids(first)
         return begin, segments.ids(end - 1) + 1, which
 
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        lane, _, end = self.windows(epoch, last, lane)
+        return lane, end
+
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
         place = self.segments.places(ids)

@@ -59,6 +59,13 @@ class RowOrder(ABC):
         """The blocks that rows lie in, each of one source: their first ids and ends, and the block of each row."""
 
     @abstractmethod
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When the blocks in which rows of lanes lie are done: the lane, -1 for all lanes, and its first row that needs them no more.
+
+        last: the last ids of the blocks. Of a block that comes again in the same epoch, later than with this row, it is not said here.
+        """
+
+    @abstractmethod
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: the lane, and the rows [first, end) of it among which their blocks are mixed.
 

@@ -54,6 +54,18 @@ class Repeat(RowOrder):
         """First ids and ends of the blocks that rows lie in, and the block of each row."""
         return self.input.blocks(epoch, ids)
 
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        rows = self.input.lane_rows()
+        copy, found, end = row // np.maximum(rows[lane], 1), lane.copy(), row + 1
+        for one in np.flatnonzero(np.bincount(copy)).tolist():
+            mine = np.flatnonzero(copy == one)
+            begin = one * rows
+            inner = epoch * self.times + one
+            found[mine], stop = self.input.until(inner, lane[mine], row[mine] - begin[lane[mine]], last[mine])
+            end[mine] = stop + np.where(found[mine] < 0, begin.max(), begin[found[mine]])
+        return found, end
+
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end), of the first copy that ends behind a row of every lane."""
         rows = self.input.lane_rows()
@@ -62,13 +74,12 @@ class Repeat(RowOrder):
         left = np.arange(len(ids))
         for copy in range(int(copies.min()), self.times):
             begin = copy * rows
-            of_all = int(begin.min())
-            behind = np.maximum(after - begin, 0)
-            inner, low, high = self.input.windows(epoch * self.times + copy, ids[left], behind)
-            shift = np.where(inner < 0, of_all, begin[inner])
-            comes = (low < high) & (high + shift > np.where(inner < 0, int(after.min()), after[inner]))
-            lane[left[comes]] = inner[comes]
-            first[left[comes]], end[left[comes]] = (low + shift)[comes], (high + shift)[comes]
+            inner, low, high = self.input.windows(epoch * self.times + copy, ids[left], np.maximum(after - begin, 0))
+            all_lanes, is_there = inner < 0, low < high
+            low = low + np.where(all_lanes, int(begin.min()), begin[inner])
+            high = high + np.where(all_lanes, int(begin.max()), begin[inner])
+            comes = is_there & (high > np.where(all_lanes, int(after.min()), after[inner]))
+            lane[left[comes]], first[left[comes]], end[left[comes]] = inner[comes], low[comes], high[comes]
             left = left[~comes]
             if not len(left) or copy > int(copies.max()):
                 break

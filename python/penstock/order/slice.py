@@ -67,9 +67,20 @@ class Slice(RowOrder):
         """First ids and ends of the blocks that rows lie in, and the block of each row."""
         return self.input.blocks(epoch, ids)
 
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        begin, rows = self._cut
+        lane, end = self.input.until(epoch, lane, begin[lane] + row, last)
+        return lane, np.where(lane < 0, end - begin.min(), np.minimum(end - begin[lane], rows[lane]))
+
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end), as far as these are taken."""
         lane, first, end = self.input.windows(epoch, ids, after + self._cut[0])
-        begin, rows = (of_lane[lane] for of_lane in self._cut)
-        low, high = np.clip(first - begin, 0, rows), np.clip(end - begin, 0, rows)
+        begin, rows = self._cut
+        all_lanes = lane < 0  # then from the first lane that may come to them to the last
+        low = first - np.where(all_lanes, begin.max(), begin[lane])
+        high = np.minimum(
+            end - np.where(all_lanes, begin.min(), begin[lane]), np.where(all_lanes, rows.max(), rows[lane])
+        )
+        low = np.maximum(low, 0)
         return lane, low, np.maximum(low, high)
