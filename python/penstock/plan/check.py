@@ -10,6 +10,9 @@ from penstock.core.spec import Spec
 from penstock.plan.nodes import Batch, Concat, Map, MapRows, Mix, Node, Repeat, RowChoice, Shard, Shuffle, Transform
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
+#: What gives datasets an order of their own, and how messages say so.
+_ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
+
 
 def check_verb(new: Node) -> None:
     """PlanError if the verb cannot follow its input, or names a column that is not there."""
@@ -77,10 +80,11 @@ def _check_joined(new: Concat | Mix) -> None:
                 raise PlanError(
                     f"{verb}: dataset {number} has a {found.verb} already; write {verb}([…]).{found.verb}(…)"
                 )
-    shuffled = [any(find(branch, kind) for kind in (Shuffle, Mix, Repeat)) for branch in new.inputs]
-    if len(set(shuffled)) > 1 and isinstance(new, Concat):
+    ordered = [next((word for kind, word in _ORDERED.items() if find(branch, kind)), "") for branch in new.inputs]
+    if isinstance(new, Concat) and any(ordered) and not all(ordered):
+        number = next(number for number, word in enumerate(ordered) if word)
         raise PlanError(
-            f"concat: dataset {shuffled.index(True)} is shuffled, mixed or repeated, and dataset {shuffled.index(False)} is not; shuffle all of them, or none, "
+            f"concat: dataset {number} is {ordered[number]} and dataset {ordered.index('')} is not; shuffle all of them, or none, "
             f"or what concat gives"
         )
     first, *others = (_known_columns(branch) for branch in new.inputs)
