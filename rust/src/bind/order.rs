@@ -142,7 +142,13 @@ impl Mixture {
     }
 
     /// The rows of lanes that a source gives as its `ordinals`-th.
-    fn places<'py>(&self, py: Python<'py>, source: usize, lanes: Ids<'py>, ordinals: Ids<'py>) -> PyResult<NewIds<'py>> {
+    fn places<'py>(
+        &self,
+        py: Python<'py>,
+        source: usize,
+        lanes: Ids<'py>,
+        ordinals: Ids<'py>,
+    ) -> PyResult<NewIds<'py>> {
         self.each(py, source, &lanes, &ordinals, |lane, ordinal| self.0.row(source, lane, ordinal))
     }
 

@@ -94,7 +94,8 @@ impl Mixture {
             let within = (row % self.period) as usize;
             let which = usize::from(self.word[within]);
             *source = which as i64;
-            *ordinal = (row / self.period * self.quotas[which] + u64::from(self.ordinal[within]) - before[which]) as i64;
+            *ordinal =
+                (row / self.period * self.quotas[which] + u64::from(self.ordinal[within]) - before[which]) as i64;
         }
     }
 }
