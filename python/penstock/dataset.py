@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Literal, Never
 
+import numpy as np
+
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
@@ -325,7 +327,7 @@ def mix(
     two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
 
     An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
-    datasets came, while the others begin again; with rows=… after so many rows, and each dataset goes on in the next epoch where it
+    datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
     was. A dataset that begins again is shuffled and augmented anew.
 
     `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
@@ -333,7 +335,11 @@ def mix(
     """
     check_positional("mix", misplaced, "write mix([…], weights=[…])")
     roots = _roots("mix", datasets)
-    shares = (1.0,) * len(roots) if weights is None else tuple(weights)
+    shares = (
+        (1,) * len(roots)
+        if weights is None
+        else tuple(one.item() if isinstance(one, np.generic) else one for one in weights)
+    )
     node = Mix(inputs=roots, weights=shares, stop=stop, rows=rows)
     check_verb(node)
     return Dataset(node)

@@ -117,6 +117,7 @@ def of(count: int) -> ps.Dataset:
         (lambda: ps.mix([of(3), of(4)], weights=["a", 1]), r"mix: weights\[0\]='a'"),
         (lambda: ps.mix([of(3), of(4)], stop="never"), r"mix: stop='never'; choose 'first_exhausted' or 'all_exhausted'"),
         (lambda: ps.mix([of(3), of(4)], rows=0), r"mix: rows=0; an epoch has at least one row"),
+        (lambda: ps.mix([of(30), of(40)], rows=20).batch(8, lanes=8), r"mix: rows=20 is no whole number of batches of 8 rows; it would be with 16 or 24"),
         (lambda: ps.mix([of(3), of(40)]).batch(8, lanes=8), r"mix: dataset 0 has 3 rows, fewer than the 8 lanes"),
         (lambda: ps.mix([of(3).batch(1), of(4)]), r"mix: dataset 0 has a batch already; write mix\(\[…\]\)\.batch"),
         (lambda: ps.mix([of(3), ps.from_arrays({"x": [1]})]), r"mix: dataset 0 \(memory\) has a column 'id', and dataset 1"),

@@ -17,7 +17,7 @@ from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.concat import Concat as ConcatOrder
 from penstock.order.keys import SHARD_KEY, SOURCE_KEY
-from penstock.order.lanes import default_lanes, nearest_ranks
+from penstock.order.lanes import default_lanes, nearest_batches, nearest_ranks
 from penstock.order.mixed import Mixed, Stop, mixed_rows
 from penstock.order.natural import Natural
 from penstock.order.protocol import RowOrder
@@ -185,6 +185,12 @@ class _RowOrders:
                     f"mix: dataset {number} has {int(order.lane_rows().sum()):,} rows, fewer than the {self._lanes} lanes that each need one; "
                     f"give batch(…, lanes=…) fewer lanes, or repeat the dataset's rows"
                 )
+        size = self._lanes * self._rows_per_lane
+        if node.rows is not None and node.rows % size:
+            raise PlanError(
+                f"mix: rows={node.rows:,} is no whole number of batches of {size:,} rows; it would be with "
+                f"{nearest_batches(node.rows, size)} rows"
+            )
         stop = Stop.ROWS if node.rows is not None else Stop(node.stop)
         return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=node.quotas, stop=stop, rows=node.rows)
 
