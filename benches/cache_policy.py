@@ -43,7 +43,7 @@ EPOCHS, WARM = 14, 4
 
 
 def order() -> BatchOrder:
-    rows = Shuffled(segments=Segments(((0, BLOCKS),)), lanes=BATCH, rows_per_lane=1, seed=1)
+    rows = Shuffled(segments=Segments(((0, BLOCKS, 1),)), lanes=BATCH, rows_per_lane=1, seed=1)
     return BatchOrder(rows=rows)
 
 

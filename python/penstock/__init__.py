@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.kernels import native_version as __version__
     from penstock.core.limits import Limits
     from penstock.core.options import Column
-    from penstock.dataset import Dataset, concat
+    from penstock.dataset import Dataset, concat, mix
     from penstock.format import register_format
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
@@ -40,6 +40,7 @@ __all__ = [
     "from_dataset",
     "from_iterable",
     "image",
+    "mix",
     "read",
     "read_sql",
     "read_stream",
@@ -56,6 +57,7 @@ _HOMES = {
     "__version__": "core.kernels",
     "concat": "dataset",
     "image": "transform",
+    "mix": "dataset",
     "register_format": "format",
 }
 

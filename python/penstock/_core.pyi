@@ -15,6 +15,7 @@ __all__ = [
     "ImageProgram",
     "JsonParser",
     "MappedFiles",
+    "Mixture",
     "ParquetFooter",
     "TarParser",
     "WorkProgress",
@@ -97,6 +98,20 @@ class EpochOrder:
         widths: Sequence[int],
         outs: Sequence[_Bytes],
     ) -> None: ...
+
+@final
+class Mixture:
+    """Which source gives each row of a lane: source c gives quotas[c] of as many rows as these are together, evenly spread."""
+
+    def __new__(cls, quotas: list[int], lanes: int, rows_per_lane: int) -> Mixture: ...
+    def rows(self, lane: int, first: int, count: int) -> tuple[_Ids, _Ids]:
+        """Of rows [first, first + count) of a lane: the source, and how many of its rows come before in the lane."""
+
+    def places(self, source: int, lanes: _Ids, ordinals: _Ids) -> _Ids:
+        """The rows of lanes that a source gives as its ordinals-th, counted from 0."""
+
+    def counts(self, source: int, lanes: _Ids, rows: _Ids) -> _Ids:
+        """How many rows a source has among the first `rows` of lanes."""
 
 def mix(words: Sequence[int]) -> int: ...
 

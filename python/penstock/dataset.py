@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Literal, Never
 
+import numpy as np
+
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
@@ -20,7 +22,23 @@ from penstock.engine.simulate import Simulation, simulate
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Opened, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.nodes import (
+    Batch,
+    Concat,
+    Every,
+    Map,
+    MapRows,
+    Mix,
+    Node,
+    Opened,
+    Read,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+    Transform,
+)
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.manifest import digest_of
@@ -162,6 +180,16 @@ class Dataset:
         check_positional("skip", misplaced, "write skip(count)")
         return self._then(Skip(input=self.root, count=count))
 
+    def every(self, count: int, *misplaced: Never) -> Dataset:
+        """Every `count`-th row, from the first on: every(10) is a tenth of the rows, at equal distances. Goes before `shuffle`."""
+        check_positional("every", misplaced, "write every(count)")
+        return self._then(Every(input=self.root, count=count))
+
+    def repeat(self, times: int, *misplaced: Never) -> Dataset:
+        """`times` epochs as one: shuffle(seed=0).repeat(3). Each copy is shuffled and augmented anew. `shuffle` goes before it."""
+        check_positional("repeat", misplaced, "write repeat(times)")
+        return self._then(Repeat(input=self.root, times=times))
+
     def _then(self, node: Node) -> Dataset:
         check_verb(node)
         check_order(node)
@@ -281,14 +309,49 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
     the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
     dataset twice gives its rows twice. Raises PlanError where columns, class folders or verbs do not fit.
     """
+    node = Concat(inputs=_roots("concat", datasets))
+    check_verb(node)
+    return Dataset(node)
+
+
+def mix(
+    datasets: Iterable[Dataset],
+    *misplaced: Never,
+    weights: Sequence[float] | None = None,
+    stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    rows: int | None = None,
+) -> Dataset:
+    """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
+
+    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less than
+    two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
+
+    An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
+    datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
+    was. A dataset that begins again is shuffled and augmented anew.
+
+    `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
+    weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
+    """
+    check_positional("mix", misplaced, "write mix([…], weights=[…])")
+    roots = _roots("mix", datasets)
+    shares = (
+        (1,) * len(roots)
+        if weights is None
+        else tuple(one.item() if isinstance(one, np.generic) else one for one in weights)
+    )
+    node = Mix(inputs=roots, weights=shares, stop=stop, rows=rows)
+    check_verb(node)
+    return Dataset(node)
+
+
+def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
     roots = []
     for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
         if not isinstance(dataset, Dataset):
-            raise PlanError(f"concat: entry {number} is {type(dataset).__name__}; pass a list of datasets")
+            raise PlanError(f"{verb}: entry {number} is {type(dataset).__name__}; pass a list of datasets")
         roots.append(dataset.root)
-    node = Concat(inputs=tuple(roots))
-    check_verb(node)
-    return Dataset(node)
+    return tuple(roots)
 
 
 def of_source(

@@ -17,30 +17,32 @@ from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from support.tries import tries
 
-RUNS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30)), min_size=1, max_size=4)
+RUNS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.sampled_from([1, 1, 2, 5])), min_size=1, max_size=4)
 
 
-def segments_of(gaps: list[tuple[int, int]]) -> Segments:
+def segments_of(gaps: list[tuple[int, int, int]]) -> Segments:
     """Runs of ids that do not overlap, with gaps between them."""
     runs, end = [], 0
-    for gap, count in gaps:
-        runs.append((end + gap, count))
-        end += gap + count
+    for gap, count, distance in gaps:
+        runs.append((end + gap, count, distance))
+        end += gap + (count - 1) * distance + 1
     return Segments(tuple(runs))
 
 
 @given(RUNS, st.randoms(use_true_random=False), st.integers(0, 60), st.integers(1, 60))
-def test_segments(gaps: list[tuple[int, int]], random: object, first: int, count: int) -> None:
+def test_segments(gaps: list[tuple[int, int, int]], random: object, first: int, count: int) -> None:
     runs = [*segments_of(gaps).runs]
     random.shuffle(runs)  # type: ignore[attr-defined]
     segments = Segments(tuple(runs))
-    ids = [number for start, rows in runs for number in range(start, start + rows)]
+    ids = [number for start, rows, by in runs for number in range(start, start + rows * by, by)]
     assert segments.ids(np.arange(segments.rows)).tolist() == ids
     every = np.arange(max(ids) + 3)
     places = [ids.index(number) if number in ids else -1 for number in every.tolist()]
     assert segments.places(every).tolist() == places
     cut = segments.sliced(first, count)
     assert cut.ids(np.arange(cut.rows)).tolist() == ids[first : first + count]
+    thinned = segments.every(1 + first)
+    assert thinned.ids(np.arange(thinned.rows)).tolist() == ids[:: 1 + first]
     assert segments.joined(cut).rows == len(ids) + cut.rows
 
 
@@ -73,9 +75,10 @@ def orders(draw: st.DrawFn) -> RowOrder:
     inputs, first_ids, begin = [], [], 0
     for _ in range(draw(st.integers(1, 3))):
         segments = segments_of(draw(RUNS))
-        inputs.append(shuffled(Segments(tuple((begin + start, count) for start, count in segments.runs))))
+        inputs.append(shuffled(Segments(tuple((begin + start, *run) for start, *run in segments.runs))))
         first_ids.append(begin)
-        begin += segments.runs[-1][0] + segments.runs[-1][1]
+        first, count, distance = segments.runs[-1]
+        begin += first + (count - 1) * distance + 1
     made: RowOrder = inputs[0] if len(inputs) == 1 else Concat(inputs=tuple(inputs), first_ids=tuple(first_ids))
     if draw(st.booleans()):
         rows = int(made.lane_rows().sum())
@@ -97,8 +100,8 @@ def test_every_order_keeps_the_protocol(order: RowOrder, epoch: int) -> None:
     first, end, which = order.blocks(epoch, ids)
     assert (first == np.unique(first)).all() or len(first) == len(set(first.tolist()))
     assert ((ids >= first[which]) & (ids < end[which])).all()
-    assert (end - first <= max(1, order.shape.block_rows)).all()
-    lane, low, high = order.windows(epoch, ids)
+    assert np.bincount(which).max(initial=0) <= max(1, order.shape.block_rows)
+    lane, low, high = order.windows(epoch, ids, np.zeros(order.shape.lanes, dtype=np.int64))
     at = 0
     for number, rows in enumerate(map(len, lanes)):
         mine = slice(at, at + rows)
@@ -143,7 +146,9 @@ def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: 
         later = [batches.ids(epoch, after, 1, 0, 1) for after in range(step + 1, batches.steps_per_epoch)]
         now = batches.ids(epoch, step, 1, 0, 1)
         first, end, _ = order.blocks(epoch, now)
-        kept = batches.still_needed(epoch, step + 1, 0, 1, end - 1)
+        some = np.array([order.blocks(epoch, now)[2].tolist().index(block) for block in range(len(first))])
+        until = order.until(epoch, *batches.place(step, 1, 0, 1, some), end - 1)
+        kept = batches.is_open(step + 1, 0, 1, *until)
         if step + 1 <= batches.even_steps:  # of what lanes have left then, blocks may be opened again
             for begin, stop, is_kept in zip(first.tolist(), end.tolist(), kept.tolist(), strict=True):
                 rest = [number for some in later[: batches.even_steps - step - 1] for number in some.tolist()]
@@ -153,7 +158,8 @@ def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: 
 def test_many_small_orders_fill_the_lanes_equally() -> None:
     """Of each of ten inputs, one lane has a row more: not the same one every time."""
     inputs = tuple(
-        Shuffled(segments=Segments(((5 * number, 5),)), lanes=2, rows_per_lane=2, seed=number) for number in range(10)
+        Shuffled(segments=Segments(((5 * number, 5, 1),)), lanes=2, rows_per_lane=2, seed=number)
+        for number in range(10)
     )
     order = Concat(inputs=inputs, first_ids=tuple(range(0, 50, 5)))
     assert order.lane_rows().tolist() == [25, 25]
@@ -182,7 +188,10 @@ class Lists(RowOrder):
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         return ids, ids + 1, np.arange(len(ids))
 
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        raise NotImplementedError
+
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         raise NotImplementedError
 
 

@@ -56,6 +56,8 @@ PLANS: dict[str, Callable[[Path], ps.Dataset]] = {
     "a slice of the order": lambda folder: whole(folder).shuffle(seed=1, block_rows=4).skip(7).take(50).batch(12, lanes=4),
     "padded": lambda folder: ps.concat([one.shuffle(seed=3, block_rows=3) for one in three(folder)]).batch(12, pad=True),
     "wrapped": lambda folder: whole(folder).shuffle(seed=3, block_rows=4).skip(5).batch(12, wrap=True),
+    "every third": lambda folder: whole(folder).every(3).batch(12),
+    "every second of every third": lambda folder: ps.concat([one.skip(1).every(2) for one in three(folder)]).every(3).shuffle(seed=1, block_rows=3).batch(4),
     "functions of each": lambda folder: ps.concat([one.map(even) for one in three(folder)]).shuffle(seed=4).batch(12),
     "nested": lambda folder: ps.concat([ps.concat(three(folder)[:2]).map(even), three(folder)[2].map(even)]).batch(12),
 }  # fmt: skip

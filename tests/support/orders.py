@@ -23,7 +23,7 @@ def order_of(
     """The order of a plan of one source; `seed` None is the natural order."""
     if batch_size % lanes:
         raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
-    segments, rows_per_lane = Segments(((0, samples),)), batch_size // lanes
+    segments, rows_per_lane = Segments(((0, samples, 1),)), batch_size // lanes
     if seed is None:
         rows = Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, wanted_rows=block_rows)
     else:

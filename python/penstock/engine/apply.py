@@ -130,7 +130,7 @@ class ApplyKernels:
         part = item.part(self._sources)
         if part is None:
             return item
-        ids = item.ids_of(part)
+        ids, keys = item.ids_of(part), item.keys_of(part)
         for place, (name, lazy) in enumerate(self._kernels.items()):
             if name not in part.columns:
                 raise PlanError(
@@ -141,8 +141,9 @@ class ApplyKernels:
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
             with NamedRows(self._place, ids):
                 column = part.columns[name]
-                points = lazy.entry_points(column, ids - self._first_ids[self._sources[0]], self._budget.cpus)
-                kernel(column, ids, key=key, out=out, threads=self._budget.cpus, entry_points=points)
+                samples = ids - self._first_ids[self._sources[0]]
+                points = lazy.entry_points(column, samples, self._budget.cpus) if keys is ids else None
+                kernel(column, keys, key=key, out=out, threads=self._budget.cpus, entry_points=points)
             part.columns[name] = out
             part.spec = {**part.spec, name: kernel.field}
         return item
@@ -165,7 +166,7 @@ class CallFunction:
             return item
         ids = item.ids_of(part)
         key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        made = self._function(materialize(part.columns), ids, key)
+        made = self._function(materialize(part.columns), item.keys_of(part), key)
         name = self._function.name
         part.columns = (
             stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(ids), name)
@@ -177,8 +178,8 @@ class CallFunction:
 class MergeParts:
     """Joins the parts of several branches: every row moves to its place."""
 
-    def __init__(self, branches: Sequence[tuple[int, int]], slots: Slots, budget: Budget) -> None:
-        self._branches, self._slots, self._budget = branches, slots, budget
+    def __init__(self, verb: str, branches: Sequence[tuple[int, int]], slots: Slots, budget: Budget) -> None:
+        self._verb, self._branches, self._slots, self._budget = verb, branches, slots, budget
         self._sources = branches[0][0], branches[-1][1]
         self._first: tuple[int, Spec] | None = None  # of the run: a dataset, and the columns that it has
         self._lock = threading.Lock()
@@ -218,13 +219,13 @@ class MergeParts:
             first, wanted = self._first = self._first or (number, spec)
         if wanted.keys() != spec.keys():
             raise PlanError(
-                f"concat: dataset {first} has the columns {', '.join(wanted)}, and dataset {number} {', '.join(spec)}; let the "
+                f"{self._verb}: dataset {first} has the columns {', '.join(wanted)}, and dataset {number} {', '.join(spec)}; let the "
                 f"functions of both return the same"
             )
         for name, field in wanted.items():
             if not _is_alike(field, spec[name]):
                 raise PlanError(
-                    f"concat: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
+                    f"{self._verb}: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
                     f"them alike, with Resize or a crop for images, or with map"
                 )
 

@@ -24,7 +24,22 @@ from penstock.engine.read.readers import reader_of
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Item, Stage
 from penstock.order.batches import BatchOrder, Last
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, Read, Shard, Shuffle, Skip, Take, Transform
+from penstock.plan.nodes import (
+    Batch,
+    Concat,
+    Every,
+    Map,
+    MapRows,
+    Mix,
+    Node,
+    Read,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+    Transform,
+)
 from penstock.plan.rules import optimize
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
@@ -234,15 +249,15 @@ class _Lowering:
         """A node of the order, which changes no column."""
         return inputs[0]
 
-    def concat(self, _: Concat, inputs: Sequence[_Branch]) -> _Branch:
+    def joined(self, node: Concat | Mix, inputs: Sequence[_Branch]) -> _Branch:
         """The parts of several branches become one."""
         sources = inputs[0].sources[0], inputs[-1].sources[1]
         specs = [branch.spec for branch in inputs]
         spec = specs[0] if all(one is not None and one == specs[0] for one in specs) else None
         limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
         if len(inputs) > 1:
-            merge = MergeParts([branch.sources for branch in inputs], self.slots, self.budget)
-            self.add("concat", "cpu", merge, threads=self.together)
+            merge = MergeParts(node.verb, [branch.sources for branch in inputs], self.slots, self.budget)
+            self.add(node.verb, "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
         return _Branch(sources, inputs[0].leaf, spec, limits)
 
@@ -297,9 +312,12 @@ class _Lowering:
 #: What becomes of each node.
 LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Read: _Lowering.read,
-    Concat: _Lowering.concat,
+    Concat: _Lowering.joined,
+    Mix: _Lowering.joined,
+    Repeat: _Lowering.same,
     Take: _Lowering.same,
     Skip: _Lowering.same,
+    Every: _Lowering.same,
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
     Batch: _Lowering.same,

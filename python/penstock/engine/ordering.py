@@ -16,14 +16,16 @@ from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.concat import Concat as ConcatOrder
-from penstock.order.keys import SHARD_KEY
-from penstock.order.lanes import default_lanes, nearest_ranks
+from penstock.order.keys import SHARD_KEY, SOURCE_KEY
+from penstock.order.lanes import default_lanes, nearest_batches, nearest_ranks
+from penstock.order.mixed import Mixed, Stop, mixed_rows
 from penstock.order.natural import Natural
 from penstock.order.protocol import RowOrder
+from penstock.order.repeat import Repeat as RepeatOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
-from penstock.plan.nodes import Batch, Concat, Node, Read, RowChoice, Shard, Shuffle, Skip, Take
+from penstock.plan.nodes import Batch, Concat, Every, Mix, Node, Read, Repeat, RowChoice, Shard, Shuffle, Skip, Take
 from penstock.plan.tree import find, inputs_of, leaves
 from penstock.source.protocol import Access, AnySource, BlockSource
 
@@ -48,6 +50,10 @@ def rows_of(root: Node) -> int:
     if isinstance(root, Read):
         return root.opened.source.manifest.samples
     rows = sum(map(rows_of, inputs_of(root)))
+    if isinstance(root, Repeat):
+        return rows * root.times
+    if isinstance(root, Mix):
+        return mixed_rows(root.quotas, [rows_of(below) for below in inputs_of(root)], Stop(root.stop), root.rows)
     return root.rows(rows) if isinstance(root, RowChoice) else rows
 
 
@@ -146,37 +152,71 @@ class _RowOrders:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
         self._lanes, self._rows_per_lane, self._seed_here = lanes, batch_size // lanes, seed_here
         self._next_id = 0  # of the next source that is met: they are met in flow order
-        found = self._of(root)
-        if isinstance(found, Segments):
-            _check_rows(root, found.rows)
-            found = Natural(
-                segments=found, lanes=lanes, rows_per_lane=self._rows_per_lane, wanted_rows=block_rows_of(root)
+        self._shuffle: Shuffle | None = None  # above what is met now
+        self._is_pushed, self._shuffles = False, 0  # whether it shuffles several datasets, each with a seed of its own
+        self.rows = self._order(root, self._of(root))
+
+    def _order(self, node: Node, found: Segments | RowOrder) -> RowOrder:
+        """The order of a node's rows, shuffled where that was asked for above."""
+        if isinstance(found, RowOrder):
+            return found
+        _check_rows(node, found.rows)
+        segments, lanes, rows_per_lane = found, self._lanes, self._rows_per_lane
+        shuffle, self._shuffles = self._shuffle, self._shuffles + 1
+        if shuffle is None:
+            wanted_rows = block_rows_of(node)
+            return Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, wanted_rows=wanted_rows)
+        return Shuffled(
+            segments=segments,
+            lanes=lanes,
+            rows_per_lane=rows_per_lane,
+            wanted_rows=1 if shuffle.mode == "global" else shuffle.block_rows or block_rows_of(node),
+            window_blocks=shuffle.window_blocks or WINDOW_BLOCKS,
+            seed=self._seed_here(
+                kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self._is_pushed else shuffle.seed
+            ),
+        )
+
+    def _mixed(self, node: Mix, found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> RowOrder:
+        orders = tuple(self._order(below, one) for below, one in zip(node.inputs, found, strict=True))
+        for number, order in enumerate(orders):
+            if not order.lane_rows().min():
+                raise PlanError(
+                    f"mix: dataset {number} has {int(order.lane_rows().sum()):,} rows, fewer than the {self._lanes} lanes that each need one; "
+                    f"give batch(…, lanes=…) fewer lanes, or repeat the dataset's rows"
+                )
+        size = self._lanes * self._rows_per_lane
+        if node.rows is not None and node.rows % size:
+            raise PlanError(
+                f"mix: rows={node.rows:,} is no whole number of batches of {size:,} rows; it would be with "
+                f"{nearest_batches(node.rows, size)} rows"
             )
-        self.rows: RowOrder = found
+        stop = Stop.ROWS if node.rows is not None else Stop(node.stop)
+        return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=node.quotas, stop=stop, rows=node.rows)
 
     def _of(self, node: Node) -> Segments | RowOrder:
         if isinstance(node, Read):
             first_id, samples = self._next_id, node.opened.source.manifest.samples
             self._next_id += samples
-            return Segments(((first_id, samples),))
+            return Segments(((first_id, samples, 1),))
+        if isinstance(node, Shuffle):
+            self._shuffle, self._is_pushed = node, find(node, Mix) is not None or find(node, Repeat) is not None
         first_ids, found = [], []
         for below in inputs_of(node):
             first_ids.append(self._next_id)
             found.append(self._of(below))
         if isinstance(node, Concat):
             return _joined(found, first_ids)
+        if isinstance(node, Mix):
+            return self._mixed(node, found, first_ids)
+        if isinstance(node, Repeat):
+            return RepeatOrder(input=self._order(node.input, found[0]), times=node.times)
         if isinstance(node, RowChoice):
             return _chosen(node, found[0])
-        if isinstance(node, Shuffle) and isinstance(found[0], Segments):
-            _check_rows(node, found[0].rows)
-            return Shuffled(
-                segments=found[0],
-                lanes=self._lanes,
-                rows_per_lane=self._rows_per_lane,
-                wanted_rows=1 if node.mode == "global" else node.block_rows or block_rows_of(node),
-                window_blocks=node.window_blocks or WINDOW_BLOCKS,
-                seed=self._seed_here(node.seed),
-            )
+        if isinstance(node, Shuffle):
+            order = self._order(node, found[0])
+            self._shuffle, self._is_pushed = None, False
+            return order
         return found[0]
 
 
@@ -200,8 +240,18 @@ def _sliced(node: Take | Skip, found: Segments | RowOrder, rows: int) -> Segment
     return found.sliced(first, count) if isinstance(found, Segments) else Slice(input=found, first=first, count=count)
 
 
+def _every(node: Every, found: Segments | RowOrder, _: int) -> Segments:
+    if isinstance(found, RowOrder):
+        raise PlanError("every: must come before shuffle, which has no neighbours; write every(…).shuffle(…)")
+    return found.every(node.count)
+
+
 #: How each verb that chooses rows does so: until something shuffles among runs of ids, after that lane by lane.
-CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {Take: _sliced, Skip: _sliced}
+CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {
+    Take: _sliced,
+    Skip: _sliced,
+    Every: _every,
+}
 
 
 def _check_rows(node: Node, rows: int) -> None:

@@ -12,26 +12,33 @@ from typing import Any, TypeVar
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.engine.budget import Share
 from penstock.order.cursor import Work
+from penstock.order.keys import mix_rows
 
 ItemT = TypeVar("ItemT", bound="Item")
+
+
+def _no_draws() -> None:
+    return None
 
 
 @dataclass(kw_only=True)
 class Item:
     """One or several neighbouring steps on their way through the stages; the unit of work.
 
-    find_ids: gives `ids`, when they are first needed. share: its part of the memory that the run may hold.
+    find_ids: gives `ids`, when they are first needed. find_draws: gives `draws`. share: its part of the memory that the run may hold.
     """
 
     work: Work
     rows_per_step: int
     find_ids: Callable[[], Ids]
+    find_draws: Callable[[], Ids | None] = _no_draws
     share: Share | None = None
     _ids: Ids | None = field(default=None, init=False)
 
     def to(self, kind: type[ItemT], **held: Any) -> ItemT:
         """The same rows in another phase."""
         made = kind(work=self.work, rows_per_step=self.rows_per_step, find_ids=self.find_ids, share=self.share, **held)
+        made.find_draws = self.find_draws
         made._ids = self._ids  # noqa: SLF001  # its own class
         return made
 
@@ -140,6 +147,13 @@ class Columned(Item):
     def ids_of(self, part: Part) -> Ids:
         """The ids of a part's rows."""
         return self.ids if part.at is None else self.ids[part.at]
+
+    def keys_of(self, part: Part) -> Ids:
+        """The numbers by which a part's rows draw random numbers in their epoch: their ids, or these mixed with their draws."""
+        draws, ids = self.find_draws(), self.ids_of(part)
+        if draws is None:
+            return ids
+        return mix_rows(ids, draws if part.at is None else draws[part.at])
 
 
 @dataclass(kw_only=True)

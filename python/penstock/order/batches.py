@@ -11,8 +11,12 @@ import numpy.typing as npt
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
+from penstock.order.composed import joined_draws
 from penstock.order.lanes import share_of_rank
 from penstock.order.protocol import RowOrder
+
+#: A row that no lane reaches.
+_NEVER = np.iinfo(np.int64).max
 
 
 class Last(StrEnum):
@@ -139,6 +143,18 @@ class BatchOrder:
         ]
         return np.concatenate([found, *taken])
 
+    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
+        """The draws of the same rows (see `protocol.RowOrder`); None where all are the epoch."""
+        if self.rows.draws(epoch, 0, 0, 1) is None:
+            return None
+        every = [self.parts(step + more, rank, world_size) for more in range(steps)]
+        drawn = [
+            self.rows.draws(epoch, *part)
+            for parts in every
+            for part in zip(*map(np.ndarray.tolist, parts), strict=True)
+        ]
+        return joined_draws(drawn)
+
     def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
         first, last = self.share(rank, world_size)
@@ -148,29 +164,47 @@ class BatchOrder:
         left = self.rows.lane_rows() - step * self.rows_per_lane
         return np.asarray(place % self.rows_per_lane < left[place // self.rows_per_lane])
 
-    def still_needed(self, epoch: int, step: int, rank: int, world_size: int, ids: Ids) -> npt.NDArray[np.bool_]:
-        """Which blocks, by their last ids, hold rows that a rank may take from a step on, in the windows that are open then."""
-        lanes, rows, _ = self.parts(step, rank, world_size)
-        if not len(lanes):
-            return np.zeros(len(ids), dtype=bool)
-        next_row = np.full(self.lanes, np.iinfo(np.int64).max)
-        next_row[lanes] = rows
-        lane, _, end = self.rows.windows(epoch, ids)
-        return np.asarray(end > np.where(lane < 0, rows.min(), next_row[lane]))
+    def place(self, step: int, steps: int, rank: int, world_size: int, index: Ids) -> tuple[Ids, Ids]:
+        """The lanes of some of a rank's rows in steps [step, step + steps), by their places among `ids`, and which rows of these they are."""
+        first, last = self.share(rank, world_size)
+        place = first + index % (last - first)
+        lane, row = place // self.rows_per_lane, place % self.rows_per_lane
+        row += (step + index // (last - first)) * self.rows_per_lane
+        even = steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        if (behind := index >= even * (last - first)).any():
+            parts = [self.parts(step + more, rank, world_size) for more in range(even, steps)]
+            rest = index[behind] - even * (last - first)
+            lane[behind] = np.concatenate([np.repeat(lanes, counts) for lanes, _, counts in parts])[rest]
+            rows = [
+                first + np.arange(count)
+                for _, firsts, counts in parts
+                for first, count in zip(firsts, counts, strict=True)
+            ]
+            row[behind] = np.concatenate(rows)[rest]
+        return lane, row % np.maximum(self.rows.lane_rows()[lane], 1)
 
-    def first_uses(self, epoch: int, share: tuple[int, int], ids: Ids) -> Ids:
-        """The step at which a share of the global batch needs each row's block first; -1 where it never does.
+    def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
+        """Whether a rank may take rows of blocks from a step on, by where these are done."""
+        lanes, rows, _ = self.parts(step, rank, world_size)
+        next_row = np.full(self.lanes, _NEVER)
+        next_row[lanes] = rows
+        return np.asarray(end > np.where(lane < 0, rows.min(initial=_NEVER), next_row[lane]))
+
+    def next_uses(self, epoch: int, share: tuple[int, int], ids: Ids, step: int = 0) -> Ids:
+        """The step, from `step` on, at which a share of the global batch needs each row's block; -1 where it never does.
+
+        Of a row that comes once in an epoch it is the only one, also where that was before.
 
         Rows that `drop_last` drops have a step past the epoch's end. Of what lanes have left after the even steps, all shares that
         have rows of the lane in other steps are taken to need it. In the natural order, blocks belong to all.
         """
         rows_per_lane = self.rows_per_lane
-        lane, first, end = self.rows.windows(epoch, ids)
+        lane, first, end = self.rows.windows(epoch, ids, np.full(self.lanes, step * rows_per_lane))
         of_lane = np.maximum(lane, 0) * rows_per_lane
         low, high = np.maximum(share[0] - of_lane, 0), np.minimum(share[1] - of_lane, rows_per_lane)
         place = first % rows_per_lane
         row = first - place + np.where(place < low, low, np.where(place < high, place, rows_per_lane + low))
         even = self.even_steps * rows_per_lane
         row = np.where(row < np.minimum(end, even), row, np.where(end > even, np.maximum(first, even), -rows_per_lane))
-        step = np.where(lane < 0, first, row) // rows_per_lane
-        return np.where((first < end) & ((lane < 0) | (low < high)), step, -1)
+        found = np.where(lane < 0, first, row) // rows_per_lane
+        return np.where((first < end) & ((lane < 0) | (low < high)), found, -1)

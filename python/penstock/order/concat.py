@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.protocol import RowOrder, Shape
+from penstock.order.composed import Composed, joined_draws
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concat(RowOrder):
-    """See `protocol.RowOrder`. first_ids: where the ids of each input begin, in ascending order."""
-
-    inputs: tuple[RowOrder, ...]
-    first_ids: tuple[int, ...]
-
-    @cached_property
-    def shape(self) -> Shape:
-        """What the epochs have in common; of blocks the largest."""
-        shapes = [order.shape for order in self.inputs]
-        return replace(
-            shapes[0],
-            block_rows=max(shape.block_rows for shape in shapes),
-            window_blocks=max(shape.window_blocks for shape in shapes),
-        )
+class Concat(Composed):
+    """See `composed.Composed`."""
 
     @cached_property
     def _lanes(self) -> tuple[Ids, Ids]:
@@ -51,42 +39,54 @@ class Concat(RowOrder):
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
+        parts = [self.inputs[number].ids(epoch, *rows) for number, *rows in self._parts(lane, first, count)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+        """The epochs in which rows are drawn."""
+        parts = [
+            (rows[-1], self.inputs[number].draws(epoch, *rows)) for number, *rows in self._parts(lane, first, count)
+        ]
+        if all(drawn is None for _, drawn in parts):
+            return None
+        return joined_draws([np.full(rows, epoch) if drawn is None else drawn for rows, drawn in parts])
+
+    def _parts(self, lane: int, first: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """Where rows [first, first + count) of a lane come from: the input, its lane, the first row there, how many."""
         lanes, edges = (of_lane[:, lane].tolist() for of_lane in self._lanes)
         if not edges[-1]:
-            return self.inputs[0].ids(epoch, lanes[0], first, count)  # an empty lane borrows, only ever as padding
-        parts = [np.empty(0, dtype=np.int64)]
+            yield 0, lanes[0], first, count  # an empty lane borrows, only ever as padding
+            return
         while count:
             first %= edges[-1]
             number = bisect_right(edges, first) - 1
             rows = min(count, edges[number + 1] - first)
-            parts.append(self.inputs[number].ids(epoch, lanes[number], first - edges[number], rows))
+            yield number, lanes[number], first - edges[number], rows
             first, count = first + rows, count - rows
-        return np.concatenate(parts)
 
-    def _input_of(self, ids: Ids) -> Ids:
-        return np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), ids, side="right")
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        lanes, edges = self._lanes
+        found, end = lane.copy(), row + 1
+        for number, mine in self.by_input(last):
+            begins = edges[number]
+            place = row[mine] - begins[lane[mine]]
+            inner, stop = self.inputs[number].until(epoch, lanes[number][lane[mine]], place, last[mine])
+            found[mine] = np.where(inner < 0, -1, np.argsort(lanes[number])[inner])
+            end[mine] = stop + np.where(inner < 0, begins.max(), begins[found[mine]])
+        return found, end
 
-    def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
-        """First ids and ends of the blocks that rows lie in, and the block of each row."""
-        of, which = self._input_of(ids), np.empty(len(ids), dtype=np.int64)
-        firsts, ends, known = [ids[:0]], [ids[:0]], 0
-        for number in np.flatnonzero(np.bincount(of)).tolist():
-            mine = np.flatnonzero(of == number)
-            first, end, block = self.inputs[number].blocks(epoch, ids[mine])
-            which[mine] = block + known
-            firsts.append(first)
-            ends.append(end)
-            known += len(first)
-        return np.concatenate(firsts), np.concatenate(ends), which
-
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
-        of, (lanes, edges) = self._input_of(ids), self._lanes
+        lanes, edges = self._lanes
         lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))
-        for number in np.flatnonzero(np.bincount(of)).tolist():
-            mine = np.flatnonzero(of == number)
-            inner, begin, stop = self.inputs[number].windows(epoch, ids[mine])
-            lane[mine] = np.argsort(lanes[number])[inner]
-            shift = np.where(begin < stop, edges[number, lane[mine]], 0)
-            first[mine], end[mine] = begin + shift, stop + shift
+        for number, mine in self.by_input(ids):
+            behind = np.empty_like(after)
+            behind[lanes[number]] = np.maximum(after - edges[number], 0)
+            inner, begin, stop = self.inputs[number].windows(epoch, ids[mine], behind)
+            all_lanes, begins = inner < 0, edges[number]
+            lane[mine] = np.where(all_lanes, -1, np.argsort(lanes[number])[inner])
+            at, is_there = begins[lane[mine]], begin < stop
+            first[mine] = begin + np.where(is_there, np.where(all_lanes, begins.min(), at), 0)
+            end[mine] = stop + np.where(is_there, np.where(all_lanes, begins.max(), at), 0)
         return lane, first, end

@@ -2,4 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from penstock.core.spec import Ids
+
 ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY = 1, 2, 3, 4
+
+
+def mix_rows(ids: Ids, draws: Ids) -> Ids:
+    """A number (int64) for every row and draw, by which it draws its random numbers (SplitMix64's finaliser)."""
+    with np.errstate(over="ignore"):
+        mixed = ids.astype(np.uint64) + draws.astype(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+        return np.asarray((mixed ^ (mixed >> np.uint64(31))).view(np.int64))

@@ -77,9 +77,14 @@ class Natural(RowOrder):
             return first, end, which
         first, end = np.maximum(first, segments.edges[run]), np.minimum(end, segments.edges[np.asarray(run) + 1])
         begin = segments.ids(first)
-        return begin, begin + end - first, which
+        return begin, segments.ids(end - 1) + 1, which
 
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        lane, _, end = self.windows(epoch, last, lane)
+        return lane, end
+
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
         place = self.segments.places(ids)
         lane, first, end = self.epoch(epoch).windows(np.maximum(place, 0))
@@ -87,6 +92,6 @@ class Natural(RowOrder):
         return lane, np.where(is_there, first, 0), np.where(is_there, end, 0)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _native(order: Natural, epoch: int) -> EpochOrder:
     return order.make_epoch(epoch)

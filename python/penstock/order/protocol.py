@@ -31,9 +31,10 @@ class Shape:
 class RowOrder(ABC):
     """The rows of every epoch, dealt to lanes.
 
-    A row's identity is three numbers: its source, its sample id there, and the draw, which is the epoch. The first two travel as one
+    A row's identity is three numbers: its source, its sample id there, and the draw. The first two travel as one
     number, the row's id: rows of source 0 have the ids 0 … n₀ - 1, those of source 1 the next n₁, and so on. So a plan of
-    one source has its sample ids, and random keys are made of the same numbers whatever the sources are.
+    one source has its sample ids, and random keys are made of the same numbers whatever the sources are. The draw is the epoch, unless
+    `draws` says another for each row.
     """
 
     @property
@@ -49,15 +50,27 @@ class RowOrder(ABC):
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane; rows past its end start again at its first one."""
 
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+        """The epoch of its own in which each of these rows is drawn: where sources are in other epochs than the plan; else None."""
+        return None
+
     @abstractmethod
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """The blocks that rows lie in, each of one source: their first ids and ends, and the block of each row."""
 
     @abstractmethod
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When the blocks in which rows of lanes lie are done: the lane, -1 for all lanes, and its first row that needs them no more.
+
+        last: the last ids of the blocks. Of a block that comes again in the same epoch, later than with this row, it is not said here.
+        """
+
+    @abstractmethod
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: the lane, and the rows [first, end) of it among which their blocks are mixed.
 
-        Lane -1 stands for all lanes; where first and end are equal the row is never needed.
+        after: a row of every lane; of several windows that a row has in an epoch, the one that ends behind it counts. Lane -1
+        stands for all lanes; where first and end are equal the row is never needed.
         """
 
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:

@@ -12,22 +12,22 @@ from penstock.core.spec import Ids
 
 @dataclass(frozen=True)
 class Segments:
-    """Runs of ids, each (first id, count). Their rows are numbered from 0 on: a row's *place*.
+    """Runs of ids, each (first id, count, distance from one to the next). Their rows are numbered from 0 on: a row's *place*.
 
-    Segments(((10, 3), (0, 2))).ids(np.arange(5)) is [10, 11, 12, 0, 1]
+    Segments(((10, 3, 1), (0, 2, 5))).ids(np.arange(5)) is [10, 11, 12, 0, 5]
     """
 
-    runs: tuple[tuple[int, int], ...]
+    runs: tuple[tuple[int, int, int], ...]
 
     @cached_property
     def rows(self) -> int:
         """Rows of all runs together."""
-        return sum(count for _, count in self.runs)
+        return sum(count for _, count, _ in self.runs)
 
     @cached_property
     def is_identity(self) -> bool:
         """Whether ids are places."""
-        return len(self.runs) == 1 and self.runs[0][0] == 0
+        return len(self.runs) == 1 and self.runs[0][::2] == (0, 1)
 
     def joined(self, other: Segments) -> Segments:
         """These and then the others."""
@@ -36,24 +36,34 @@ class Segments:
     def sliced(self, first: int, count: int) -> Segments:
         """The rows [first, first + count), as far as there are any."""
         kept, begin = [], 0
-        for start, rows in self.runs:
+        for start, rows, distance in self.runs:
             low, high = max(first, begin), min(first + count, begin + rows)
             if low < high:
-                kept.append((start + low - begin, high - low))
+                kept.append((start + (low - begin) * distance, high - low, distance))
+            begin += rows
+        return Segments(tuple(kept))
+
+    def every(self, count: int) -> Segments:
+        """Every count-th of the rows, from the first on."""
+        kept, begin = [], 0
+        for start, rows, distance in self.runs:
+            skipped = -begin % count
+            if skipped < rows:
+                kept.append((start + skipped * distance, -(-(rows - skipped) // count), distance * count))
             begin += rows
         return Segments(tuple(kept))
 
     @cached_property
     def edges(self) -> Ids:
         """The place at which each run begins, and the end of all."""
-        return np.cumsum([0, *(count for _, count in self.runs)], dtype=np.int64)
+        return np.cumsum([0, *(count for _, count, _ in self.runs)], dtype=np.int64)
 
     @cached_property
-    def _by_id(self) -> tuple[Ids, Ids, Ids]:
-        """Runs in the order of their ids: first id, end, and the first place less the first id."""
-        first, count = np.array(self.runs, dtype=np.int64).reshape(-1, 2).T
+    def _columns(self) -> tuple[Ids, Ids, Ids, Ids]:
+        """First id, end, distance and first place of each run, in the order of the first ids."""
+        first, count, distance = np.array(self.runs, dtype=np.int64).reshape(-1, 3).T
         turn = np.argsort(first, kind="stable")
-        return first[turn], (first + count)[turn], (self.edges[:-1] - first)[turn]
+        return first[turn], (first + (count - 1) * distance + 1)[turn], distance[turn], self.edges[:-1][turn]
 
     def run_of(self, places: Ids) -> Ids:
         """The run of each place."""
@@ -63,13 +73,15 @@ class Segments:
         """The ids at places."""
         if self.is_identity:
             return places
-        shift = np.array([first for first, _ in self.runs], dtype=np.int64) - self.edges[:-1]
-        return np.asarray(places + shift[self.run_of(places)])
+        run = self.run_of(places)
+        first, _, distance = np.array(self.runs, dtype=np.int64).reshape(-1, 3).T
+        return np.asarray(first[run] + (places - self.edges[run]) * distance[run])
 
     def places(self, ids: Ids) -> Ids:
         """The places of ids; -1 for those of no run."""
         if self.is_identity:
             return np.where(ids < self.rows, ids, -1)
-        first, end, shift = self._by_id
+        first, end, distance, place = self._columns
         run = np.maximum(np.searchsorted(first, ids, side="right") - 1, 0)
-        return np.where((ids >= first[run]) & (ids < end[run]), ids + shift[run], -1)
+        steps, rest = np.divmod(ids - first[run], distance[run])
+        return np.where((ids >= first[run]) & (ids < end[run]) & (rest == 0), place[run] + steps, -1)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from penstock.core.spec import Ids
+from penstock.order.composed import joined_draws
 from penstock.order.lanes import deal
 from penstock.order.protocol import RowOrder, Shape
+
+PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,24 +42,45 @@ class Slice(RowOrder):
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
+        return np.concatenate(self._parts(self.input.ids, epoch, lane, first, count) or [np.empty(0, dtype=np.int64)])
+
+    def _parts(
+        self, of: Callable[[int, int, int, int], PartT], epoch: int, lane: int, first: int, count: int
+    ) -> list[PartT]:
+        """What the input has of rows [first, first + count) of a lane: in one part, or several where they begin again."""
         begin, rows = (int(of_lane[lane]) for of_lane in self._cut)
         if not rows:
-            return self.input.ids(epoch, lane, begin + first, count)  # an empty lane borrows, only ever as padding
+            return [of(epoch, lane, begin + first, count)]  # an empty lane borrows, only ever as padding
         parts = []
         while count:
             first %= rows
             unbroken = min(count, rows - first)
-            parts.append(self.input.ids(epoch, lane, begin + first, unbroken))
+            parts.append(of(epoch, lane, begin + first, unbroken))
             first, count = first + unbroken, count - unbroken
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        return parts
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+        """The epochs in which rows are drawn."""
+        return joined_draws(self._parts(self.input.draws, epoch, lane, first, count))
 
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """First ids and ends of the blocks that rows lie in, and the block of each row."""
         return self.input.blocks(epoch, ids)
 
-    def windows(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        begin, rows = self._cut
+        lane, end = self.input.until(epoch, lane, begin[lane] + row, last)
+        return lane, np.where(lane < 0, end - begin.min(), np.minimum(end - begin[lane], rows[lane]))
+
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end), as far as these are taken."""
-        lane, first, end = self.input.windows(epoch, ids)
-        begin, rows = (of_lane[lane] for of_lane in self._cut)
-        low, high = np.clip(first - begin, 0, rows), np.clip(end - begin, 0, rows)
+        lane, first, end = self.input.windows(epoch, ids, after + self._cut[0])
+        begin, rows = self._cut
+        all_lanes = lane < 0  # then from the first lane that may come to them to the last
+        low = first - np.where(all_lanes, begin.max(), begin[lane])
+        high = np.minimum(
+            end - np.where(all_lanes, begin.min(), begin[lane]), np.where(all_lanes, rows.max(), rows[lane])
+        )
+        low = np.maximum(low, 0)
         return lane, low, np.maximum(low, high)

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Spec
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Node, RowChoice, Shard, Shuffle, Transform
+from penstock.plan.nodes import Batch, Concat, Map, MapRows, Mix, Node, Repeat, RowChoice, Shard, Shuffle, Transform
 from penstock.plan.tree import find, flow, inputs_of, leaves
+
+#: What gives datasets an order of their own, and how messages say so.
+_ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
 
 
 def check_verb(new: Node) -> None:
     """PlanError if the verb cannot follow its input, or names a column that is not there."""
-    if isinstance(new, Concat):
-        _check_concat(new)
+    if isinstance(new, (Concat, Mix)):
+        _check_joined(new)
         return
     (input_,) = inputs_of(new)
     if isinstance(new, Batch) and find(input_, Batch):
@@ -22,16 +25,32 @@ def check_verb(new: Node) -> None:
     if isinstance(new, Shuffle):
         if find(input_, Shuffle):
             raise PlanError("shuffle: the plan shuffles already; once is enough, every epoch has another order")
+        _check_shuffled_mix(input_)
         if find(input_, Batch):
             raise PlanError("shuffle: must come before batch, since it decides which samples make a batch")
-    if isinstance(new, RowChoice) and find(input_, Batch):
+    if isinstance(new, (RowChoice, Repeat)) and find(input_, Batch):
         raise PlanError(f"{new.verb}: must come before batch, since it counts rows and not batches")
-    if isinstance(new, RowChoice) and find(input_, Shard):
+    if isinstance(new, (RowChoice, Repeat)) and find(input_, Shard):
         raise PlanError(f"{new.verb}: must come before shard, which says how many rows each node has")
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):
         _check_columns(new)
+
+
+def _check_shuffled_mix(node: Node) -> None:
+    """A shuffle of a mix, or of what is repeated, shuffles each dataset below; so nothing may choose rows of the whole before."""
+    if isinstance(node, (Mix, Repeat)):
+        for below in inputs_of(node):
+            _check_shuffled_mix(below)
+    elif found := find(node, Mix) or find(node, Repeat):
+        if isinstance(node, (RowChoice, Concat)):
+            raise PlanError(
+                f"shuffle: {node.verb} stands between it and {found.verb}, whose datasets it shuffles; write {found.verb}(…).shuffle(…)."
+                f"{node.verb}(…), or shuffle the datasets before"
+            )
+        for below in inputs_of(node):
+            _check_shuffled_mix(below)
 
 
 def _check_columns(new: Transform) -> None:
@@ -51,19 +70,21 @@ def spec_of(root: Node) -> Spec:
     return {name: field for name, field in specs[0].items() if all(name in spec for spec in specs)}
 
 
-def _check_concat(new: Concat) -> None:
+def _check_joined(new: Concat | Mix) -> None:
+    verb = new.verb
     if not new.inputs:
-        raise PlanError("concat: no datasets; pass a list of at least one")
+        raise PlanError(f"{verb}: no datasets; pass a list of at least one")
     for number, branch in enumerate(new.inputs):
-        for verb in (Batch, Shard):
-            if (found := find(branch, verb)) is not None:
+        for kind in (Batch, Shard):
+            if (found := find(branch, kind)) is not None:
                 raise PlanError(
-                    f"concat: dataset {number} has a {found.verb} already; write concat([…]).{found.verb}(…)"
+                    f"{verb}: dataset {number} has a {found.verb} already; write {verb}([…]).{found.verb}(…)"
                 )
-    shuffled = [find(branch, Shuffle) is not None for branch in new.inputs]
-    if len(set(shuffled)) > 1:
+    ordered = [next((word for kind, word in _ORDERED.items() if find(branch, kind)), "") for branch in new.inputs]
+    if isinstance(new, Concat) and any(ordered) and not all(ordered):
+        number = next(number for number, word in enumerate(ordered) if word)
         raise PlanError(
-            f"concat: dataset {shuffled.index(True)} is shuffled and dataset {shuffled.index(False)} is not; shuffle all of them, or none, "
+            f"concat: dataset {number} is {ordered[number]} and dataset {ordered.index('')} is not; shuffle all of them, or none, "
             f"or what concat gives"
         )
     first, *others = (_known_columns(branch) for branch in new.inputs)
@@ -74,12 +95,12 @@ def _check_concat(new: Concat) -> None:
     if len({*names}) > 1:
         another = next(some for some in names if some != names[0])
         raise PlanError(
-            f"concat: the class folders differ, {_some(names[0])} and {_some(another)}, so that one label would mean two things; name all classes, "
+            f"{verb}: the class folders differ, {_some(names[0])} and {_some(another)}, so that one label would mean two things; name all classes, "
             f"in one order, for every dataset: read(…, classes=[…])"
         )
 
 
-def _check_alike(new: Concat, first: dict[str, str], number: int, other: dict[str, str]) -> None:
+def _check_alike(new: Concat | Mix, first: dict[str, str], number: int, other: dict[str, str]) -> None:
     here, there = _place(new.inputs[0]), _place(new.inputs[number])
     if first.keys() != other.keys():
         lacking = sorted(first.keys() ^ other.keys())
@@ -88,13 +109,13 @@ def _check_alike(new: Concat, first: dict[str, str], number: int, other: dict[st
             owner, lacks = lacks, owner
         both = [name for name in first if name in other]
         raise PlanError(
-            f"concat: {owner} has a column {lacking[0]!r}, and {lacks} has none; select the same columns of all, for example "
+            f"{new.verb}: {owner} has a column {lacking[0]!r}, and {lacks} has none; select the same columns of all, for example "
             f"read(…, columns={both})"
         )
     for name, kind in first.items():
         if kind and other[name] and kind != other[name]:
             raise PlanError(
-                f"concat: column {name!r} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
+                f"{new.verb}: column {name!r} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
                 f"alike, with penstock.Column in read(…, columns=…) or with map"
             )
 

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from numbers import Integral
+from fractions import Fraction
+from math import gcd, lcm
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.source.protocol import AnySource
+
+#: Weights become whole numbers with at most this sum.
+_LARGEST_QUOTAS = 1 << 20
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
@@ -48,6 +54,55 @@ class Concat:
 
     inputs: tuple[Node, ...]
     verb: str = "concat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """The rows of several inputs, each row from the one whose turn it is by the weights. stop, rows: when an epoch ends."""
+
+    inputs: tuple[Node, ...]
+    weights: tuple[float, ...]
+    stop: str = "first_exhausted"
+    rows: int | None = None
+    verb: str = "mix"
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.inputs):
+            raise PlanError(f"mix: {len(self.weights)} weights for {len(self.inputs)} datasets; give one each")
+        for number, weight in enumerate(self.weights):
+            if not _is_weight(weight):
+                raise PlanError(
+                    f"mix: weights[{number}]={weight!r}; a weight is a number above 0, so leave a dataset out instead"
+                )
+        if self.stop not in ("first_exhausted", "all_exhausted"):
+            raise PlanError(f"mix: stop={self.stop!r}; choose 'first_exhausted' or 'all_exhausted', or give rows=")
+        if self.rows is not None and (not is_whole(self.rows) or self.rows < 1):
+            raise PlanError(f"mix: rows={self.rows!r}; an epoch has at least one row, and a whole number of them")
+
+    @property
+    def quotas(self) -> tuple[int, ...]:
+        """The weights as whole numbers, exact where these are fractions with a common denominator up to 2 ** 20."""
+        exact = [Fraction(str(float(weight))) for weight in self.weights]
+        scale = lcm(*(weight.denominator for weight in exact))
+        whole = [int(weight * scale) for weight in exact]
+        whole = [quota // gcd(*whole) for quota in whole]
+        if sum(whole) <= _LARGEST_QUOTAS:
+            return tuple(whole)
+        nearest = [max(1, round(quota * _LARGEST_QUOTAS / 2 / sum(whole))) for quota in whole]
+        return tuple(quota // gcd(*nearest) for quota in nearest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """Several epochs as one."""
+
+    input: Node
+    times: int
+    verb: str = "repeat"
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.times) or self.times < 1:
+            raise PlanError(f"repeat({self.times!r}): how often, from 1 on, in whole numbers")
 
 
 class RowChoice:
@@ -100,6 +155,27 @@ class Skip(RowChoice):
     def none_left(self, below: int) -> str:
         """What to say where none is."""
         return f"skip({self.count:,}): there are {below:,} rows, and none is left; skip fewer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every(RowChoice):
+    """Every n-th row, from the first on."""
+
+    input: Node
+    count: int
+    verb: str = "every"
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.count) or self.count < 1:
+            raise PlanError(f"every({self.count!r}): a distance in rows, from 1 on")
+
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        return -(-below // self.count)
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        return "every: there are no rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +281,9 @@ class Batch:
         return replace(self, size=size, per_rank=False)
 
 
-Node: TypeAlias = Read | Concat | Take | Skip | Shuffle | Shard | Transform | Map | MapRows | Batch
+Node: TypeAlias = (
+    Read | Concat | Mix | Repeat | Take | Skip | Every | Shuffle | Shard | Transform | Map | MapRows | Batch
+)
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
@@ -215,11 +293,10 @@ def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
 
 def describe(node: Node) -> str:
     """One line for people, such as "batch size=8 drop_last=True"."""
-    if isinstance(node, Concat):
-        return f"concat inputs={len(node.inputs)}"
     words = [field for field in fields(node) if field.name not in _NO_WORDS]
     parts = [_named(field.name, getattr(node, field.name), field.default) for field in words]
-    return " ".join([node.verb, *filter(None, parts)])
+    inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix)) else []
+    return " ".join([node.verb, *inputs, *filter(None, parts)])
 
 
 def digest(node: Node) -> str:
@@ -236,6 +313,10 @@ def _check_function(node: Map | MapRows) -> None:
 def _check_count(node: Take | Skip) -> None:
     if not is_whole(node.count) or node.count < 0:
         raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
+
+
+def _is_weight(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
 
 
 def is_whole(value: Any) -> bool:

@@ -13,6 +13,7 @@
 //! lanes at another block of it, so that they do not all need new blocks at the same step.
 
 mod lane;
+pub mod mixture;
 #[cfg(test)]
 mod tests;
 

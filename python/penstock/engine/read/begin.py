@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -25,6 +26,10 @@ class Cursor:
     def ids(self, work: Work, threads: int = 1) -> Ids:
         """The ids of this rank's rows."""
         return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
+
+    def draws(self, work: Work) -> Ids | None:
+        """The draws of the same rows; None where all are the epoch."""
+        return self.order.draws(work.epoch, work.step, work.steps, self._rank, self._world_size)
 
 
 class Begin:
@@ -85,7 +90,13 @@ class Begin:
     def _item(self, work: Work) -> Planned:
         ids = self._cursor.ids(work, self._budget.cpus)
         parts = split(ids, self._first_ids, [reader.in_order for reader in self._readers])
-        return Planned(work=work, rows_per_step=len(ids) // work.steps, find_ids=lambda: ids, parts=parts)
+        return Planned(
+            work=work,
+            rows_per_step=len(ids) // work.steps,
+            find_ids=lambda: ids,
+            find_draws=partial(self._cursor.draws, work),
+            parts=parts,
+        )
 
 
 def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:

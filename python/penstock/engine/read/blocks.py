@@ -36,7 +36,7 @@ class Blocks:
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
         """The blocks that are not open yet."""
-        needed = self._windows.needed(item, rows.samples)
+        needed = self._windows.needed(item, rows)
         rows.held = item, needed
         return Needs(int((needed.end - needed.first)[needed.new].sum()) * self._row_bytes)
 

@@ -134,7 +134,7 @@ class WindowedRecords:
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
         """The blocks that are not open yet, where they lie, and the buffers for them."""
-        needed = self._windows.needed(item, rows.samples)
+        needed = self._windows.needed(item, rows)
         first = needed.first[needed.new]
         owner, *ranges = self._places.ranges(first, needed.end[needed.new]) if len(first) else [first] * 4
         parts = np.searchsorted(owner, np.arange(len(first) + 1))

@@ -57,8 +57,9 @@ class Upcoming:
         found = np.full(len(samples), np.inf)
         left = np.arange(len(samples))
         for later in range(_EPOCHS):
-            step = order.first_uses(now.epoch + later, self._share, samples[left] + self._first_id)
-            comes = (step >= 0) & (step < all_steps) & ((step > last) | (later > 0))
+            begin = 0 if later else last + 1
+            step = order.next_uses(now.epoch + later, self._share, samples[left] + self._first_id, begin)
+            comes = (step >= begin) & (step < all_steps)
             found[left[comes]] = step[comes] + later * order.steps_per_epoch - last
             left = left[~comes]
         return found

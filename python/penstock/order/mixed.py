@@ -1,0 +1,175 @@
+"""Several orders mixed by weights: in every lane, each row comes from the input whose turn it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+from penstock.core.kernels import Mixture
+from penstock.core.spec import Ids
+from penstock.order.composed import Composed
+
+
+class Stop(StrEnum):
+    """When an epoch of a mixture ends."""
+
+    FIRST = "first_exhausted"
+    ALL = "all_exhausted"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed(Composed):
+    """See `composed.Composed`. All lanes are equally long.
+
+    quotas: of so many rows together, how many each input gives. stop: FIRST: with the first input that has no row left, and every
+    epoch is the next one of all inputs; ALL: when every input had all its rows, and those that had them begin their next epoch; ROWS: after
+    `rows` rows, and every input goes on where it was in the epoch before.
+    """
+
+    quotas: tuple[int, ...]
+    stop: Stop
+    rows: int | None = None
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        return Mixture(list(self.quotas), self.shape.lanes, self.shape.rows_per_lane)
+
+    @cached_property
+    def _rows_of(self) -> Ids:
+        """Rows of every input's lanes: int64 (inputs, lanes)."""
+        return np.stack([order.lane_rows() for order in self.inputs])
+
+    @cached_property
+    def _lane_rows(self) -> int:
+        """Rows of a lane in an epoch."""
+        lanes = np.arange(self.shape.lanes)
+        if self.rows is not None:
+            return self.rows // self.shape.lanes
+        if self.stop is Stop.FIRST:
+            return min(int(self._mixture.places(c, lanes, rows).min()) for c, rows in enumerate(self._rows_of))
+        return max(int(self._mixture.places(c, lanes, rows - 1).max()) + 1 for c, rows in enumerate(self._rows_of))
+
+    @cached_property
+    def _rounds(self) -> list[int]:
+        """How many epochs of each input an epoch of the mixture begins at most."""
+        lanes = np.arange(self.shape.lanes)
+        end = np.full(self.shape.lanes, self._lane_rows)
+        counts = [self._mixture.counts(c, lanes, end) for c in range(len(self.inputs))]
+        return [int((-(-count // rows)).max()) for count, rows in zip(counts, self._rows_of, strict=True)]
+
+    def lane_rows(self) -> Ids:
+        """How many rows each lane has."""
+        return np.full(self.shape.lanes, self._lane_rows, dtype=np.int64)
+
+    def _begin(self, epoch: int, number: int) -> tuple[int, int]:
+        """Where an epoch begins: the row of the lanes' sequence, and the input's epoch at that sequence's begin."""
+        if self.stop is Stop.ROWS:
+            return epoch * self._lane_rows, 0
+        return 0, epoch * (self._rounds[number] if self.stop is Stop.ALL else 1)
+
+    def _parts(
+        self, epoch: int, lane: int, first: int, count: int
+    ) -> Iterator[tuple[Ids, int, tuple[int, int, int, int]]]:
+        """Where rows of a lane come from: their places among them, the input, and its epoch, lane, first row and number of rows."""
+        done = 0
+        while done < count:  # rows past the end begin again
+            row = (first + done) % self._lane_rows
+            unbroken = min(count - done, self._lane_rows - row)
+            sources, ordinals = self._mixture.rows(lane, row + self._begin(epoch, 0)[0], unbroken)
+            for number in np.flatnonzero(np.bincount(sources)).tolist():
+                mine = np.flatnonzero(sources == number)
+                rows, base = int(self._rows_of[number, lane]), self._begin(epoch, number)[1]
+                at = int(ordinals[mine[0]])  # and one more each
+                taken = 0
+                while taken < len(mine):
+                    past, place = divmod(at + taken, rows)
+                    some = min(len(mine) - taken, rows - place)
+                    yield mine[taken : taken + some] + done, number, (base + past, lane, place, some)
+                    taken += some
+            done += unbroken
+
+    def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        """Ids of rows [first, first + count) of a lane."""
+        found = np.empty(count, dtype=np.int64)
+        for at, number, part in self._parts(epoch, lane, first, count):
+            found[at] = self.inputs[number].ids(*part)
+        return found
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+        """The epochs in which rows are drawn."""
+        if self.stop is Stop.FIRST and all(order.draws(epoch, lane, 0, 1) is None for order in self.inputs):
+            return None
+        found = np.empty(count, dtype=np.int64)
+        for at, number, part in self._parts(epoch, lane, first, count):
+            drawn = self.inputs[number].draws(*part)
+            found[at] = part[0] if drawn is None else drawn
+        return found
+
+    def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
+        """When blocks are done: the lane and its row."""
+        found, end = lane.copy(), row + 1
+        for number, mine in self.by_input(last):
+            begin, base = self._begin(epoch, number)
+            rows, of = self._rows_of[number], lane[mine]
+            ordinal = self._mixture.counts(number, of, row[mine] + begin)
+            past = ordinal // rows[of]
+            for one in np.flatnonzero(np.bincount(past)).tolist():
+                some = np.flatnonzero(past == one)
+                at = ordinal[some] - one * rows[of[some]]
+                inner, stop = self.inputs[number].until(base + one, of[some], at, last[mine[some]])
+                _, stop = self._rows_at(number, inner, np.zeros_like(stop), stop, one * rows)
+                found[mine[some]], end[mine[some]] = inner, np.minimum(stop - begin, self._lane_rows)
+        return found, end
+
+    def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
+        """When rows are needed: lanes, and their rows [first, end), of the input's epoch that ends behind a row of every lane."""
+        lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))
+        for number, mine in self.by_input(ids):
+            lane[mine], first[mine], end[mine] = self._windows_of(number, epoch, ids[mine], after)
+        return lane, first, end
+
+    def _windows_of(self, number: int, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
+        begin, base = self._begin(epoch, number)
+        lanes, rows = np.arange(self.shape.lanes), self._rows_of[number]
+        behind = self._mixture.counts(number, lanes, after + begin)  # rows of the input that lanes have had
+        last = self._mixture.counts(number, lanes, np.full_like(after, begin + self._lane_rows)) - 1
+        lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))
+        left = np.arange(len(ids))
+        low, high = int((behind // rows).min()), int((behind // rows).max()) + 1
+        for past in range(low, min(high, int((last // rows).max())) + 1):
+            inner, one, other = self.inputs[number].windows(base + past, ids[left], np.maximum(behind - past * rows, 0))
+            begins, ends = self._rows_at(number, inner, one, other, past * rows)
+            begins, ends = np.clip(begins - begin, 0, self._lane_rows), np.clip(ends - begin, 0, self._lane_rows)
+            comes = (begins < ends) & (ends > np.where(inner < 0, int(after.min()), after[inner]))
+            lane[left[comes]], first[left[comes]], end[left[comes]] = inner[comes], begins[comes], ends[comes]
+            left = left[~comes]
+            if not len(left):
+                break
+        return lane, first, end
+
+    def _rows_at(self, number: int, lane: Ids, first: Ids, end: Ids, shift: Ids) -> tuple[Ids, Ids]:
+        """The rows of the mixture's lanes at which rows [first, end) of an input's lanes begin and end; lane -1 is all of them."""
+        some = np.maximum(lane, 0)
+        one = self._mixture.places(number, some, first + shift[some])
+        other = self._mixture.places(number, some, np.maximum(end - 1, 0) + shift[some]) + 1
+        if (lane < 0).any():
+            for every in range(1, self.shape.lanes):
+                same = np.where(lane < 0, every, some)
+                one = np.minimum(one, self._mixture.places(number, same, first + shift[same]))
+                other = np.maximum(other, self._mixture.places(number, same, np.maximum(end - 1, 0) + shift[same]) + 1)
+        return one, np.where(first < end, other, one)
+
+
+def mixed_rows(quotas: Sequence[int], rows: Sequence[int], stop: Stop, given: int | None) -> int:
+    """Rows of an epoch if there were one lane; lanes end together, with some rows fewer (or more, for ALL) in each."""
+    if given is not None or not all(rows):
+        return given or 0
+    mixture, lane = Mixture(list(quotas), 1, 1), np.zeros(1, dtype=np.int64)
+    last = 0 if stop is Stop.FIRST else 1
+    ends = [int(mixture.places(c, lane, np.array([count - last]))[0]) + last for c, count in enumerate(rows)]
+    return min(ends) if stop is Stop.FIRST else max(ends)

@@ -1,0 +1,135 @@
+"""mix, repeat and every keep every promise: exact shares, ranks, resuming, simulate, clear errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from promises.test_composed import COUNTS, even, three
+from support import promises
+
+LARGE = {"lanes": 4}
+
+PLANS: dict[str, Callable[[Path], ps.Dataset]] = {
+    "natural": lambda folder: ps.mix(three(folder)).batch(12, **LARGE),
+    "by weights": lambda folder: ps.mix(three(folder), weights=[5, 2, 1]).shuffle(seed=1, block_rows=3).batch(12, **LARGE),
+    "shuffled below": lambda folder: ps.mix([one.shuffle(seed=seed, block_rows=3) for seed, one in enumerate(three(folder))], weights=[0.2, 0.5, 0.3]).batch(12, **LARGE),
+    "till all had theirs": lambda folder: ps.mix(three(folder), weights=[1, 1, 2], stop="all_exhausted").shuffle(seed=3, block_rows=4).batch(12, **LARGE),
+    "so many rows": lambda folder: ps.mix(three(folder), weights=[3, 2, 1], rows=40).shuffle(seed=3, mode="global").batch(8, **LARGE),
+    "functions of each": lambda folder: ps.mix([one.map(even) for one in three(folder)]).shuffle(seed=4).batch(12, pad=True, **LARGE),
+    "repeated": lambda folder: ps.concat(three(folder)).shuffle(seed=2, block_rows=4).repeat(3).batch(12, **LARGE),
+    "repeated and cut": lambda folder: ps.concat(three(folder)).repeat(2).skip(5).take(60).batch(12, drop_last=True, **LARGE),
+    "a mix of mixes": lambda folder: ps.mix([ps.mix(three(folder)[:2], stop="all_exhausted"), three(folder)[2].repeat(2)], weights=[0.6, 0.4]).shuffle(seed=9).batch(12, wrap=True, **LARGE),
+}  # fmt: skip
+
+
+@pytest.fixture(params=PLANS)
+def plan(request: pytest.FixtureRequest, tmp_path: Path) -> ps.Dataset:
+    return PLANS[request.param](tmp_path)
+
+
+def test_rows_are_what_their_ids_say(plan: ps.Dataset) -> None:
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                ids = batch["id"].tolist()
+                assert ids == loader.sample_ids(epoch, step).tolist()
+                if "text" in batch:
+                    assert batch["text"].to_pylist() == [f"row {number}" for number in ids]
+                else:
+                    assert batch["twice"].tolist() == [2 * number for number in ids]
+
+
+def test_resume(plan: ps.Dataset) -> None:
+    promises.resume_is_exact(plan)
+
+
+@pytest.mark.slow
+def test_elastic(plan: ps.Dataset) -> None:
+    promises.ranks_make_one_batch(plan)
+
+
+def epochs_of(dataset: ps.Dataset, epochs: int) -> list[list[int]]:
+    with ps.Loader(dataset, rank=0, world_size=1) as loader:
+        return [[number for batch in loader for number in batch["id"].tolist()] for _ in range(epochs)]
+
+
+def test_the_first_that_is_exhausted_ends_an_epoch(tmp_path: Path) -> None:
+    plan = ps.mix(three(tmp_path), weights=[1, 2, 1]).shuffle(seed=0).batch(4, lanes=2)
+    first, second = epochs_of(plan, 2)
+    assert len(set(first)) == len(first)
+    assert first != second
+    shares = Counter(int(np.searchsorted(np.cumsum(COUNTS), number, side="right")) for number in first)
+    assert abs(shares[1] - 2 * shares[0]) <= 8
+    assert min(COUNTS[number] - shares[number] for number in range(3)) <= 4, "one of them is nearly through"
+
+
+def test_nothing_is_lost_over_epochs_of_so_many_rows(tmp_path: Path) -> None:
+    """What an epoch leaves, the next one takes: in as many rows as a dataset has, each comes once."""
+    one, two = (ps.from_arrays({"id": np.arange(first, first + 48)}) for first in (0, 48))
+    plan = ps.mix([one, two], rows=32).shuffle(seed=5).batch(8, lanes=4)
+    found = [number for epoch in epochs_of(plan, 3) for number in epoch]
+    assert sorted(found) == [*range(96)]
+    again = [number for epoch in epochs_of(plan, 6)[3:] for number in epoch]
+    assert sorted(again) == [*range(96)]
+    assert again != found
+
+
+def test_copies_are_augmented_anew() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8)
+    data = ps.from_arrays({"image": images, "id": np.arange(8)})
+    ops = [ps.image.RandomResizedCrop(8)]
+    plan = data.repeat(2).transform(image=ops).batch(4, lanes=4)
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        batches = list(loader)
+    by_id: dict[int, list[bytes]] = {}
+    for batch in batches:
+        for number, image in zip(batch["id"].tolist(), batch["image"], strict=True):
+            by_id.setdefault(number, []).append(image.tobytes())
+    assert all(len(set(drawn)) == 2 for drawn in by_id.values())
+
+
+def test_requests_are_simulated(tmp_path: Path) -> None:
+    plan = ps.mix(three(tmp_path)[1:], weights=[2, 1], stop="all_exhausted").shuffle(seed=1).batch(12, lanes=4)
+    simulated = plan.simulate(epochs=2)
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        assert simulated.steps_per_epoch == len(loader)
+    assert simulated.nodes[0].bytes > 0
+    assert "mix inputs=2 weights=(2, 1) stop=all_exhausted" in plan.explain()
+
+
+def of(count: int) -> ps.Dataset:
+    return ps.from_arrays({"id": np.arange(count)})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ps.mix([]), r"mix: no datasets; pass a list"),
+        (lambda: ps.mix([of(3), of(4)], weights=[1]), r"mix: 1 weights for 2 datasets; give one each"),
+        (lambda: ps.mix([of(3), of(4)], weights=[1, 0]), r"mix: weights\[1\]=0; a weight is a number above 0, so leave"),
+        (lambda: ps.mix([of(3), of(4)], weights=[1, float("nan")]), r"mix: weights\[1\]=nan"),
+        (lambda: ps.mix([of(3), of(4)], weights=["a", 1]), r"mix: weights\[0\]='a'"),
+        (lambda: ps.mix([of(3), of(4)], stop="never"), r"mix: stop='never'; choose 'first_exhausted' or 'all_exhausted'"),
+        (lambda: ps.mix([of(3), of(4)], rows=0), r"mix: rows=0; an epoch has at least one row"),
+        (lambda: ps.mix([of(30), of(40)], rows=20).batch(8, lanes=8), r"mix: rows=20 is no whole number of batches of 8 rows; it would be with 16 or 24"),
+        (lambda: ps.mix([of(3), of(40)]).batch(8, lanes=8), r"mix: dataset 0 has 3 rows, fewer than the 8 lanes"),
+        (lambda: ps.mix([of(3).batch(1), of(4)]), r"mix: dataset 0 has a batch already; write mix\(\[…\]\)\.batch"),
+        (lambda: ps.mix([of(3), ps.from_arrays({"x": [1]})]), r"mix: dataset 0 \(memory\) has a column 'id', and dataset 1"),
+        (lambda: ps.mix([of(3), of(4)]).take(2).shuffle(), r"shuffle: take stands between it and mix, whose datasets it shuffles"),
+        (lambda: ps.mix([of(3), 4]), r"mix: entry 1 is int; pass a list of datasets"),
+        (lambda: ps.mix([of(3)], [1]), r"mix: \[1\] is passed by position"),
+        (lambda: of(3).repeat(0), r"repeat\(0\): how often, from 1 on"),
+        (lambda: of(3).batch(1).repeat(2), r"repeat: must come before batch"),
+        (lambda: of(3).every(0), r"every\(0\): a distance in rows, from 1 on"),
+        (lambda: of(3).shuffle().every(2).batch(1), r"every: must come before shuffle"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be(make: Callable[[], ps.Dataset], message: str) -> None:
+    with pytest.raises(ps.PlanError, match=message):
+        make()
