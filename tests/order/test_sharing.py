@@ -53,6 +53,7 @@ def parquet(folder: Path) -> ps.Dataset:
 NUMBERS = [(96, 3), (96, 12), (240, 5), (192, 6), (384, 24), (768, 12), (30, 30), (1_250, 125)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "world"), NUMBERS)
 @pytest.mark.parametrize("open_data", [arrays, short_rows, json_lines, tensorflow_records, parquet])
 def test_ranks_read_one_batch(open_data: Any, batch: int, world: int, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_elastic(batched: ps.Dataset) -> None:
     contracts.ranks_make_one_batch(batched)
 
 
+@pytest.mark.slow
 def test_partition(batched: ps.Dataset) -> None:
     contracts.ranks_share_every_epoch(batched, "id")
 
@@ -89,6 +90,7 @@ def test_kept(made: tuple[ps.Dataset, str]) -> None:
     contracts.kept_batches_stay(made[0].batch(16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", cases.SOURCES)
 def test_nothing_stays(source: str, tmp_path: Path) -> None:
     contracts.nothing_stays(lambda: cases.SOURCES[source](SAMPLES, tmp_path).shuffle(seed=1).batch(16))

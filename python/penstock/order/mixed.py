@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from penstock.core.distinct import distinct
 from penstock.core.kernels import Mixture
 from penstock.core.spec import Ids
 from penstock.order.composed import Composed
@@ -117,9 +118,9 @@ class Mixed(Composed):
             begin, base = self._begin(epoch, number)
             rows, of = self._rows_of[number], lane[mine]
             ordinal = self._mixture.counts(number, of, row[mine] + begin)
-            past = ordinal // rows[of]
-            for one in np.flatnonzero(np.bincount(past)).tolist():
-                some = np.flatnonzero(past == one)
+            rounds, which = distinct(ordinal // rows[of])
+            for turn, one in enumerate(rounds.tolist()):
+                some = np.flatnonzero(which == turn)
                 at = ordinal[some] - one * rows[of[some]]
                 inner, stop = self.inputs[number].until(base + one, of[some], at, last[mine[some]])
                 _, stop = self._rows_at(number, inner, np.zeros_like(stop), stop, one * rows)
