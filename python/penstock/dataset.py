@@ -330,6 +330,9 @@ def mix(
     datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
     was. A dataset that begins again is shuffled and augmented anew.
 
+    Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of
+    the loader is exact.
+
     `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
     weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
     """
@@ -342,6 +345,7 @@ def mix(
     )
     node = Mix(inputs=roots, weights=shares, stop=stop, rows=rows)
     check_verb(node)
+    check_order(node)
     return Dataset(node)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.plan.nodes import Mix
 from promises.test_composed import COUNTS, even, three
 from support import promises
 
@@ -103,6 +104,30 @@ def test_requests_are_simulated(tmp_path: Path) -> None:
     assert "mix inputs=2 weights=(2, 1) stop=all_exhausted" in plan.explain()
 
 
+@pytest.mark.parametrize(
+    ("weights", "quotas"),
+    [
+        ([0.7, 0.3], (7, 3)),
+        ([1 / 3, 2 / 3], (1, 2)),
+        ([0.1 + 0.2, 0.7], (3, 7)),
+        ([2, 4, 6], (1, 2, 3)),
+        ([np.float32(0.5), np.int64(1)], (1, 2)),
+        ([1e6, 3e6], (1, 3)),
+    ],
+)
+def test_weights_are_what_they_look_like(weights: list[float], quotas: tuple[int, ...]) -> None:
+    node = ps.mix([of(9) for _ in weights], weights=weights).root
+    assert isinstance(node, Mix)
+    assert node.quotas == quotas
+
+
+def test_odd_weights_are_near() -> None:
+    weights = [0.123456789123, 3.14159265358979, 2.71828182845904]
+    node = ps.mix([of(9) for _ in weights], weights=weights).root
+    assert isinstance(node, Mix)
+    assert np.allclose(np.array(node.quotas) / sum(node.quotas), np.array(weights) / sum(weights), rtol=1e-4)
+
+
 def of(count: int) -> ps.Dataset:
     return ps.from_arrays({"id": np.arange(count)})
 
@@ -122,6 +147,9 @@ def of(count: int) -> ps.Dataset:
         (lambda: ps.mix([of(3).batch(1), of(4)]), r"mix: dataset 0 has a batch already; write mix\(\[…\]\)\.batch"),
         (lambda: ps.mix([of(3), ps.from_arrays({"x": [1]})]), r"mix: dataset 0 \(memory\) has a column 'id', and dataset 1"),
         (lambda: ps.mix([of(3), of(4)]).take(2).shuffle(), r"shuffle: take stands between it and mix, whose datasets it shuffles"),
+        (lambda: ps.mix([of(3), ps.from_iterable([{"id": 1}] * 3, spool=False, samples=3)]), r"mix: this source is drawn in one order"),
+        (lambda: ps.mix([of(30), of(40)]).shard([44, 44]), r"shard: nodes agree on rows before they have lanes.*write mix\(…, rows=…\)"),
+        (lambda: ps.mix([of(30), of(40)], weights=[1e-9, 1]), r"mix: weights\[0\]=1e-09 is less than a twenty-thousandth"),
         (lambda: ps.mix([of(3), 4]), r"mix: entry 1 is int; pass a list of datasets"),
         (lambda: ps.mix([of(3)], [1]), r"mix: \[1\] is passed by position"),
         (lambda: of(3).repeat(0), r"repeat\(0\): how often, from 1 on"),

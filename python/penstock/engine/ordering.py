@@ -281,9 +281,11 @@ def _steps(batch: Batch, shard: Shard) -> int:
 
 def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
-    if isinstance(root, Shuffle) and any(leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)):
+    if isinstance(root, (Shuffle, Mix, Repeat)) and any(
+        leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)
+    ):
         raise PlanError(
-            "shuffle: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
+            f"{root.verb}: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
             "rows, or shuffle where they are made"
         )
     if isinstance(root, Shard):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Mixed(Composed):
 
     @cached_property
     def _mixture(self) -> Mixture:
-        return Mixture(list(self.quotas), self.shape.lanes, self.shape.rows_per_lane)
+        return _mixture(self.quotas, self.shape.lanes, self.shape.rows_per_lane)
 
     @cached_property
     def _rows_of(self) -> Ids:
@@ -166,11 +166,17 @@ class Mixed(Composed):
         return one, np.where(first < end, other, one)
 
 
+@lru_cache(maxsize=16)
+def _mixture(quotas: tuple[int, ...], lanes: int, rows_per_lane: int) -> Mixture:
+    """Kept, since a long period of many inputs takes half a second."""
+    return Mixture(list(quotas), lanes, rows_per_lane)
+
+
 def mixed_rows(quotas: Sequence[int], rows: Sequence[int], stop: Stop, given: int | None) -> int:
     """Rows of an epoch if there were one lane; lanes end together, with some rows fewer (or more, for ALL) in each."""
     if given is not None or not all(rows):
         return given or 0
-    mixture, lane = Mixture(list(quotas), 1, 1), np.zeros(1, dtype=np.int64)
+    mixture, lane = _mixture(tuple(quotas), 1, 1), np.zeros(1, dtype=np.int64)
     last = 0 if stop is Stop.FIRST else 1
     ends = [int(mixture.places(c, lane, np.array([count - last]))[0]) + last for c, count in enumerate(rows)]
     return min(ends) if stop is Stop.FIRST else max(ends)

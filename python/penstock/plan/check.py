@@ -32,6 +32,10 @@ def check_verb(new: Node) -> None:
         raise PlanError(f"{new.verb}: must come before batch, since it counts rows and not batches")
     if isinstance(new, (RowChoice, Repeat)) and find(input_, Shard):
         raise PlanError(f"{new.verb}: must come before shard, which says how many rows each node has")
+    if isinstance(new, Shard) and (mixed := find(input_, Mix)) is not None and mixed.rows is None:
+        raise PlanError(
+            "shard: nodes agree on rows before they have lanes, and a mix ends by its lanes; write mix(…, rows=…)"
+        )
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):

@@ -22,6 +22,8 @@ from penstock.source.protocol import AnySource
 
 #: Weights become whole numbers with at most this sum.
 _LARGEST_QUOTAS = 1 << 20
+#: Where they do not, no weight is so much off by rounding.
+_WORST_WEIGHT = Fraction(1, 100)
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
@@ -78,17 +80,26 @@ class Mix:
             raise PlanError(f"mix: stop={self.stop!r}; choose 'first_exhausted' or 'all_exhausted', or give rows=")
         if self.rows is not None and (not is_whole(self.rows) or self.rows < 1):
             raise PlanError(f"mix: rows={self.rows!r}; an epoch has at least one row, and a whole number of them")
+        if self.inputs:
+            _ = self.quotas  # which says so where weights are too far apart
 
     @property
     def quotas(self) -> tuple[int, ...]:
         """The weights as whole numbers, exact where these are fractions with a common denominator up to 2 ** 20."""
-        exact = [Fraction(str(float(weight))) for weight in self.weights]
+        exact = [_fraction(float(weight)) for weight in self.weights]
         scale = lcm(*(weight.denominator for weight in exact))
         whole = [int(weight * scale) for weight in exact]
         whole = [quota // gcd(*whole) for quota in whole]
         if sum(whole) <= _LARGEST_QUOTAS:
             return tuple(whole)
-        nearest = [max(1, round(quota * _LARGEST_QUOTAS / 2 / sum(whole))) for quota in whole]
+        total = sum(whole)
+        nearest = [max(1, round(Fraction(quota * (_LARGEST_QUOTAS - len(whole)), total))) for quota in whole]
+        for number, (quota, rounded) in enumerate(zip(whole, nearest, strict=True)):
+            if abs(Fraction(rounded * total, quota * sum(nearest)) - 1) > _WORST_WEIGHT:
+                raise PlanError(
+                    f"mix: weights[{number}]={self.weights[number]!r} is less than a twenty-thousandth of all weights together; leave that "
+                    f"dataset out, or give it more"
+                )
         return tuple(quota // gcd(*nearest) for quota in nearest)
 
 
@@ -313,6 +324,12 @@ def _check_function(node: Map | MapRows) -> None:
 def _check_count(node: Take | Skip) -> None:
     if not is_whole(node.count) or node.count < 0:
         raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
+
+
+def _fraction(weight: float) -> Fraction:
+    """What a weight stands for: 1/3 for 0.3333333333333333, 7/10 for 0.7."""
+    near = Fraction(weight).limit_denominator(_LARGEST_QUOTAS)
+    return near if math.isclose(near, weight, rel_tol=1e-12) else Fraction(str(weight))
 
 
 def _is_weight(value: Any) -> bool:
