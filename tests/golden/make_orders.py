@@ -1,0 +1,64 @@
+"""Writes tests/golden/orders.json: the rows that composed plans take, and a digest of what random ops draw for them.
+
+    python tests/golden/make_orders.py
+
+A plan that is there is never written again: saved states mean nothing if its order changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+
+FILE = Path(__file__).parent / "orders.json"
+
+
+def plans() -> dict[str, ps.Dataset]:
+    """A plan for every node that changes which rows come when."""
+    pixels = (np.arange(30 * 8 * 8 * 3) % 251).astype(np.uint8).reshape(30, 8, 8, 3)
+    parts = [ps.from_arrays({"image": pixels[low:high]}) for low, high in ((0, 8), (8, 20), (20, 30))]
+    a, b, c = parts
+    crop = {"image": ps.image.RandomResizedCrop(4)}
+    batched = {
+        "concat": ps.concat(parts).shuffle(seed=3, block_rows=2),
+        "concat of shuffled": ps.concat([one.shuffle(seed=seed, block_rows=2) for seed, one in enumerate(parts)]),
+        "take and skip": ps.concat(parts).shuffle(seed=3, block_rows=2).skip(4).take(20),
+        "every": ps.concat(parts).every(3).shuffle(seed=1),
+        "repeat": b.shuffle(seed=5).repeat(2),
+        "mix": ps.mix(parts, weights=[0.5, 0.3, 0.2]).shuffle(seed=7),
+        "mix, all exhausted": ps.mix([a.shuffle(seed=1), b.shuffle(seed=2)], weights=[2, 1], stop="all_exhausted"),
+        "mix, rows": ps.mix([b, c], weights=[1, 2], rows=16).shuffle(seed=7, mode="global"),
+        "mix of mixes": ps.mix([ps.mix([a, b]), c.repeat(2)], weights=[0.4, 0.6]).shuffle(seed=2),
+    }
+    return {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}
+
+
+def figures(plan: ps.Dataset) -> dict[str, Any]:
+    """The row ids of three epochs, and the digest of their images."""
+    drawn = hashlib.sha256()
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        ids = [
+            [number for step in range(len(loader)) for number in loader.sample_ids(epoch, step).tolist()]
+            for epoch in range(3)
+        ]
+        for _ in range(3):
+            for batch in loader:
+                drawn.update(batch["image"].tobytes())
+    return {"ids": ids, "sha256_of_images": drawn.hexdigest()}
+
+
+def main() -> None:
+    """Adds the plans that are missing."""
+    known = json.loads(FILE.read_text()) if FILE.exists() else {}
+    made = {name: known.get(name) or figures(plan) for name, plan in plans().items()}
+    FILE.write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
