@@ -81,18 +81,22 @@ def test_nothing_is_lost_over_epochs_of_so_many_rows(tmp_path: Path) -> None:
     assert again != found
 
 
-def test_copies_are_augmented_anew() -> None:
+@pytest.mark.parametrize("before", [False, True])
+def test_copies_are_augmented_anew(before: bool) -> None:
+    """Also behind a dataset that comes once."""
     images = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8)
     data = ps.from_arrays({"image": images, "id": np.arange(8)})
     ops = [ps.image.RandomResizedCrop(8)]
-    plan = data.repeat(2).transform(image=ops).batch(4, lanes=4)
-    with ps.Loader(plan, rank=0, world_size=1) as loader:
+    once = ps.from_arrays({"image": images, "id": np.arange(8, 16)}).shuffle(seed=1)
+    copies = ps.concat([once, data.repeat(2)]) if before else data.repeat(2)
+    with ps.Loader(copies.transform(image=ops).batch(4, lanes=4), rank=0, world_size=1) as loader:
         batches = list(loader)
     by_id: dict[int, list[bytes]] = {}
     for batch in batches:
         for number, image in zip(batch["id"].tolist(), batch["image"], strict=True):
             by_id.setdefault(number, []).append(image.tobytes())
-    assert all(len(set(drawn)) == 2 for drawn in by_id.values())
+    assert all(len(set(drawn)) == (2 if number < 8 else 1) for number, drawn in by_id.items())
+    assert len(by_id) == (16 if before else 8)
 
 
 def test_requests_are_simulated(tmp_path: Path) -> None:

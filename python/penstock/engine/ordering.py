@@ -183,7 +183,7 @@ class _RowOrders:
             if not order.lane_rows().min():
                 raise PlanError(
                     f"mix: dataset {number} has {int(order.lane_rows().sum()):,} rows, fewer than the {self._lanes} lanes that each need one; "
-                    f"give batch(…, lanes=…) fewer lanes, or repeat the dataset's rows"
+                    f"give batch(…, lanes=…) fewer lanes, or leave it out"
                 )
         size = self._lanes * self._rows_per_lane
         if node.rows is not None and node.rows % size:

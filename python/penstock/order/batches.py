@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
-from penstock.order.composed import joined_draws
 from penstock.order.lanes import share_of_rank
 from penstock.order.protocol import RowOrder
 
@@ -145,15 +144,16 @@ class BatchOrder:
 
     def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
         """The draws of the same rows (see `protocol.RowOrder`); None where all are the epoch."""
-        if self.rows.draws(epoch, 0, 0, 1) is None:
+        if not self.rows.has_draws:
             return None
         every = [self.parts(step + more, rank, world_size) for more in range(steps)]
-        drawn = [
-            self.rows.draws(epoch, *part)
-            for parts in every
-            for part in zip(*map(np.ndarray.tolist, parts), strict=True)
-        ]
-        return joined_draws(drawn)
+        return np.concatenate(
+            [
+                self.rows.draws(epoch, *part)
+                for parts in every
+                for part in zip(*map(np.ndarray.tolist, parts), strict=True)
+            ]
+        )
 
     def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""

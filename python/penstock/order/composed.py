@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 
@@ -31,6 +30,11 @@ class Composed(RowOrder):
             is_shuffled=any(shape.is_shuffled for shape in shapes),
         )
 
+    @property
+    def has_draws(self) -> bool:
+        """Whether an input has some."""
+        return any(order.has_draws for order in self.inputs)
+
     def by_input(self, ids: Ids) -> Iterator[tuple[int, Ids]]:
         """The inputs that have some of these rows, and the places of theirs among them."""
         of = np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), ids, side="right")
@@ -48,9 +52,3 @@ class Composed(RowOrder):
             ends.append(end)
             known += len(first)
         return np.concatenate(firsts), np.concatenate(ends), which
-
-
-def joined_draws(parts: Sequence[Ids | None]) -> Ids | None:
-    """The draws of rows that come in several parts, of which either all have some or none has."""
-    known = [part is not None for part in parts]
-    return np.concatenate(cast("Sequence[Ids]", parts)) if parts and all(known) else None

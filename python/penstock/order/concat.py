@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.composed import Composed, joined_draws
+from penstock.order.composed import Composed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +42,10 @@ class Concat(Composed):
         parts = [self.inputs[number].ids(epoch, *rows) for number, *rows in self._parts(lane, first, count)]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
-    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""
-        parts = [
-            (rows[-1], self.inputs[number].draws(epoch, *rows)) for number, *rows in self._parts(lane, first, count)
-        ]
-        if all(drawn is None for _, drawn in parts):
-            return None
-        return joined_draws([np.full(rows, epoch) if drawn is None else drawn for rows, drawn in parts])
+        parts = [self.inputs[number].draws(epoch, *rows) for number, *rows in self._parts(lane, first, count)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def _parts(self, lane: int, first: int, count: int) -> Iterator[tuple[int, int, int, int]]:
         """Where rows [first, first + count) of a lane come from: the input, its lane, the first row there, how many."""

@@ -101,14 +101,16 @@ class Mixed(Composed):
             found[at] = self.inputs[number].ids(*part)
         return found
 
-    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+    @property
+    def has_draws(self) -> bool:
+        """Whether inputs begin again on their own, or have draws."""
+        return self.stop is not Stop.FIRST or super().has_draws
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""
-        if self.stop is Stop.FIRST and all(order.draws(epoch, lane, 0, 1) is None for order in self.inputs):
-            return None
         found = np.empty(count, dtype=np.int64)
         for at, number, part in self._parts(epoch, lane, first, count):
-            drawn = self.inputs[number].draws(*part)
-            found[at] = part[0] if drawn is None else drawn
+            found[at] = self.inputs[number].draws(*part)
         return found
 
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.core.kernels import EpochOrder
 from penstock.core.spec import Ids
 
@@ -50,9 +52,14 @@ class RowOrder(ABC):
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane; rows past its end start again at its first one."""
 
-    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
-        """The epoch of its own in which each of these rows is drawn: where sources are in other epochs than the plan; else None."""
-        return None
+    @property
+    def has_draws(self) -> bool:
+        """Whether sources are in other epochs than the plan, so that `draws` says of each row in which one it is drawn."""
+        return False
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        """The epoch of its source in which each of these rows is drawn."""
+        return np.full(count, epoch, dtype=np.int64)
 
     @abstractmethod
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.composed import joined_draws
 from penstock.order.protocol import RowOrder, Shape
 
 
@@ -45,10 +44,15 @@ class Repeat(RowOrder):
         parts = [self.input.ids(*part) for part in self._parts(epoch, lane, first, count)]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
-    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
+    @property
+    def has_draws(self) -> bool:
+        """Copies are."""
+        return True
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""
-        parts = [(part, self.input.draws(*part)) for part in self._parts(epoch, lane, first, count)]
-        return joined_draws([np.full(part[-1], part[0]) if drawn is None else drawn for part, drawn in parts])
+        parts = [self.input.draws(*part) for part in self._parts(epoch, lane, first, count)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """First ids and ends of the blocks that rows lie in, and the block of each row."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.composed import joined_draws
 from penstock.order.lanes import deal
 from penstock.order.protocol import RowOrder, Shape
-
-PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,26 +38,29 @@ class Slice(RowOrder):
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
-        return np.concatenate(self._parts(self.input.ids, epoch, lane, first, count) or [np.empty(0, dtype=np.int64)])
+        return self._joined(self.input.ids, epoch, lane, first, count)
 
-    def _parts(
-        self, of: Callable[[int, int, int, int], PartT], epoch: int, lane: int, first: int, count: int
-    ) -> list[PartT]:
-        """What the input has of rows [first, first + count) of a lane: in one part, or several where they begin again."""
+    @property
+    def has_draws(self) -> bool:
+        """As the input's."""
+        return self.input.has_draws
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        """The epochs in which rows are drawn."""
+        return self._joined(self.input.draws, epoch, lane, first, count)
+
+    def _joined(self, of: Callable[[int, int, int, int], Ids], epoch: int, lane: int, first: int, count: int) -> Ids:
+        """What the input has of rows [first, first + count) of a lane."""
         begin, rows = (int(of_lane[lane]) for of_lane in self._cut)
         if not rows:
-            return [of(epoch, lane, begin + first, count)]  # an empty lane borrows, only ever as padding
-        parts = []
+            return of(epoch, lane, begin + first, count)  # an empty lane borrows, only ever as padding
+        parts = [np.empty(0, dtype=np.int64)]
         while count:
             first %= rows
             unbroken = min(count, rows - first)
             parts.append(of(epoch, lane, begin + first, unbroken))
             first, count = first + unbroken, count - unbroken
-        return parts
-
-    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids | None:
-        """The epochs in which rows are drawn."""
-        return joined_draws(self._parts(self.input.draws, epoch, lane, first, count))
+        return np.concatenate(parts)
 
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """First ids and ends of the blocks that rows lie in, and the block of each row."""
