@@ -13,6 +13,7 @@ import penstock as ps
 from penstock.plan.nodes import Mix
 from promises.test_composed import COUNTS, even, three
 from support import promises
+from support.seams import lowered_of
 
 LARGE = {"lanes": 4}
 
@@ -97,6 +98,21 @@ def test_copies_are_augmented_anew(before: bool) -> None:
             by_id.setdefault(number, []).append(image.tobytes())
     assert all(len(set(drawn)) == (2 if number < 8 else 1) for number, drawn in by_id.items())
     assert len(by_id) == (16 if before else 8)
+
+
+def test_open_windows_of_all_datasets_count(tmp_path: Path) -> None:
+    """A mix holds blocks of every dataset in every lane, and says so where there is less memory."""
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"id": {number}}}\n' for number in range(400)))
+    needed = []
+    for parts in (1, 3):
+        plan = (
+            ps.mix([ps.read(tmp_path / "x.jsonl") for _ in range(parts)])
+            .shuffle(seed=1, block_rows=10)
+            .batch(8, lanes=4)
+        )
+        with ps.Loader(plan, rank=0, world_size=1) as loader:
+            needed.append(lowered_of(loader).window_bytes)
+    assert needed[1] == 3 * needed[0] > 0
 
 
 def test_requests_are_simulated(tmp_path: Path) -> None:

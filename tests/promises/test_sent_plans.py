@@ -13,6 +13,7 @@ import pytest
 import penstock as ps
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.server import Server
+from penstock.plan.tree import leaves
 from servers.s3 import CREDENTIALS, served
 from support import cases
 from support import promises as contracts
@@ -59,6 +60,24 @@ def test_a_store_is_opened_with_the_credentials_of_the_other_process() -> None:
         plan = ps.read("s3://data/texts/").batch(2)
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in pickle.dumps(plan)
         assert read_by_a_child(plan) == "['one', 'two']"
+
+
+def test_the_cache_is_the_same_and_keeps_its_limit(tmp_path: Path) -> None:
+    """One that was chosen is opened again; what the user's own may hold is for the other process to say."""
+    with served({"texts/a.txt": b"one\ntwo\n"}):
+        plan = ps.read("s3://data/texts/")
+        by_default = plan.storage.cache
+        before = by_default.limit_bytes
+        with ps.Loader(pickle.loads(pickle.dumps(plan)).batch(2)) as loader:
+            assert len(list(loader)) == 1
+            assert leaves(loader.dataset.root)[0].opened.storage.cache is by_default
+        assert by_default.limit_bytes == before
+        plan.cache_local("1 MB", path=tmp_path)
+        sent = pickle.loads(pickle.dumps(plan))
+        assert sent.storage.cache.folder == plan.storage.cache.folder
+        assert sent.storage.cache.limit_bytes == 1_000_000
+        plan.cache_local(0)
+        assert pickle.loads(pickle.dumps(plan)).storage.cache is None
 
 
 def test_no_credentials_are_sent() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
@@ -13,6 +13,7 @@ from penstock.core.distinct import distinct
 from penstock.core.kernels import Mixture
 from penstock.core.spec import Ids
 from penstock.order.composed import Composed
+from penstock.order.protocol import Shape
 
 
 class Stop(StrEnum):
@@ -35,6 +36,12 @@ class Mixed(Composed):
     quotas: tuple[int, ...]
     stop: Stop
     rows: int | None = None
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What the epochs have in common. In every lane, windows of all inputs are open."""
+        shape = super().shape
+        return replace(shape, window_blocks=sum(order.shape.window_blocks for order in self.inputs))
 
     @cached_property
     def _mixture(self) -> Mixture:

@@ -76,7 +76,8 @@ class CachedStorage:
         self, remote: Uncached, cache: RangeCache | None = None, *, by_default: bool = True, identity: str = ""
     ) -> None:
         self.remote, self._identity = remote, identity
-        self._cache, self._undecided = cache, cache is None and by_default
+        self._is_default = self._undecided = cache is None and by_default
+        self._cache = cache
         self._bases: weakref.WeakKeyDictionary[Shards, Bases] = weakref.WeakKeyDictionary()
         self._traffic = CacheTraffic()
         self._lock = threading.Lock()
@@ -84,9 +85,10 @@ class CachedStorage:
         renew_in_children(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the same cache."""
-        cache = None if self._cache is None else (self._cache.folder, self._cache.limit_bytes)
-        return _anew, (self.remote, cache, self._undecided, self._identity)
+        """Another process opens the same cache; its user's own, with the limit that this has there, unless another was chosen."""
+        chosen = None if self._is_default else self._cache
+        cache = None if chosen is None else (chosen.folder, chosen.limit_bytes)
+        return _anew, (self.remote, cache, self._is_default, self._identity)
 
     def forked(self) -> None:
         """Renew the lock in the child of a fork, where no thread reads."""
@@ -119,7 +121,7 @@ class CachedStorage:
     def use_cache(self, cache: RangeCache | None) -> None:
         """Use another cache from now on, or none."""
         with self._lock:
-            self._cache, self._undecided = cache, False
+            self._cache, self._undecided, self._is_default = cache, False, False
             self._bases.clear()
 
     @property
