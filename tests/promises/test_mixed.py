@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.order.cursor import Work
 from penstock.plan.nodes import Mix
 from promises.test_composed import COUNTS, even, three
 from support import promises
+from support.cases import MemoryStorage
 from support.seams import lowered_of
 
 LARGE = {"lanes": 4}
@@ -98,6 +100,33 @@ def test_copies_are_augmented_anew(before: bool) -> None:
             by_id.setdefault(number, []).append(image.tobytes())
     assert all(len(set(drawn)) == (2 if number < 8 else 1) for number, drawn in by_id.items())
     assert len(by_id) == (16 if before else 8)
+
+
+STOPS: dict[str, Callable[[list[ps.Dataset]], ps.Dataset]] = {
+    "first": lambda some: ps.mix(some, weights=[5, 3, 2]).shuffle(seed=1, block_rows=10),
+    "all": lambda some: ps.mix(some, weights=[5, 3, 2], stop="all_exhausted").shuffle(seed=1, block_rows=10),
+    "rows": lambda some: ps.mix(some, weights=[5, 3, 2], rows=4800).shuffle(seed=1, block_rows=10),
+    "repeat": lambda some: ps.concat(some).shuffle(seed=1, block_rows=10).repeat(3),
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_bytes_are_read_once_a_round_and_few_are_held(name: str) -> None:
+    """As much is read as rows are drawn, and open windows take no more than the loader says, however long the epoch."""
+    lines = [[f'{{"id": {1000 * part + row}, "text": "{"x" * 40}"}}\n' for row in range(800)] for part in range(3)]
+    storages = [MemoryStorage({f"data/{part}.jsonl": "".join(some).encode()}) for part, some in enumerate(lines)]
+    plan = STOPS[name]([ps.read("data/", format="jsonl", storage=storage) for storage in storages])
+    with ps.Loader(plan.batch(16, lanes=4), rank=0, world_size=1) as loader:
+        lowered, held = lowered_of(loader), []
+        for storage in storages:
+            storage.reads.clear()
+        for step in range(len(loader)):
+            lowered.stages[0].work(Work(0, step, 1))
+            held.append(lowered.budget.kept_bytes)
+    read = sum(size for storage in storages for _, _, size in storage.reads)
+    drawn = len(loader) * 16 * sum(len(line) for some in lines for line in some) / 2400
+    assert 0.95 * drawn <= read <= 1.05 * drawn
+    assert 0 < max(held) <= lowered.window_bytes
 
 
 def test_open_windows_of_all_datasets_count(tmp_path: Path) -> None:
