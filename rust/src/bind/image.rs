@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use super::entry_points::{Columns, Index};
-use super::{Bytes, Ids};
+use super::{Bytes, Ids, kernel_pool};
 use crate::gather;
 use crate::image::batch::{self, RowFault};
 use crate::image::decode::Counts;
@@ -154,7 +154,8 @@ impl ImageProgram {
             let entry_points = index.as_ref().and_then(|index| index.of(samples[row], data));
             Ok(Image::Encoded { data, entry_points })
         };
-        py.detach(|| batch::run(&self.0, image, samples, key, out, threads)).map_err(|fault| row_error(py, &fault))
+        let pool = kernel_pool(threads)?;
+        py.detach(|| batch::run(&self.0, image, samples, key, out, &pool)).map_err(|fault| row_error(py, &fault))
     }
 
     fn run_dense(
@@ -182,7 +183,8 @@ impl ImageProgram {
         let row_bytes = shape[1] * shape[2] * shape[3];
         let image =
             |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
-        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, threads));
+        let pool = kernel_pool(threads)?;
+        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool));
         done.map(drop).map_err(|fault| row_error(py, &fault))
     }
 }

@@ -1,7 +1,7 @@
 //! The Python module `penstock._core`: every binding converts, detaches from the interpreter, calls a pure Rust
 //! function and converts back. One file per kernel; this file only lists them.
 
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -40,14 +40,19 @@ pub fn misuse(found: impl Into<String>) -> PyErr {
     PyValueError::new_err(found.into())
 }
 
-/// The shared pool of kernels with `threads` threads.
+/// The shared pool of kernels with `threads` threads. Called only with the interpreter held: a process that forks holds it, so
+/// that no child finds the list of pools locked by a thread that it does not have.
 pub fn kernel_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
-    crate::pool::shared(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    crate::pool::shared(threads).map_err(|error| no_threads(threads, &error))
 }
 
-/// The pool that waits for files, with `threads` threads.
+/// The pool that waits for files, with `threads` threads. As for `kernel_pool`, only with the interpreter held.
 pub fn io_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
-    crate::pool::io(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    crate::pool::io(threads).map_err(|error| no_threads(threads, &error))
+}
+
+fn no_threads(threads: usize, error: &rayon::ThreadPoolBuildError) -> PyErr {
+    PyRuntimeError::new_err(format!("cannot start {threads} threads ({error}); use fewer: Loader(cpus=…)"))
 }
 
 /// The bytes of several arrays.
@@ -75,9 +80,17 @@ pub fn detach_for<T: pyo3::marker::Ungil>(
     if rows <= FEW_ROWS { work() } else { py.detach(work) }
 }
 
+/// What rust-numpy sets up at the first array. Done by a thread in the midst of a fork, it is never done in the child, which waits
+/// for it forever.
+fn begin_numpy(py: Python<'_>) -> PyResult<()> {
+    PyArray1::<u8>::zeros(py, 1, false).try_readwrite().map(drop)?;
+    Ok(())
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    begin_numpy(module.py())?;
     crc32c::register(module)?;
     entry_points::register(module)?;
     fields::register(module)?;

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::decode::Counts;
 use super::fault::Fault;
 use super::program::{Image, Program, Worker};
 use super::simd::Level;
-use crate::pool;
 
 /// A complaint about one row of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +41,10 @@ pub fn run<'a>(
     samples: &[i64],
     key: u64,
     out: &mut [u8],
-    threads: usize,
+    pool: &ThreadPool,
 ) -> Result<Counts, RowFault> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
-    let pool = pool::shared(threads).map_err(|error| RowFault {
-        row: 0,
-        fault: Fault::new(format!("no {threads} threads ({error})"), "use fewer threads: Loader(cpus=…)"),
-    })?;
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
