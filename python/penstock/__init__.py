@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.core.limits import Limits
     from penstock.core.options import Column
     from penstock.dataset import Dataset, concat, mix
+    from penstock.engine.lanes.states import merge_states
     from penstock.format import register_format
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
@@ -40,6 +41,7 @@ __all__ = [
     "from_dataset",
     "from_iterable",
     "image",
+    "merge_states",
     "mix",
     "read",
     "read_sql",
@@ -57,6 +59,7 @@ _HOMES = {
     "__version__": "core.kernels",
     "concat": "dataset",
     "image": "transform",
+    "merge_states": "engine.lanes.states",
     "mix": "dataset",
     "register_format": "format",
 }

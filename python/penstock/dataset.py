@@ -26,6 +26,8 @@ from penstock.plan.nodes import (
     Batch,
     Concat,
     Every,
+    FilterFunction,
+    FlatMap,
     Map,
     MapRows,
     Mix,
@@ -129,6 +131,24 @@ class Dataset:
         check_positional("map_rows", misplaced, _THREADS)
         return self._then(MapRows(input=self.root, function=function))
 
+    def filter(self, function: Callable[..., Any], *misplaced: Never) -> Dataset:
+        """The rows for which your function says True: filter(lambda batch: batch["length"] > 16).
+
+        It gets whole batches, as `map` does, and returns a mask, one bool a row. How many rows stay is known once they were made, so
+        `batch(…, steps=…)` says how long an epoch is. Exact through ranks and resume: a state says how far every lane is used.
+        """
+        check_positional("filter", misplaced, _THREADS)
+        return self._then(FilterFunction(input=self.root, function=function))
+
+    def flat_map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never, rows: int = 16) -> Dataset:
+        """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
+
+        So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
+        resume, where the function sees the same rows together.
+        """
+        check_positional("flat_map", misplaced, _THREADS)
+        return self._then(FlatMap(input=self.root, function=function, rows=rows))
+
     def batch(
         self,
         size: int,
@@ -138,6 +158,7 @@ class Dataset:
         wrap: bool = False,
         lanes: int | None = None,
         per_rank: bool = False,
+        steps: int | None = None,
     ) -> Dataset:
         """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them, for any R that divides `size`.
 
@@ -147,10 +168,22 @@ class Dataset:
         repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
         (a divisor of the global batch) fixes how many sequences the epoch is dealt to. A number of ranks that divides it reads each
         block once; with others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many.
+
+        steps: how long an epoch is, whatever the number of rows; the next one goes on from there, and data that ends begins again, shuffled
+        anew. After `filter` by a function and `flat_map`, whose rows nobody has counted, it must be given.
         """
         check_positional("batch", misplaced, "write batch(size, drop_last=True), pad=True or wrap=True")
         return self._then(
-            Batch(input=self.root, size=size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank)
+            Batch(
+                input=self.root,
+                size=size,
+                drop_last=drop_last,
+                pad=pad,
+                wrap=wrap,
+                lanes=lanes,
+                per_rank=per_rank,
+                steps=steps,
+            )
         )
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
@@ -200,7 +233,11 @@ class Dataset:
         return rows_of(self.root)
 
     def __repr__(self) -> str:
-        return f"Dataset({len(self):,} samples: {_verbs(self.root)})"
+        try:
+            rows = f"{len(self):,} samples"
+        except PlanError:
+            rows = "as many samples as come"
+        return f"Dataset({rows}: {_verbs(self.root)})"
 
     @property
     def spec(self) -> Spec:

@@ -19,6 +19,8 @@ from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
+from penstock.engine.lanes.feeds import LaneFeeds
+from penstock.engine.lanes.states import Place, checked_lanes
 from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -130,6 +132,7 @@ class Loader(Generic[BatchT]):
         self._prefetch, self._epochs = prefetch, epochs
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
+        self._lane_places: Any = None  # as they were loaded
         self._one_by_one = False
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
@@ -165,7 +168,15 @@ class Loader(Generic[BatchT]):
 
     def _take(self, share: Share) -> None:
         self._share, self._lowered, self._ahead = share, share.lowered, share.ahead(self._epochs)
-        self._finalizer = weakref.finalize(self, _close_runs, self._runs, self._lowered.slots, self._ahead)
+        if self._lane_places is not None:
+            self._lowered.lanes.begin(self._progress.here, self._places_here(self._lane_places))
+        self._finalizer = weakref.finalize(
+            self, _close_runs, self._runs, self._lowered.slots, self._ahead, self._lowered.lanes
+        )
+
+    def _places_here(self, lanes: Any) -> dict[int, list[Place]]:
+        """The places of this rank's lanes out of a state's; StateError where one is missing."""
+        return checked_lanes(lanes, self._lowered.lanes.mine)
 
     # One pass
 
@@ -206,6 +217,8 @@ class Loader(Generic[BatchT]):
                 f"{self._lowered.order.batch_size}; call load_state_dict after init_process_group"
             )
         self._one_by_one = False
+        if self._runs and self._progress.is_broken_off:
+            self.close()  # where lanes stand counts from here
         self._progress.begin_pass()
         return len(self)
 
@@ -233,6 +246,7 @@ class Loader(Generic[BatchT]):
             self._one_by_one = True
             return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
+        self._lowered.lanes.forget_before(Position(item.epoch, item.step))
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - run.started_at
         return item
@@ -253,6 +267,7 @@ class Loader(Generic[BatchT]):
         for ahead in self._ahead:
             work = ahead.follow(work)
         self._lowered.check_memory()
+        self._lowered.lanes.move(here)
         run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
         self._first_batch_s = 0.0
         self._runs.append((run, [here]))
@@ -317,12 +332,22 @@ class Loader(Generic[BatchT]):
     def _set_epoch(self, epoch: int, *, keep_later: bool = False) -> None:
         if not is_whole(epoch) or epoch < 0:
             raise PlanError(f"set_epoch({epoch!r}): epochs are counted from 0, in whole numbers")
+        if self._lowered.lanes and epoch != self._progress.epoch + self._progress.is_broken_off:
+            raise PlanError(
+                f"set_epoch({epoch}): this plan's lane stages go on from epoch to epoch, so where an epoch begins is known on the way only, and "
+                f"the next one is {self._progress.epoch + self._progress.is_broken_off}; load a state to begin elsewhere"
+            )
         self._progress.set_epoch(epoch, steps=len(self), keep_later=keep_later)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them."""
+        """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them.
+
+        With lane stages (a filter by a function, flat_map, pack) each rank knows the places of its own lanes, some bytes each:
+        save every rank's state, and load `penstock.merge_states` of all; where there is one rank, its state is the whole.
+        """
         order = self._lowered.order
         position = self._progress.here
+        places = self._lowered.lanes.places(position) if self._lowered.lanes else {}
         return {
             "version": STATE_VERSION,
             "data": self.dataset.digest,
@@ -330,6 +355,7 @@ class Loader(Generic[BatchT]):
             **self._saved_plan.on(self._share.world_size).entries,
             "epoch": position.epoch,
             "step": position.step,
+            **({"lanes": {str(lane): stages for lane, stages in places.items()}} if places else {}),
             **self._share.node,
         }
 
@@ -352,21 +378,33 @@ class Loader(Generic[BatchT]):
             raise StateError(
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
+        places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
+        self.close()
         self._progress.load(position, steps=len(self))
+        self._lowered.lanes.begin(position, places)
+        self._lane_places = state.get("lanes")
         self._loaded_rows = self._lowered.order.batch_size
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
         self._check_step(epoch, step)
+        self._check_arithmetic("sample_ids")
         share = self._share_now()
         return share.lowered.order.ids(epoch, step, 1, *share.place)
 
     def batch_at(self, epoch: int, step: int) -> BatchT:
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
+        self._check_arithmetic("batch_at")
         delivered = self._single_steps.make(self._share_now().ranks, epoch, step)
         batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
+
+    def _check_arithmetic(self, asked: str) -> None:
+        if self._lowered.lanes:
+            raise PlanError(
+                f"{asked}: what a step holds is known on the way there, since a stage of this plan gives rows by what the data says"
+            )
 
     def _check_step(self, epoch: int, step: int) -> None:
         if not is_whole(epoch) or epoch < 0:
@@ -427,7 +465,11 @@ class Loader(Generic[BatchT]):
         Pinned memory, which CUDA copies from, returns to PyTorch's cache of it, and stays in the process for other loaders.
         """
         self._last_stats = self.stats()
-        _close_runs(self._runs, (), self._ahead)
+        lanes, was_running = self._lowered.lanes, bool(self._runs)
+        places = lanes.places(self._progress.here) if lanes and was_running else {}
+        _close_runs(self._runs, (), self._ahead, lanes)
+        if was_running:
+            lanes.begin(self._progress.here, places)
         self._single_steps.clear()
         for slots in self._lowered.slots:
             slots.drop()
@@ -445,7 +487,10 @@ class Loader(Generic[BatchT]):
         self.close()
 
 
-def _close_runs(runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], prefetching: Sequence[Ahead]) -> None:
+def _close_runs(
+    runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], prefetching: Sequence[Ahead], lanes: LaneFeeds
+) -> None:
+    lanes.close()
     for run, _ in [*runs]:
         run.close()
     for ahead in prefetching:

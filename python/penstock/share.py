@@ -12,6 +12,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
 from penstock.engine.free_memory import default_memory
+from penstock.engine.lanes.cut import cut
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, first_ids_of
@@ -52,7 +53,7 @@ class Share:
         """What prefetches to the cache: one for every source whose storage has one."""
         rank, world_size = self.place
         here = (0, world_size) if self.node else ranks_here(rank, world_size)
-        root = self.dataset.root
+        root = cut(self.dataset.root)
         return [
             Ahead(storage, leaf.opened.source.manifest, first_id, self.lowered.order, self.place, here, epochs)
             for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False)

@@ -23,6 +23,14 @@ def merge(parts: Sequence[Any], at: Sequence[Ids], name: str, field: Field, allo
     which, row = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
     for number, places in enumerate(at):
         which[places], row[places] = number, np.arange(len(places))
+    return gather(parts, which, row, name, field, allocate, threads=threads)
+
+
+def gather(
+    parts: Sequence[Any], which: Ids, row: Ids, name: str, field: Field, allocate: Allocate, *, threads: int
+) -> Any:
+    """A column whose row i is row `row[i]` of `parts[which[i]]`."""
+    rows = len(row)
     if all(isinstance(part, Spans) for part in parts):
         return _merge_spans(parts, which, row)
     if all(isinstance(part, np.ndarray) for part in parts):

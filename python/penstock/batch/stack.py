@@ -23,13 +23,18 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
     """What a user's batch function returned, as columns; PlanError if it is not a dict or changes the number of rows."""
     if not isinstance(made, Mapping):
         raise PlanError(f"map({function}) returned {type(made).__name__}; it must return a dict of columns")
-    columns = {name: _as_column(name, column, function) for name, column in made.items()}
+    columns = columns_of(made, f"map({function})")
     for name, column in columns.items():
         if len(column) != rows:
             raise PlanError(
                 f"map({function}): column {name!r} has {len(column)} rows, the batch {rows}; return as many rows as the batch has"
             )
     return columns
+
+
+def columns_of(made: Mapping[str, Any], where: str) -> Columns:
+    """Columns out of what a user's function, named by `where`, returned."""
+    return {name: _as_column(name, column, where) for name, column in made.items()}
 
 
 def stack_rows(rows: Sequence[Any], function: str) -> Columns:
@@ -84,7 +89,7 @@ def _ragged(name: str, values: list[Any], function: str) -> Column:
     return column
 
 
-def _as_column(name: str, value: Any, function: str) -> Column:
+def _as_column(name: str, value: Any, where: str) -> Column:
     if isinstance(value, pa.ChunkedArray):
         value = value.combine_chunks()
     if isinstance(value, pa.Array):
@@ -94,18 +99,18 @@ def _as_column(name: str, value: Any, function: str) -> Column:
     if isinstance(value, Spans):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
-        return _texts(value, f"map({function}): column {name!r}")
+        return _texts(value, f"{where}: column {name!r}")
     try:
         array = exact_array(value)
     except (ValueError, OverflowError) as error:  # lists of different lengths, numbers that no dtype holds
         raise PlanError(
-            f"map({function}): column {name!r} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
+            f"{where}: column {name!r} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
         ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if array.ndim else type(value).__name__
-        raise PlanError(f"map({function}): column {name!r} is {found}; return numbers, or text, with one entry a row")
+        raise PlanError(f"{where}: column {name!r} is {found}; return numbers, or text, with one entry a row")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 

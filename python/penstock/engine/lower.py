@@ -15,14 +15,22 @@ from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, Firs
 from penstock.engine.budget import Budget
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
+from penstock.engine.lanes.cut import LaneOutput, cut
+from penstock.engine.lanes.feed import LaneFeed
+from penstock.engine.lanes.feeds import LaneFeeds
+from penstock.engine.lanes.reader import Lanes
+from penstock.engine.lanes.stages import STAGES
+from penstock.engine.lanes.states import lanes_of
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, first_ids_of, order_of
+from penstock.engine.ordering import Where, demand_order, first_ids_of, order_of
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
+from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Item, Stage
+from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.plan.nodes import (
     Batch,
@@ -56,6 +64,10 @@ _ITEM_STEPS = 1024
 _FAR_BYTES = 256 << 20
 _FAR_THREADS = 32
 
+#: Below a lane stage so many rows are made together, if they are not long. Above it an item has no more, so that the first one comes soon.
+_LANE_ROWS, _FEWEST_LANE_ROWS = 1024, 16
+_LANE_DEPTH = 2
+
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
 _GATHER_THREADS = 4
 
@@ -68,6 +80,7 @@ def lower(
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
+    root = cut(root)
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
@@ -86,6 +99,8 @@ def lower(
     row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
     paced = [source.rows_together // rows for source in sources if isinstance(source, Paced)]
     together = min([_ITEM_STEPS, _ITEM_BYTES // (rows * row_bytes), *paced])
+    if lowering.feeds:
+        together = min(together, _LANE_ROWS // rows)
     return Lowered(
         order=order,
         where=where,
@@ -93,6 +108,7 @@ def lower(
         steps_per_item=1 if alone else max(1, together),
         item_bytes=rows * row_bytes,
         images=lowering.images,
+        lanes=LaneFeeds(lowering.feeds, order, lowering.lanes),
         slots=(lowering.slots, lowering.record_slots),
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
@@ -127,7 +143,7 @@ class _Lowering:
     """Collects the stages while the nodes of a plan are gone through, inputs first."""
 
     def __init__(self, root: Node, order: BatchOrder, where: Where, seed: int, slots: Slots, memory_bytes: int) -> None:
-        self.order, self.where, self.seed, self.slots = order, where, seed, slots
+        self.root, self.order, self.where, self.seed, self.slots = root, order, where, seed, slots
         self.leaves, self.first_ids = leaves(root), first_ids_of(root)
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
         self.budget = Budget(memory_bytes, (slots, self.record_slots), cpus=where.cpus)
@@ -140,6 +156,8 @@ class _Lowering:
         self.record_bytes = size_bytes // max(1, int(self.first_ids[-1]))
         self.item_bytes = ColumnBytes(self.record_bytes, self.widest)
         self.cursor = Cursor(order, where.rank, where.world_size)
+        self.feeds: list[LaneFeed] = []
+        self.lanes = lanes_of(self.cursor.share, order.rows_per_lane)  # that this rank has rows of
         self._met = 0
 
     @property
@@ -202,21 +220,53 @@ class _Lowering:
         self.add(name, "cpu", columns, threads=self.together)
 
     def _reader(self, number: int, leaf: Read) -> Reader:
-        return reader_of(
-            Reading(
-                leaf=leaf,
-                number=number,
-                first_id=int(self.first_ids[number]),
-                order=self.order,
-                where=self.where,
-                seed=self.seed,
-                reads_at_once=self.reads_at_once(leaf),
-                slots=self.slots,
-                record_slots=self.record_slots,
-                budget=self.budget,
-                item_bytes=self.item_bytes,
-            )
+        reading = Reading(
+            leaf=leaf,
+            number=number,
+            first_id=int(self.first_ids[number]),
+            order=self.order,
+            where=self.where,
+            seed=self.seed,
+            reads_at_once=self.reads_at_once(leaf),
+            slots=self.slots,
+            record_slots=self.record_slots,
+            budget=self.budget,
+            item_bytes=self.item_bytes,
         )
+        source: Any = leaf.opened.source
+        return (
+            Lanes(reading, self._feed(source, reading.first_id))
+            if isinstance(source, LaneOutput)
+            else reader_of(reading)
+        )
+
+    def _feed(self, output: LaneOutput, first_id: int) -> LaneFeed:
+        """A lane stage, with what is below it lowered for itself."""
+        node: Any = output.node
+        root = cut(node.input)
+        order = demand_order(root, self.order)
+        below = _Lowering(
+            optimize(root), order, Where(cpus=self.where.cpus), self.seed, Slots(), self.budget.limit_bytes // 2
+        )
+        below.is_described, below.lanes = self.is_described, self.lanes
+        below.budget.is_exact = False
+        below.add_reading()
+        below.branch(below.root)
+        stages, budget, depth = tuple(below.stages), below.budget, _LANE_DEPTH
+        row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
+        feed = LaneFeed(
+            STAGES[type(node)](node),
+            order,
+            lambda works: Run(stages, budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget),
+            first_id=first_id,
+            mine=self.lanes,
+            together=max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+            seed=self.seed,
+            cpus=self.where.cpus,
+            below=below.feeds,
+        )
+        self.feeds.append(feed)
+        return feed
 
     def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
         source = self.leaves[0].opened.source
@@ -243,7 +293,10 @@ class _Lowering:
     def read(self, node: Read, _: Sequence[_Branch]) -> _Branch:
         """A source; all of them are read by the first stages."""
         self._met += 1
-        return _Branch((self._met - 1, self._met), node, dict(node.opened.source.spec), node.limits)
+        source: Any = node.opened.source
+        if isinstance(source, LaneOutput):
+            return _Branch((self._met - 1, self._met), leaves(source.node)[0], None, node.limits)
+        return _Branch((self._met - 1, self._met), node, dict(source.spec), node.limits)
 
     def same(self, _: Node, inputs: Sequence[_Branch]) -> _Branch:
         """A node of the order, which changes no column."""

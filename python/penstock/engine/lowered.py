@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.engine.budget import Budget
+from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.ordering import Where
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Stage
@@ -20,7 +21,7 @@ class Lowered:
 
     columns: the names of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about;
-    batch_bytes: how much a batch on its way.
+    batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own.
     """
 
     order: BatchOrder
@@ -34,6 +35,7 @@ class Lowered:
     budget: Budget
     window_bytes: int
     batch_bytes: int
+    lanes: LaneFeeds
     warned: list[int] = field(default_factory=list)
 
     def check_memory(self) -> None:

@@ -13,10 +13,13 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
+from penstock.engine.lanes.cut import cut
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.concat import Concat as ConcatOrder
+from penstock.order.demand import DemandOrder
 from penstock.order.keys import SHARD_KEY, SOURCE_KEY
+from penstock.order.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.lanes import default_lanes, nearest_batches, nearest_ranks
 from penstock.order.mixed import Mixed, Stop, mixed_rows
 from penstock.order.natural import Natural
@@ -25,7 +28,21 @@ from penstock.order.repeat import Repeat as RepeatOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
-from penstock.plan.nodes import Batch, Concat, Every, Mix, Node, Read, Repeat, RowChoice, Shard, Shuffle, Skip, Take
+from penstock.plan.nodes import (
+    Batch,
+    Concat,
+    Every,
+    LaneNode,
+    Mix,
+    Node,
+    Read,
+    Repeat,
+    RowChoice,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+)
 from penstock.plan.tree import find, inputs_of, leaves
 from penstock.source.protocol import Access, AnySource, BlockSource
 
@@ -41,12 +58,18 @@ class Where:
 
 def first_ids_of(root: Node) -> Ids:
     """The id of the first row of every source, and the end of all: see `order.protocol.RowOrder`."""
-    samples = [leaf.opened.source.manifest.samples for leaf in leaves(root)]
+    samples = [leaf.opened.source.manifest.samples for leaf in leaves(cut(root))]
     return np.cumsum([0, *samples], dtype=np.int64)
 
 
 def rows_of(root: Node) -> int:
-    """Rows of an epoch."""
+    """Rows of an epoch; PlanError where only a lane stage knows."""
+    if isinstance(root, LaneNode):
+        raise PlanError(
+            f"{root.verb}: how many rows it gives is known once they were made; batch(…, steps=…) says how long an epoch is"
+        )
+    if isinstance(root, Mix) and root.rows is not None:
+        return root.rows
     if isinstance(root, Read):
         return root.opened.source.manifest.samples
     rows = sum(map(rows_of, inputs_of(root)))
@@ -66,7 +89,7 @@ def seed_of(root: Node) -> int:
 def some_rank(root: Node, world_size: int | None = None) -> Where:
     """A rank that reads this source, of so many or as few as can be: to describe a plan, or to check it."""
     batch, shard = find(root, Batch), find(root, Shard)
-    rows = rows_of(root)
+    rows = 0 if shard is None else rows_of(root)
     samples = (rows,) if shard is None else shard.samples
     if world_size is None:
         world_size = len(samples)
@@ -95,9 +118,41 @@ def order_of(root: Node, where: Where) -> Ordered:
     batch = batch.of_all(where.world_size)
     if shard is None:
         lanes = batch.lanes or default_lanes(batch.size)
-        rows = _RowOrders(root, lanes, batch.size).rows
+        rows = _RowOrders(cut(root), lanes, batch.size).rows
+        if batch.steps is not None:
+            rows = _in_steps(rows, batch.steps * batch.size)
         return Ordered(order=BatchOrder(rows=rows, last=_last(batch)), where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
+
+
+def _in_steps(order: RowOrder, rows: int) -> RowOrder:
+    """Epochs of so many rows, each of which goes on where the one before ended."""
+    if not order.lane_rows().min():
+        raise PlanError(
+            f"batch: steps=… goes round and round, and some of the {order.shape.lanes} lanes have no row; use fewer lanes"
+        )
+    return Mixed(inputs=(order,), first_ids=(0,), quotas=(1,), stop=Stop.ROWS, rows=rows)
+
+
+#: Epochs of a source below a lane stage, as many as ever come.
+_ENDLESS = 1 << 20
+
+
+def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
+    """The order of a lane stage's input, on the lanes of the order above: one epoch without an end; `root` is cut."""
+    lanes = like.lanes
+    rows = _RowOrders(root, lanes, like.batch_size).rows
+    if not rows.lane_rows().min():
+        raise PlanError(
+            f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
+        )
+    if not _is_endless(root):
+        rows = RepeatOrder(input=rows, times=_ENDLESS)
+    return DemandOrder(rows=rows, steps=1)
+
+
+def _is_endless(root: Node) -> bool:
+    return any(leaf.opened.source.access is Access.LANES for leaf in leaves(root))
 
 
 def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Ordered:
@@ -118,6 +173,10 @@ def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Orde
         raise PlanError(
             f"world_size={where.world_size} makes {ranks} ranks on each of the {number} nodes of shard(…), which cannot share its {size:,} "
             f"rows of a batch equally; they could with {nearest_ranks(size, ranks)} ranks a node"
+        )
+    if batch.steps is not None:
+        raise PlanError(
+            "batch: steps=… cannot go with shard(…), where the nodes' counts say how long an epoch is; leave it out"
         )
     if batch.lanes is not None and batch.lanes % number:
         raise PlanError(f"batch: lanes={batch.lanes} is not a multiple of the {number} nodes of shard(…)")
@@ -191,13 +250,17 @@ class _RowOrders:
                 f"mix: rows={node.rows:,} is no whole number of batches of {size:,} rows; it would be with "
                 f"{nearest_batches(node.rows, size)} rows"
             )
-        stop = Stop.ROWS if node.rows is not None else Stop(node.stop)
-        return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=node.quotas, stop=stop, rows=node.rows)
+        stop, rows = Stop.ROWS if node.rows is not None else Stop(node.stop), node.rows
+        if _is_endless(node) and rows is None:
+            stop, rows = Stop.ROWS, self._lanes * LANE_ROWS
+        return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=node.quotas, stop=stop, rows=rows)
 
     def _of(self, node: Node) -> Segments | RowOrder:
         if isinstance(node, Read):
             first_id, samples = self._next_id, node.opened.source.manifest.samples
             self._next_id += samples
+            if node.opened.source.access is Access.LANES:
+                return LaneRows(first_id=first_id, lanes=self._lanes, rows_per_lane=self._rows_per_lane)
             return Segments(((first_id, samples, 1),))
         if isinstance(node, Shuffle):
             self._shuffle, self._is_pushed = node, find(node, Mix) is not None or find(node, Repeat) is not None

@@ -74,6 +74,10 @@ class Mixed(Composed):
         """How many rows each lane has."""
         return np.full(self.shape.lanes, self._lane_rows, dtype=np.int64)
 
+    def given(self, number: int, epoch: int, row: Ids) -> Ids:
+        """How many rows an input has given, from its first epoch on, before row `row[lane]` of every lane; for `Stop.ROWS`."""
+        return self._mixture.counts(number, np.arange(self.shape.lanes), row + self._begin(epoch, number)[0])
+
     def _begin(self, epoch: int, number: int) -> tuple[int, int]:
         """Where an epoch begins: the row of the lanes' sequence, and the input's epoch at that sequence's begin."""
         if self.stop is Stop.ROWS:

@@ -25,6 +25,11 @@ class Progress:
         """The position of the next batch; past the last step of an epoch while its pass has not ended."""
         return Position(self.epoch, self.step)
 
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the next pass is the epoch after this one, some of whose batches were taken."""
+        return self.step > 0 and not self.untouched
+
     def announce_pass(self) -> int:
         """The number of a new pass, which may take batches from now on; older ones may not."""
         self.ended_by = "another iteration began (a loader holds one position; make a second one)"
@@ -34,7 +39,7 @@ class Progress:
 
     def begin_pass(self) -> None:
         """The newest pass begins: at a position that was set, or in the epoch after one that was broken off."""
-        if self.step and not self.untouched:
+        if self.is_broken_off:
             self.epoch, self.step = self.epoch + 1, 0
         self.is_running = True
 

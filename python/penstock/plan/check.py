@@ -7,7 +7,19 @@ from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Spec
-from penstock.plan.nodes import Batch, Concat, Map, MapRows, Mix, Node, Repeat, RowChoice, Shard, Shuffle, Transform
+from penstock.plan.nodes import (
+    COLUMN_NODES,
+    Batch,
+    Concat,
+    LaneNode,
+    Mix,
+    Node,
+    Repeat,
+    RowChoice,
+    Shard,
+    Shuffle,
+    Transform,
+)
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 #: What gives datasets an order of their own, and how messages say so.
@@ -20,6 +32,7 @@ def check_verb(new: Node) -> None:
         _check_joined(new)
         return
     (input_,) = inputs_of(new)
+    _check_lanes(new, input_)
     if isinstance(new, Batch) and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
@@ -42,6 +55,33 @@ def check_verb(new: Node) -> None:
         _check_columns(new)
 
 
+def _check_lanes(new: Node, input_: Node) -> None:
+    """How many rows come out of a lane stage is not known before: nothing above it may count on it."""
+    if isinstance(new, LaneNode) and (found := find(input_, Batch) or find(input_, Shard)) is not None:
+        raise PlanError(f"{new.verb}: must come before {found.verb}, since it decides which rows there are")
+    staged = next((node for node in flow(input_) if isinstance(node, LaneNode)), None)
+    if staged is None:
+        return
+    if isinstance(new, (RowChoice, Repeat, Shuffle, Shard)):
+        raise PlanError(
+            f"{new.verb}: cannot follow {staged.verb}, whose rows are known once they were made; write {new.verb}(…) before {staged.verb}(…)"
+        )
+    if isinstance(new, Batch) and new.steps is None and not _has_end(input_):
+        raise PlanError(
+            f"batch: how many rows {staged.verb} gives is known once they were made, and all ranks must end an epoch together; say after how "
+            f"many steps: batch({new.size}, steps=1000). The next epoch goes on from there"
+        )
+
+
+def _has_end(node: Node) -> bool:
+    """Whether a number of rows says where an epoch ends, above whatever has an end that nobody knows."""
+    if isinstance(node, Mix) and node.rows is not None:
+        return True
+    return (
+        not isinstance(node, (LaneNode, Mix, Concat)) and all(map(_has_end, inputs_of(node))) and bool(inputs_of(node))
+    )
+
+
 def _check_shuffled_mix(node: Node) -> None:
     """A shuffle of a mix, or of what is repeated, shuffles each dataset below; so nothing may choose rows of the whole before."""
     if isinstance(node, (Mix, Repeat)):
@@ -58,7 +98,7 @@ def _check_shuffled_mix(node: Node) -> None:
 
 
 def _check_columns(new: Transform) -> None:
-    if any(isinstance(node, (Map, MapRows)) for node in flow(new.input)):
+    if any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         return  # a user's function may have made the column
     known = {*spec_of(new.input)}
     for name, _ in new.ops:
@@ -84,6 +124,10 @@ def _check_joined(new: Concat | Mix) -> None:
                 raise PlanError(
                     f"{verb}: dataset {number} has a {found.verb} already; write {verb}([…]).{found.verb}(…)"
                 )
+    if isinstance(new, Concat) and any(isinstance(node, LaneNode) for node in flow(new)):
+        raise PlanError(
+            "concat: a dataset with a filter by a function, flat_map or pack has no end; write mix([…], weights=[…])"
+        )
     ordered = [next((word for kind, word in _ORDERED.items() if find(branch, kind)), "") for branch in new.inputs]
     if isinstance(new, Concat) and any(ordered) and not all(ordered):
         number = next(number for number, word in enumerate(ordered) if word)
@@ -127,7 +171,7 @@ def _check_alike(new: Concat | Mix, first: dict[str, str], number: int, other: d
 def _known_columns(branch: Node) -> dict[str, str] | None:
     """The columns of a branch and their types; "" for a type that only an op knows, None after a user's function."""
     nodes = flow(branch)
-    if any(isinstance(node, (Map, MapRows)) for node in nodes):
+    if any(isinstance(node, COLUMN_NODES) for node in nodes):
         return None
     made = {name for node in nodes if isinstance(node, Transform) for name, _ in node.ops}
     return {name: "" if name in made else str(field) for name, field in spec_of(branch).items()}

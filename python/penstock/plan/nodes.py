@@ -257,9 +257,45 @@ class MapRows:
         _check_function(self)
 
 
+class LaneNode:
+    """What verbs have in common that give more or fewer rows than they get, by what the data says: they run lane by lane.
+
+    How many rows come out is known once they came, so that an epoch is as long as `batch` or `mix` says.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterFunction(LaneNode):
+    """The rows for which a user's function says True: batch dict in, a mask of its rows out."""
+
+    input: Node
+    function: Callable[..., Any]
+    verb: str = "filter"
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatMap(LaneNode):
+    """A user's function on `rows` neighbouring rows of a lane: batch dict in, batch dict of any number of rows out."""
+
+    input: Node
+    function: Callable[..., Mapping[str, Any]]
+    rows: int = 16
+    verb: str = "flat_map"
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+        if not is_whole(self.rows) or self.rows < 1:
+            raise PlanError(
+                f"flat_map: rows={self.rows!r}; the function gets at least one row, and a whole number of them"
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The global batch: `size` rows over all ranks together; with per_rank, for each of them."""
+    """The global batch: `size` rows over all ranks together; with per_rank, for each of them. steps: of an epoch, None for all rows."""
 
     input: Node
     size: int
@@ -268,9 +304,12 @@ class Batch:
     wrap: bool = False
     lanes: int | None = None
     per_rank: bool = False
+    steps: int | None = None
     verb: str = "batch"
 
     def __post_init__(self) -> None:
+        if self.steps is not None and (not is_whole(self.steps) or self.steps < 1):
+            raise PlanError(f"batch: steps={self.steps!r}; an epoch has at least one step, and a whole number of them")
         if not is_whole(self.size) or self.size < 1:
             raise PlanError(f"batch: size={self.size!r}; a batch has at least one row, and a whole number of them")
         if self.drop_last + self.pad + self.wrap > 1:
@@ -293,8 +332,27 @@ class Batch:
 
 
 Node: TypeAlias = (
-    Read | Concat | Mix | Repeat | Take | Skip | Every | Shuffle | Shard | Transform | Map | MapRows | Batch
+    Read
+    | Concat
+    | Mix
+    | Repeat
+    | Take
+    | Skip
+    | Every
+    | Shuffle
+    | Shard
+    | Transform
+    | Map
+    | MapRows
+    | FilterFunction
+    | FlatMap
+    | Batch
 )
+
+#: Verbs with a function of the user's.
+FUNCTION_NODES = (Map, MapRows, FilterFunction, FlatMap)
+#: Those after which only the function knows the columns.
+COLUMN_NODES = (Map, MapRows, FlatMap)
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
@@ -316,7 +374,7 @@ def digest(node: Node) -> str:
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
-def _check_function(node: Map | MapRows) -> None:
+def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not callable(node.function):
         raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function")
 

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import Map, MapRows, Node, Read, Transform
+from penstock.plan.nodes import FUNCTION_NODES, Node, Read, Transform
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -20,7 +20,7 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         return (_part("format", node.format), _part("columns", columns))
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
-    return function_parts(node.function) if isinstance(node, (Map, MapRows)) else ()
+    return function_parts(node.function) if isinstance(node, FUNCTION_NODES) else ()
 
 
 def _of_chains(node: Transform) -> Iterator[Part]:

@@ -21,7 +21,7 @@ from typing import Any
 from penstock.core.errors import StateError
 from penstock.plan.difference import Described, differences
 from penstock.plan.function_parts import Part, place_of
-from penstock.plan.nodes import Map, MapRows, Node, Read, describe, digest, of_all_ranks
+from penstock.plan.nodes import FUNCTION_NODES, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
@@ -147,7 +147,7 @@ def _first_version(node: Node) -> str:
 
 
 def _described(node: Node) -> Described:
-    place = place_of(node.function) if isinstance(node, (Map, MapRows)) else ""
+    place = place_of(node.function) if isinstance(node, FUNCTION_NODES) else ""
     return Described(verb=node.verb, place=place, parts=parts_of(node))
 
 
@@ -155,7 +155,7 @@ def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
     if node.verb in _ORDER_VERBS:
         return _first_version(node)
     digests = [_digest_of(part for part in parts if not part.is_code)]
-    if isinstance(node, (Map, MapRows)):
+    if isinstance(node, FUNCTION_NODES):
         digests.insert(0, _digest_of(part for part in parts if part.is_code))
     return " ".join([node.verb, *digests])
 

@@ -24,7 +24,7 @@ class Access(Enum):
 
     RECORDS: byte ranges are read, and `parse` makes columns of them. MEMORY: rows lie in memory, or are mapped into it, and `parse`
     gets no records. BLOCKS: `load` gives neighbouring rows. PARTS: so it does, and `pick` gives single rows. FORWARD: `load` is called
-    for ascending rows only, so that nothing can be shuffled.
+    for ascending rows only, so that nothing can be shuffled. LANES: rows come out of a lane stage of the plan (see `engine.lanes`).
     """
 
     RECORDS = auto()
@@ -32,6 +32,7 @@ class Access(Enum):
     BLOCKS = auto()
     PARTS = auto()
     FORWARD = auto()
+    LANES = auto()
 
 
 class Opened(Protocol):

@@ -1,0 +1,262 @@
+"""Runs what is below a lane stage by demand, feeds the stage, and holds what came out until it is taken."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from penstock.batch.merge import gather
+from penstock.core import kernels
+from penstock.core.cancel import StoppedError
+from penstock.core.errors import DataError, PlanError
+from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.engine.lanes.stages import Fed, LaneStage, Made
+from penstock.engine.lanes.states import BEGIN, Lane, Mark, Place, rows_given
+from penstock.engine.stage import Columned
+from penstock.order.cursor import Work
+from penstock.order.demand import Asked, DemandOrder
+from penstock.order.keys import STAGE_KEY
+
+#: A lane may be fed so many rows, and two epochs of its own, before one must come out; and never more than so many.
+_PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
+
+#: Starts what is below on a sequence of work; what it iterates over is finished items. It has a `close`.
+Start = Callable[[Iterator[Work]], Any]
+
+#: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
+Allocate = Callable[[str, Field, int], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Rows that came out together: row i of them is row rows[i] of the columns."""
+
+    columns: Columns
+    rows: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Rows [first, first + count) of a lane's output: they are rows begin, begin + 1, … of a piece."""
+
+    first: int
+    count: int
+    piece: _Piece
+    begin: int
+
+
+class LaneFeed:
+    """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
+
+    first_id: of its rows in the order above. mine: the lanes that this rank has rows of. together: how many rows are worth asking for at once.
+    below: the lane stages that the input comes from, each with the first id of its rows.
+    """
+
+    def __init__(
+        self,
+        stage: LaneStage,
+        order: DemandOrder,
+        start: Start,
+        *,
+        first_id: int,
+        mine: Sequence[int],
+        together: int,
+        seed: int,
+        cpus: int,
+        below: Sequence[LaneFeed] = (),
+    ) -> None:
+        self._stage, self._order, self._start = stage, order, start
+        self.first_id, self._mine, self._together = first_id, list(mine), together
+        self._seed, self._cpus, self.below = seed, cpus, tuple(below)
+        self._lock = threading.RLock()
+        self._run: Any = None
+        self._is_closed = False
+        self.spec: Spec = {}
+        self.begin({})
+
+    # Where it stands
+
+    def begin(self, places: Mapping[int, Place], row: Ids | None = None) -> None:
+        """Goes on at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; what ran is over."""
+        self.close()
+        lanes = self._order.lanes
+        row = np.zeros(lanes, dtype=np.int64) if row is None else row
+        self._lanes = [Lane() for _ in range(lanes)]
+        self._held: list[deque[_Run]] = [deque() for _ in range(lanes)]
+        self._total_fed = self._total_made = 0
+        for lane, one in enumerate(self._lanes):
+            one.begin(int(row[lane]), places.get(lane, BEGIN))
+        given = rows_given(self._order.rows, 0, np.array([one.issued for one in self._lanes], dtype=np.int64))
+        for number, feed in enumerate(self.below):
+            inner = {lane: place[3][number] for lane, place in places.items() if number < len(place[3])}
+            feed.begin(inner, given[feed.first_id])
+        self._is_closed = False
+
+    def place(self, lane: int, row: int) -> Place:
+        """How to go on with an output row of a lane."""
+        with self._lock:
+            mark = self._lanes[lane].mark_at(row)
+            below = [feed.place(lane, at) for feed, at in self._below(lane, mark.row)]
+            return [mark.row, row - mark.first + mark.left_out, mark.state, below]
+
+    def forget_before(self, lane: int, row: int) -> None:
+        """Nobody asks any more for the place of an output row before this one."""
+        with self._lock:
+            mark = self._lanes[lane].forget_before(row)
+            for feed, at in self._below(lane, mark.row):
+                feed.forget_before(lane, at)
+
+    def _below(self, lane: int, row: int) -> list[tuple[LaneFeed, int]]:
+        """The lane stages below, and the rows of a lane that they had given before a row of the input."""
+        if not self.below:
+            return []
+        given = rows_given(self._order.rows, 0, np.full(self._order.lanes, row, dtype=np.int64))
+        return [(feed, int(given[feed.first_id][lane])) for feed in self.below]
+
+    # Rows
+
+    def take(self, lane: Ids, row: Ids, allocate: Allocate) -> Columns:
+        """Columns of rows of lanes, which come no earlier than what was taken before."""
+        wanted = np.full(self._order.lanes, -1, dtype=np.int64)
+        np.maximum.at(wanted, lane, row)
+        asked = np.flatnonzero(wanted >= 0).tolist()
+        for one in asked:
+            while self._lanes[one].made <= wanted[one]:
+                self._feed_next()
+        pieces: dict[int, _Piece] = {}
+        which, at = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+        turn = np.argsort(lane, kind="stable")
+        edges = np.searchsorted(lane[turn], [*asked, self._order.lanes])
+        for number, one in enumerate(asked):
+            mine = turn[edges[number] : edges[number + 1]]
+            for run in self._held[one]:
+                inside = mine[(row[mine] >= run.first) & (row[mine] < run.first + run.count)]
+                if len(inside):
+                    pieces.setdefault(id(run.piece), run.piece)
+                    which[inside] = list(pieces).index(id(run.piece))
+                    at[inside] = run.piece.rows[run.begin + row[inside] - run.first]
+            while self._held[one] and self._held[one][0].first + self._held[one][0].count <= wanted[one] + 1:
+                self._held[one].popleft()
+        parts = list(pieces.values())
+        return {
+            name: gather([part.columns[name] for part in parts], which, at, name, field, allocate, threads=self._cpus)
+            for name, field in self.spec.items()
+        }
+
+    def _feed_next(self) -> None:
+        """Feeds the next item of what is below."""
+        with self._lock:
+            if self._is_closed:
+                raise StoppedError
+            if self._run is None:
+                self._run = self._start(self._works())
+            run = self._run
+        item: Columned = next(run)
+        asked = self._order.asked[item.step]
+        (part,) = item.parts
+        lanes = asked.lane.tolist()
+        key = kernels.mix([self._seed, STAGE_KEY])
+        states = [self._lanes[lane].state for lane in lanes]
+        fed = Fed(
+            columns=part.columns, spec=part.spec, counts=asked.count, keys=item.keys_of(part), key=key, states=states
+        )
+        made = self._stage.feed(fed)
+        with self._lock:
+            del self._order.asked[item.step]
+            self._keep(asked, made)
+
+    def _keep(self, asked: Asked, made: Made) -> None:
+        if len(made.rows):
+            if self.spec and made.spec != self.spec:
+                raise PlanError(
+                    f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; the same columns must come of all rows"
+                )
+            self.spec = made.spec
+        piece, begin = _Piece(made.columns, made.rows), 0
+        for number, lane in enumerate(asked.lane.tolist()):
+            one, rows, given = self._lanes[lane], int(asked.count[number]), int(made.counts[number])
+            left_out = min(one.left_out, given)
+            if kept := given - left_out:
+                self._held[lane].append(_Run(one.made, kept, piece, begin + left_out))
+            one.left_out -= left_out
+            one.made += kept
+            one.fed += rows
+            one.state = made.states[number]
+            one.unlucky = 0 if given else one.unlucky + rows
+            one.marks.append(Mark(one.made, one.fed, one.state, one.left_out))
+            begin += given
+            self._total_fed, self._total_made = self._total_fed + rows, self._total_made + given
+            self._check_luck(lane, one)
+
+    def _check_luck(self, lane: int, one: Lane) -> None:
+        if one.unlucky < _PATIENCE_ROWS:
+            return
+        epoch = getattr(self._order.rows, "input", self._order.rows).lane_rows()[lane]
+        if one.unlucky >= min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * int(epoch))):
+            raise DataError(
+                f"{self._stage.name}: of the last {one.unlucky:,} rows of lane {lane} none came out, and of all {self._total_fed:,} rows so far "
+                f"{self._total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
+            )
+
+    # What to read next
+
+    def _works(self) -> Iterator[Work]:
+        for number in count():
+            with self._lock:
+                lane, rows = self._next_rows()
+                some = [self._lanes[one] for one in lane.tolist()]
+                first = np.array([one.issued for one in some], dtype=np.int64)
+                for one, more in zip(some, rows.tolist(), strict=True):
+                    one.issued += more
+                next_row = np.array([one.issued for one in self._lanes], dtype=np.int64)
+                lane, first, rows = self._in_groups(lane, first, rows)
+                self._order.asked[number] = Asked(lane=lane, first=first, count=rows, next_row=next_row)
+            yield Work(0, number, 1)
+
+    def _next_rows(self) -> tuple[Ids, Ids]:
+        """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not taken."""
+        some = [self._lanes[lane] for lane in self._mine]
+        share = (self._total_made + 1) / (self._total_fed + 1)
+        held = np.array([sum(run.count for run in self._held[lane]) for lane in self._mine])
+        ahead = held + np.array([one.issued - one.fed for one in some]) * share
+        group = self._stage.rows or 1
+        wanted = (ahead.mean() - ahead) / share + self._together / len(some)
+        groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
+        if not groups.any():
+            groups[np.argsort(ahead)[: max(1, self._together // group)]] = 1
+        most = max(1, 2 * self._together // group)
+        if groups.sum() > most:
+            groups = np.maximum(groups * most // groups.sum(), (ahead == ahead.min()))
+        chosen = np.flatnonzero(groups)
+        return np.array(self._mine)[chosen], groups[chosen] * group
+
+    def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> tuple[Ids, Ids, Ids]:
+        """The same rows in the groups that the stage takes."""
+        group = self._stage.rows
+        if group is None:
+            return lane, first, rows
+        number = rows // group
+        at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
+        return np.repeat(lane, number), np.repeat(first, number) + at * group, np.full(len(at), group)
+
+    def close(self) -> None:
+        """Stops what runs below, and lets go of what came out; until `begin`, nothing can be taken."""
+        with self._lock:
+            self._is_closed = True
+            run, self._run = self._run, None
+        for feed in self.below:
+            feed.close()
+        if run is not None:
+            run.close()
+        self._order.asked.clear()
+        self._held = [deque() for _ in range(self._order.lanes)]
+
+
+def _shown(spec: Spec) -> str:
+    return ", ".join(f"{name}: {field}" for name, field in spec.items()) or "nothing"

@@ -1,0 +1,158 @@
+"""The stages themselves: functions of neighbouring rows of a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.stack import columns_of, field_of, materialize
+from penstock.core.errors import PlanError
+from penstock.core.rows import join_columns
+from penstock.core.spec import Columns, Ids, Spec
+from penstock.plan.nodes import FilterFunction, FlatMap
+from penstock.transform.function import BatchFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fed:
+    """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
+
+    counts: rows of each group. keys: the numbers by which rows draw random numbers; key: that of the stage. states: of each group, before its
+    first row.
+    """
+
+    columns: Columns
+    spec: Spec
+    counts: Ids
+    keys: Ids
+    key: int
+    states: Sequence[Any]
+
+    @property
+    def edges(self) -> Ids:
+        """Where each group begins, and the end of all."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What comes out: rows `rows` of the columns, group after group.
+
+    counts: how many come of each group. used: how many of its rows matter no more; the others are fed again, before the next ones of their lane.
+    states: after the used rows.
+    """
+
+    columns: Columns
+    spec: Spec
+    rows: Ids
+    counts: Ids
+    used: Ids
+    states: Sequence[Any]
+
+
+class LaneStage(Protocol):
+    """A pure function of its state and rows; it keeps nothing itself, so that a lane can move to another rank.
+
+    rows: how many rows make a group, so that what comes out does not depend on how they were read; None where each row is for itself. name: for
+    messages.
+    """
+
+    rows: int | None
+    name: str
+
+    def feed(self, fed: Fed) -> Made:
+        """What comes of groups of rows."""
+
+
+class FilterRows:
+    """The rows for which a function says True."""
+
+    rows: int | None = None
+
+    def __init__(self, node: FilterFunction) -> None:
+        self._function = BatchFunction(node.function, node.verb)
+        self.name = f"filter({self._function.name})"
+
+    def feed(self, fed: Fed) -> Made:
+        """The columns as they are, and the rows that stay."""
+        mask = self._mask(self._function(materialize(fed.columns), fed.keys, fed.key), len(fed.keys))
+        rows = np.flatnonzero(mask)
+        counts = np.diff(np.searchsorted(rows, fed.edges))
+        return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+
+    def _mask(self, made: Any, rows: int) -> Any:
+        if isinstance(made, (pa.Array, pa.ChunkedArray)):
+            made = made.to_numpy(zero_copy_only=False)
+        mask: Any = np.asarray(made)
+        if mask.dtype != np.bool_ or mask.shape != (rows,):
+            found = f"{type(made).__name__} of dtype {mask.dtype} and shape {mask.shape}" if mask.shape else repr(made)
+            raise PlanError(
+                f"{self.name} returned {found} for {rows:,} rows; return a mask: one bool a row, such as batch['length'] > 16"
+            )
+        return mask
+
+
+class FlatMapRows:
+    """Any number of rows for every group of rows."""
+
+    def __init__(self, node: FlatMap) -> None:
+        self._function = BatchFunction(node.function, node.verb)
+        self.rows: int | None = node.rows
+        self.name = f"flat_map({self._function.name})"
+
+    def feed(self, fed: Fed) -> Made:
+        """What the function returns for each group, one after the other."""
+        columns, edges = materialize(fed.columns), fed.edges.tolist()
+        made = [
+            self._of(self._function(_rows(columns, low, high), fed.keys[low:high], fed.key))
+            for low, high in pairwise(edges)
+        ]
+        counts = np.array([len(next(iter(one.values()))) if one else 0 for one in made], dtype=np.int64)
+        some = [one for one, count in zip(made, counts.tolist(), strict=True) if count]
+        joined = self._joined(some) if some else {}
+        spec = {name: field_of(column) for name, column in joined.items()}
+        rows = np.arange(int(counts.sum()))
+        return Made(columns=joined, spec=spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+
+    def _of(self, made: Any) -> Columns:
+        if not isinstance(made, Mapping):
+            raise PlanError(f"{self.name} returned {type(made).__name__}; it must return a dict of columns")
+        columns = columns_of(made, self.name)
+        rows = {name: len(column) for name, column in columns.items()}
+        if len({*rows.values()}) > 1:
+            raise PlanError(
+                f"{self.name} returned columns of different lengths: {rows}; return one entry a row in each"
+            )
+        return columns
+
+    def _joined(self, parts: list[Columns]) -> Columns:
+        first = _kinds(parts[0])
+        for part in parts:
+            if (kinds := _kinds(part)) != first:
+                raise PlanError(
+                    f"{self.name} returned {first} for some rows and {kinds} for others; return the same columns for all"
+                )
+        return join_columns(parts)
+
+
+def _rows(columns: Mapping[str, Any], low: int, high: int) -> Columns:
+    return {
+        name: column.slice(low, high - low) if isinstance(column, pa.Array) else column[low:high]
+        for name, column in columns.items()
+    }
+
+
+def _kinds(columns: Columns) -> dict[str, str]:
+    return {
+        name: str(column.type) if isinstance(column, pa.Array) else str(field_of(column))
+        for name, column in columns.items()
+    }
+
+
+#: The stage of each node.
+STAGES: dict[type, Callable[[Any], LaneStage]] = {FilterFunction: FilterRows, FlatMap: FlatMapRows}

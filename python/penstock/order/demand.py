@@ -1,0 +1,59 @@
+"""Rows by demand: each piece of work takes rows of some lanes, as many as a lane stage asks for, and no step is the same for all lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.spec import Ids
+from penstock.order.batches import BatchOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Rows [first[i], first[i] + count[i]) of lane[i]; next_row: the first row of each lane of the order that nothing has asked for yet."""
+
+    lane: Ids
+    first: Ids
+    count: Ids
+    next_row: Ids
+
+    @cached_property
+    def edges(self) -> Ids:
+        """Where each lane's rows begin among all of them, and the end."""
+        return np.concatenate([[0], np.cumsum(self.count)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemandOrder(BatchOrder):
+    """See `batches.BatchOrder`. Work number n, of one step, takes the rows of asked[n]; `rows` has one endless epoch."""
+
+    asked: dict[int, Asked] = field(default_factory=dict)
+
+    def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
+        """Ids of the rows of a piece of work, lane after lane."""
+        return np.concatenate([self.rows.ids(epoch, *one) for one in self._segments(step)])
+
+    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
+        """The draws of the same rows."""
+        if not self.rows.has_draws:
+            return None
+        return np.concatenate([self.rows.draws(epoch, *one) for one in self._segments(step)])
+
+    def _segments(self, step: int) -> list[tuple[int, int, int]]:
+        asked = self.asked[step]
+        return list(zip(asked.lane.tolist(), asked.first.tolist(), asked.count.tolist(), strict=True))
+
+    def place(self, step: int, steps: int, rank: int, world_size: int, index: Ids) -> tuple[Ids, Ids]:
+        """The lanes of some of a work's rows, by their places among `ids`, and which rows of these they are."""
+        asked = self.asked[step]
+        which = np.searchsorted(asked.edges[1:], index, side="right")
+        return asked.lane[which], asked.first[which] + index - asked.edges[which]
+
+    def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
+        """Whether rows of blocks may be asked for by the work of this number or later ones, by where these are done."""
+        next_row = self.asked[step - 1].next_row
+        return np.asarray(end > np.where(lane < 0, next_row.min(), next_row[lane]))
