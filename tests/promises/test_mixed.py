@@ -58,6 +58,15 @@ def test_elastic(plan: ps.Dataset) -> None:
     promises.ranks_make_one_batch(plan)
 
 
+def test_functions_draw_anew_for_every_copy() -> None:
+    """A row that is drawn again has other random numbers: any 64 bits, which a generator must take."""
+    plan = ps.from_arrays({"id": np.arange(40)}).shuffle(seed=1).repeat(8)
+    plan = plan.map_rows(lambda row, rng: {**row, "noise": rng.random()}).batch(40)
+    with ps.Loader(plan) as loader:
+        noise = np.concatenate([batch["noise"] for batch in loader])
+    assert len({*noise.tolist()}) == 320
+
+
 def epochs_of(dataset: ps.Dataset, epochs: int) -> list[list[int]]:
     with ps.Loader(dataset, rank=0, world_size=1) as loader:
         return [[number for batch in loader for number in batch["id"].tolist()] for _ in range(epochs)]

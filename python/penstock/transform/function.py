@@ -53,11 +53,12 @@ class BatchFunction:
         return self._call(dict(columns), int(samples[0]) if len(samples) else 0, key, seed)
 
     def _call(self, values: dict[str, Any], sample: int, key: int, seed: Seed | None) -> Any:
+        word = kernels.mix([key, sample % 2**64])  # a row that is drawn again has any int64
         if seed is not None:
-            seed(kernels.mix([key, sample]))
+            seed(word)
         if not self._generator:
             return self.function(values)
-        return self.function(values, rng=np.random.Generator(np.random.Philox(key=kernels.mix([key, sample]))))
+        return self.function(values, rng=np.random.Generator(np.random.Philox(key=word)))
 
 
 class RowFunction(BatchFunction):

@@ -1,0 +1,343 @@
+"""Stages that give rows by what the data says keep every promise: exact through ranks and resuming, from a state of some numbers a lane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from support.promises import assert_same, join, keep
+from support.seams import lowered_of
+from support.tries import tries
+
+Rows = Mapping[str, Any]
+SIZE, STEPS = 24, 10
+
+
+def numbers(count: int, first: int = 0) -> ps.Dataset:
+    return ps.from_arrays({"x": np.arange(first, first + count)})
+
+
+def odd(batch: Rows) -> Any:
+    return batch["x"] % 2 == 1
+
+
+def third(batch: Rows) -> Any:
+    return batch["x"] % 3 == 0
+
+
+def doubled(batch: Rows) -> dict[str, Any]:
+    """Twice each, but for some at the end, by the first: what comes out depends on which rows are together."""
+    return {"x": np.repeat(batch["x"], 2)[: 2 * len(batch["x"]) - int(batch["x"][0]) % 5]}
+
+
+def words(batch: Rows) -> dict[str, Any]:
+    """As many rows of text and of lists as the number's last digit says."""
+    found = [(f"{number}.{part}", list(range(part))) for number in batch["x"].tolist() for part in range(number % 4)]
+    texts, lists = [text for text, _ in found], [part for _, part in found]
+    return {"text": pa.array(texts, pa.large_string()), "list": pa.array(lists, pa.large_list(pa.int32()))}
+
+
+def noisy(row: Rows, rng: np.random.Generator) -> dict[str, Any]:
+    return {**row, "noise": rng.random()}
+
+
+PLANS: dict[str, Callable[[], ps.Dataset]] = {
+    "filter": lambda: numbers(500).shuffle(seed=1).filter(odd),
+    "flat_map": lambda: numbers(200).shuffle(seed=2, block_rows=4).flat_map(doubled, rows=7),
+    "text": lambda: numbers(200).shuffle(seed=2).flat_map(words, rows=3),
+    "one after another": lambda: numbers(500).shuffle(seed=3).filter(odd).map(lambda batch: {"x": batch["x"] * 3}).flat_map(doubled, rows=5).filter(third),
+    "in a mix": lambda: ps.mix([numbers(500).shuffle(seed=4).filter(odd), numbers(70, 5000).shuffle(seed=5)], weights=[3, 1]),
+    "above a mix": lambda: ps.mix([numbers(500), numbers(70, 5001)], weights=[1, 2]).shuffle(seed=6).filter(third),
+    "mixes in mixes": lambda: ps.mix([ps.mix([numbers(99).shuffle(seed=7).filter(odd), numbers(88, 300)]).flat_map(doubled, rows=4), numbers(70, 500).shuffle(seed=8).filter(third)], weights=[1, 2]).filter(lambda batch: batch["x"] % 7 > 0),
+    "repeated, cut": lambda: ps.concat([numbers(100), numbers(90, 100)]).skip(7).every(2).shuffle(seed=9).repeat(3).filter(lambda batch: batch["x"] % 5 > 1),
+}  # fmt: skip
+
+
+@pytest.fixture(params=PLANS)
+def plan(request: pytest.FixtureRequest) -> ps.Dataset:
+    return PLANS[request.param]().batch(SIZE, steps=STEPS)
+
+
+def run(
+    plan: ps.Dataset, ranks: int = 1, *, state: Any = None, steps: int | None = None, epochs: int = 2
+) -> tuple[list[dict[str, Any]], Any]:
+    """The global batches that so many ranks make together, and the state after `steps` of them, or after all."""
+    loaders = [ps.Loader(plan, rank=rank, world_size=ranks) for rank in range(ranks)]
+    for loader in loaders:
+        if state is not None:
+            loader.load_state_dict(state)
+    passes = [chain.from_iterable(map(iter, [loader] * epochs)) for loader in loaders]
+    found: list[dict[str, Any]] = []
+    while len(found) != steps and (batches := [keep(batch) for batch in _one_each(passes)]):
+        found.append(join(batches))
+    states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
+    for loader in loaders:
+        loader.close()
+    return found, ps.merge_states(states)
+
+
+def _one_each(passes: Sequence[Iterator[Any]]) -> list[Any]:
+    return [batch for one in passes if (batch := next(one, None)) is not None]
+
+
+@pytest.mark.slow
+def test_any_number_of_ranks_and_any_restart(plan: ps.Dataset) -> None:
+    whole, _ = run(plan)
+    assert len(whole) == 2 * STEPS
+    for ranks in (2, 3, 8, 24):
+        for step, (found, wanted) in enumerate(zip(run(plan, ranks)[0], whole, strict=True)):
+            assert_same(found, wanted, f"{ranks} ranks, step {step}")
+    restarts = [(1, 1, 2), (2, 3, 3), (3, STEPS - 1, 1), (4, STEPS, 8), (2, STEPS + 1, 4), (6, 17, 2)]
+    for ranks, steps, others in restarts[: tries(len(restarts), at_least=3)]:
+        _, state = run(plan, ranks, steps=steps)
+        found, _ = run(plan, others, state=state)
+        for step, (here, wanted) in enumerate(zip(found, whole[steps:], strict=False), steps):
+            assert_same(here, wanted, f"from {ranks} to {others} ranks after {steps} steps, step {step}")
+        assert len(found) >= len(whole) - steps
+
+
+def test_a_restart_in_short() -> None:
+    plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
+    whole, _ = run(plan, epochs=1)
+    _, state = run(plan, 2, steps=4)
+    found, _ = run(plan, 3, state=state, epochs=1)
+    for here, wanted in zip(found, whole[4:], strict=True):
+        assert_same(here, wanted)
+
+
+def lanes_of(base: ps.Dataset, lane: int, epochs: int) -> Iterator[int]:
+    """A lane's rows of in-memory numbers, epoch after epoch, by the order alone."""
+    with ps.Loader(base.batch(SIZE)) as loader:
+        order = lowered_of(loader).order.rows
+    for epoch in range(epochs):
+        yield from order.ids(epoch, lane, 0, int(order.lane_rows()[lane])).tolist()
+
+
+def test_a_filter_is_what_the_order_says_without_the_others() -> None:
+    base = numbers(500).shuffle(seed=1)
+    whole, _ = run(base.filter(odd).batch(SIZE, steps=STEPS))
+    lanes = [[row for row in lanes_of(base, lane, 4) if row % 2][: 2 * STEPS] for lane in range(SIZE)]
+    for step, batch in enumerate(whole):
+        assert batch["x"].tolist() == [lane[step] for lane in lanes]
+
+
+def test_flat_map_gets_the_same_rows_together_whatever_is_read_with_them() -> None:
+    base = numbers(200).shuffle(seed=2, block_rows=4)
+    whole, _ = run(base.flat_map(doubled, rows=7).batch(SIZE, steps=STEPS))
+    for lane in range(SIZE):
+        rows = list(lanes_of(base, lane, 30))
+        groups = [np.array(rows[first : first + 7]) for first in range(0, len(rows) // 7 * 7, 7)]
+        wanted = [number for group in groups for number in doubled({"x": group})["x"].tolist()]
+        assert [int(batch["x"][lane]) for batch in whole] == wanted[: 2 * STEPS]
+
+
+def test_each_row_comes_once_before_any_comes_twice() -> None:
+    """Over the ends of epochs: the next one goes on where the one before ended."""
+    plan = numbers(480).shuffle(seed=1).filter(odd).batch(24, steps=5)
+    batches, _ = run(plan, epochs=2)
+    found = np.concatenate([batch["x"] for batch in batches])
+    _, times = np.unique(found, return_counts=True)
+    lanes = [[row for row in lanes_of(numbers(480).shuffle(seed=1), lane, 1) if row % 2] for lane in range(24)]
+    assert len(found) == 240
+    assert max(times) <= -(-10 // min(map(len, lanes))), "as often as the poorest lane began again"
+
+
+def test_augmentations_after_a_filter_are_the_same_on_any_ranks() -> None:
+    plan = numbers(300).shuffle(seed=1).filter(odd).map_rows(noisy).batch(SIZE, steps=STEPS)
+    whole, _ = run(plan, epochs=1)
+    for found, wanted in zip(run(plan, 4, epochs=1)[0], whole, strict=True):
+        assert_same(found, wanted)
+    assert len({*np.concatenate([batch["noise"] for batch in whole]).tolist()}) == SIZE * STEPS
+
+
+def test_a_pass_that_is_broken_off_goes_on_in_the_next_epoch() -> None:
+    plan = numbers(500).shuffle(seed=1).filter(odd).batch(SIZE, steps=STEPS)
+    whole, _ = run(plan)
+    loader = ps.Loader(plan)
+    for step, _ in enumerate(loader):
+        if step == 3:
+            break
+    batch = next(iter(loader))
+    assert (loader.epoch, loader.step) == (1, 1)
+    assert batch["x"].tolist() == whole[4]["x"].tolist(), "nothing is lost"
+    loader.close()
+
+
+def test_a_state_is_some_numbers_a_lane() -> None:
+    plan = PLANS["mixes in mixes"]().batch(256, lanes=64, steps=STEPS)
+    loader = ps.Loader(plan)
+    next(iter(loader))
+    assert len(json.dumps(loader.state_dict())) < 64 << 10
+    loader.close()
+
+
+def test_resuming_reads_no_more_than_what_is_used_in_part() -> None:
+    """From far behind the beginning, a loader reads about as much as one that begins."""
+    read: list[int] = []
+
+    def noted(batch: Rows) -> Rows:
+        read.append(len(batch["x"]))
+        return batch
+
+    plan = numbers(100_000).shuffle(seed=1).map(noted).filter(odd).batch(SIZE, steps=1000)
+    _, state = run(plan, steps=800, epochs=1)
+    begun = sum(read)
+    read.clear()
+    run(plan, state=state, steps=1, epochs=1)
+    assert sum(read) < begun / 2
+    assert begun > 800 * SIZE * 2
+
+
+# What cannot work
+
+
+def test_an_epoch_needs_an_end() -> None:
+    filtered = numbers(100).filter(odd)
+    with pytest.raises(ps.PlanError, match=r"batch\(24, steps=1000\)"):
+        filtered.batch(24)
+    with pytest.raises(ps.PlanError, match="steps=0"):
+        filtered.batch(24, steps=0)
+    with pytest.raises(ps.PlanError, match="known once they were made"):
+        len(filtered)
+    assert "as many samples as come" in repr(filtered)
+    ps.mix([filtered, numbers(99)], rows=48).batch(24)
+    with pytest.raises(ps.PlanError, match="steps=1000"):
+        ps.mix([filtered, numbers(99)]).batch(24)
+
+
+@pytest.mark.parametrize("verb", ["take", "skip", "every", "repeat"])
+def test_what_counts_rows_comes_before(verb: str) -> None:
+    with pytest.raises(ps.PlanError, match=f"write {verb}"):
+        getattr(numbers(100).filter(odd), verb)(2)
+
+
+def test_shuffle_and_concat_come_before() -> None:
+    with pytest.raises(ps.PlanError, match=r"write shuffle\(…\) before filter"):
+        numbers(100).filter(odd).shuffle(seed=1)
+    with pytest.raises(ps.PlanError, match="concat"):
+        ps.concat([numbers(100).filter(odd), numbers(5)])
+    with pytest.raises(ps.PlanError, match="filter: must come before batch"):
+        numbers(100).batch(4).filter(odd)
+
+
+MASKS: dict[str, tuple[Callable[[Rows], Any], str]] = {
+    "numbers": (lambda batch: batch["x"], "dtype int64"),
+    "another length": (lambda batch: np.ones(3, dtype=bool), r"shape \(3,\)"),
+    "one for all": (lambda batch: True, "returned True"),
+    "nothing": (lambda batch: None, "returned None"),
+}
+
+
+@pytest.mark.parametrize("wrong", MASKS)
+def test_a_mask_is_one_bool_a_row(wrong: str) -> None:
+    function, found = MASKS[wrong]
+    with pytest.raises(ps.PlanError, match=f"filter.*{found}.*return a mask"):
+        run(numbers(100).filter(function).batch(24, steps=2))
+
+
+@pytest.mark.parametrize(
+    "mask", [lambda batch: (batch["x"] % 2 == 1).tolist(), lambda batch: pa.array(batch["x"] % 2 == 1)]
+)
+def test_a_mask_may_be_a_list_or_an_arrow_array(mask: Callable[[Rows], Any]) -> None:
+    found, _ = run(numbers(500).shuffle(seed=1).filter(mask).batch(24, steps=2), epochs=1)
+    wanted, _ = run(numbers(500).shuffle(seed=1).filter(odd).batch(24, steps=2), epochs=1)
+    assert all((one["x"] == other["x"]).all() for one, other in zip(found, wanted, strict=True))
+
+
+def test_what_is_never_true_is_said_in_bounded_time() -> None:
+    with pytest.raises(ps.DataError, match=r"filter\(.*none came out, and of all [\d,]+ rows so far 0 did"):
+        run(numbers(100).filter(lambda batch: batch["x"] < 0).batch(24, steps=2))
+
+
+RETURNED: dict[str, tuple[Callable[[Rows], Any], str]] = {
+    "no dict": (lambda batch: [1, 2], "returned list"),
+    "other lengths": (lambda batch: {"x": [1, 2], "y": [1]}, "different lengths"),
+    "other columns": (lambda batch: {"x" if batch["x"][0] % 2 else "y": [1]}, "the same columns"),
+}
+
+
+@pytest.mark.parametrize("wrong", RETURNED)
+def test_flat_map_returns_columns(wrong: str) -> None:
+    function, found = RETURNED[wrong]
+    with pytest.raises(ps.PlanError, match=f"flat_map.*{found}"):
+        run(numbers(100).shuffle(seed=0).flat_map(function, rows=1).batch(24, steps=9))
+
+
+def test_an_error_of_a_function_reaches_the_consumer_and_comes_again_after_a_restart() -> None:
+    def fails(batch: Rows) -> Any:
+        if (batch["x"] == 77).any():
+            raise KeyError("row 77")
+        return batch["x"] % 2 == 1
+
+    loader = ps.Loader(numbers(500).filter(lambda batch: batch["x"] > -1).filter(fails).batch(4, steps=100))
+    for _ in range(2):
+        with pytest.raises(KeyError, match="row 77"):
+            list(loader)
+    loader.close()
+
+
+def test_parts_of_a_state() -> None:
+    plan = PLANS["filter"]().batch(SIZE, steps=STEPS)
+    loaders = [ps.Loader(plan, rank=rank, world_size=2) for rank in range(2)]
+    passes = [iter(loader) for loader in loaders]
+    for one in passes:
+        next(one)
+    first, second = (loader.state_dict() for loader in loaders)
+    assert len(first["lanes"]) == len(second["lanes"]) == SIZE // 2
+    with pytest.raises(ps.StateError, match=r"lane 12 is not among them.*merge_states"):
+        loaders[1].load_state_dict(first)
+    next(passes[1])
+    with pytest.raises(ps.StateError, match="part 1 says step=2 and part 0 1"):
+        ps.merge_states([first, loaders[1].state_dict()])
+    changed = {**first, "lanes": {**first["lanes"], "0": "somewhere"}}
+    with pytest.raises(ps.StateError, match="of lane 0; it was changed"):
+        loaders[0].load_state_dict(changed)
+    with pytest.raises(ps.StateError, match="another place for lane 0"):
+        ps.merge_states([first, changed])
+    with pytest.raises(ps.StateError, match="pass the list"):
+        ps.merge_states([])
+    assert ps.merge_states([second, first])["lanes"].keys() == {str(lane) for lane in range(SIZE)}
+    for loader in loaders:
+        loader.close()
+
+
+def test_what_asks_for_any_step_is_refused() -> None:
+    with ps.Loader(PLANS["filter"]().batch(SIZE, steps=STEPS)) as loader:
+        for ask in (loader.batch_at, loader.sample_ids):
+            with pytest.raises(ps.PlanError, match="on the way there"):
+                ask(0, 3)
+        with pytest.raises(ps.PlanError, match="the next one is 0"):
+            loader.set_epoch(4)
+        loader.set_epoch(0)
+        next(iter(loader))
+        loader.set_epoch(1)
+
+
+def test_another_function_is_another_plan() -> None:
+    with ps.Loader(numbers(500).filter(odd).batch(4, steps=9)) as loader:
+        state = loader.state_dict()
+    with (
+        ps.Loader(numbers(500).filter(third).batch(4, steps=9)) as loader,
+        pytest.raises(ps.StateError, match="another plan"),
+    ):
+        loader.load_state_dict(state)
+
+
+def test_steps_end_an_epoch_of_any_plan() -> None:
+    """Without lane stages too: the epoch goes round and round, and states are as small as ever."""
+    plan = numbers(100).shuffle(seed=5).batch(24, steps=30)
+    whole, _ = run(plan)
+    assert len(whole) == 60
+    found = np.concatenate([batch["x"] for batch in whole])
+    assert min(np.unique(found, return_counts=True)[1]) >= 60 * 24 // 100 - 2
+    _, state = run(plan, 2, steps=37)
+    assert len(json.dumps(state)) < 1 << 10
+    for here, wanted in zip(run(plan, 3, state=state)[0], whole[37:], strict=False):
+        assert_same(here, wanted)
