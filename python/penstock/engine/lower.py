@@ -263,6 +263,7 @@ class _Lowering:
             together=max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
             seed=self.seed,
             cpus=self.where.cpus,
+            epoch_rows=int(below.first_ids[-1]) // order.lanes if not below.feeds else 0,
             below=below.feeds,
         )
         self.feeds.append(feed)

@@ -131,11 +131,9 @@ def _in_steps(order: RowOrder, rows: int) -> RowOrder:
         raise PlanError(
             f"batch: steps=… goes round and round, and some of the {order.shape.lanes} lanes have no row; use fewer lanes"
         )
+    if isinstance(order, LaneRows):
+        return replace(order, epoch_rows=rows // order.lanes)
     return Mixed(inputs=(order,), first_ids=(0,), quotas=(1,), stop=Stop.ROWS, rows=rows)
-
-
-#: Epochs of a source below a lane stage, as many as ever come.
-_ENDLESS = 1 << 20
 
 
 def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
@@ -147,7 +145,7 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
             f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
         )
     if not _is_endless(root):
-        rows = RepeatOrder(input=rows, times=_ENDLESS)
+        rows = _in_steps(rows, lanes * LANE_ROWS)
     return DemandOrder(rows=rows, steps=1)
 
 

@@ -16,11 +16,15 @@ LANE_ROWS = 1 << LANE_BITS
 
 @dataclass(frozen=True, kw_only=True)
 class LaneRows(RowOrder):
-    """See `protocol.RowOrder`. Row r of lane l has the id first_id + l · 2³⁶ + r: there is one epoch."""
+    """See `protocol.RowOrder`. Row r of lane l has the id first_id + l · 2³⁶ + r.
+
+    epoch_rows: rows of a lane in an epoch, if it ends: the next one goes on from there.
+    """
 
     first_id: int
     lanes: int
     rows_per_lane: int
+    epoch_rows: int | None = None
 
     @property
     def shape(self) -> Shape:
@@ -29,11 +33,23 @@ class LaneRows(RowOrder):
 
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
-        return np.full(self.lanes, LANE_ROWS, dtype=np.int64)
+        return np.full(self.lanes, self.epoch_rows or LANE_ROWS, dtype=np.int64)
+
+    def given(self, epoch: int, row: Ids) -> Ids:
+        """How many rows the stage has given, from the first epoch on, before row `row[lane]` of every lane."""
+        return row + epoch * (self.epoch_rows or 0)
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
-        return np.arange(first, first + count, dtype=np.int64) + (self.first_id + (lane << LANE_BITS))
+        begin = first + epoch * (self.epoch_rows or 0)
+        return np.arange(begin, begin + count, dtype=np.int64) + (self.first_id + (lane << LANE_BITS))
+
+    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the ids of whole steps."""
+        lane, place = np.divmod(np.arange(*share, dtype=np.int64), self.rows_per_lane)
+        steps = np.arange(step, step + len(out) // len(lane), dtype=np.int64) * self.rows_per_lane
+        begin = self.first_id + epoch * (self.epoch_rows or 0)
+        out[:] = (steps[:, None] + ((lane << LANE_BITS) + place + begin)).ravel()
 
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """Every row is a block."""
@@ -46,4 +62,5 @@ class LaneRows(RowOrder):
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
         lane, row = np.divmod(ids - self.first_id, LANE_ROWS)
+        row = row - epoch * (self.epoch_rows or 0)
         return lane, row, row + 1

@@ -55,7 +55,7 @@ class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
     first_id: of its rows in the order above. mine: the lanes that this rank has rows of. together: how many rows are worth asking for at once.
-    below: the lane stages that the input comes from, each with the first id of its rows.
+    epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
     """
 
     def __init__(
@@ -69,11 +69,12 @@ class LaneFeed:
         together: int,
         seed: int,
         cpus: int,
+        epoch_rows: int = 0,
         below: Sequence[LaneFeed] = (),
     ) -> None:
         self._stage, self._order, self._start = stage, order, start
         self.first_id, self._mine, self._together = first_id, list(mine), together
-        self._seed, self._cpus, self.below = seed, cpus, tuple(below)
+        self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
         self._lock = threading.RLock()
         self._run: Any = None
         self._is_closed = False
@@ -197,8 +198,7 @@ class LaneFeed:
     def _check_luck(self, lane: int, one: Lane) -> None:
         if one.unlucky < _PATIENCE_ROWS:
             return
-        epoch = getattr(self._order.rows, "input", self._order.rows).lane_rows()[lane]
-        if one.unlucky >= min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * int(epoch))):
+        if one.unlucky >= min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * self._epoch_rows)):
             raise DataError(
                 f"{self._stage.name}: of the last {one.unlucky:,} rows of lane {lane} none came out, and of all {self._total_fed:,} rows so far "
                 f"{self._total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"

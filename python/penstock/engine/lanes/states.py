@@ -67,7 +67,7 @@ class Lane:
 def rows_given(order: RowOrder, epoch: int, row: Ids) -> dict[int, Ids]:
     """How many rows each lane stage has given before row `row[lane]` of every lane, by the first id of its rows."""
     if isinstance(order, LaneRows):
-        return {order.first_id: row}
+        return {order.first_id: order.given(epoch, row)}
     found: dict[int, Ids] = {}
     if isinstance(order, Mixed):
         for number, below in enumerate(order.inputs):
