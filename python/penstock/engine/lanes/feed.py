@@ -15,6 +15,7 @@ from penstock.batch.merge import gather
 from penstock.core import kernels
 from penstock.core.cancel import StoppedError
 from penstock.core.errors import DataError, PlanError
+from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
 from penstock.engine.lanes.states import BEGIN, Lane, Mark, Place, rows_given
@@ -39,6 +40,15 @@ class _Piece:
 
     columns: Columns
     rows: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """Rows of a lane that are fed again, before its next ones: `rows` of the columns and keys."""
+
+    columns: Columns
+    rows: Ids
+    keys: Ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +100,7 @@ class LaneFeed:
         row = np.zeros(lanes, dtype=np.int64) if row is None else row
         self._lanes = [Lane() for _ in range(lanes)]
         self._held: list[deque[_Run]] = [deque() for _ in range(lanes)]
+        self._left: dict[int, _Left] = {}
         self._total_fed = self._total_made = 0
         for lane, one in enumerate(self._lanes):
             one.begin(int(row[lane]), places.get(lane, BEGIN))
@@ -145,10 +156,7 @@ class LaneFeed:
             while self._held[one] and self._held[one][0].first + self._held[one][0].count <= wanted[one] + 1:
                 self._held[one].popleft()
         parts = list(pieces.values())
-        return {
-            name: gather([part.columns[name] for part in parts], which, at, name, field, allocate, threads=self._cpus)
-            for name, field in self.spec.items()
-        }
+        return self._gathered([part.columns for part in parts], which, at, self.spec, allocate)
 
     def _feed_next(self) -> None:
         """Feeds the next item of what is below."""
@@ -160,34 +168,62 @@ class LaneFeed:
             run = self._run
         item: Columned = next(run)
         asked = self._order.asked[item.step]
-        (part,) = item.parts
-        lanes = asked.lane.tolist()
-        key = kernels.mix([self._seed, STAGE_KEY])
-        states = [self._lanes[lane].state for lane in lanes]
-        fed = Fed(
-            columns=part.columns, spec=part.spec, counts=asked.count, keys=item.keys_of(part), key=key, states=states
-        )
+        fed = self._fed(item, asked)
         made = self._stage.feed(fed)
         with self._lock:
             del self._order.asked[item.step]
-            self._keep(asked, made)
+            self._keep(asked, fed, made)
 
-    def _keep(self, asked: Asked, made: Made) -> None:
+    def _fed(self, item: Columned, asked: Asked) -> Fed:
+        """An item's rows by lane, each after what is left of those before it."""
+        (part,) = item.parts
+        lanes = asked.lane.tolist()
+        columns, keys, counts = part.columns, item.keys_of(part), asked.count
+        left = [self._left.pop(lane, None) for lane in lanes]
+        if some := [one for one in left if one is not None]:
+            counts = counts + np.array([0 if one is None else len(one.rows) for one in left])
+            rows = np.split(np.arange(len(keys)), asked.edges[1:-1])
+            pairs = [
+                (1 + some.index(one), one.rows) if one else (0, new[:0]) for one, new in zip(left, rows, strict=True)
+            ]
+            turn = [pair for old, new in zip(pairs, rows, strict=True) for pair in (old, (0, new))]
+            which = np.concatenate([np.full(len(rows), number) for number, rows in turn])
+            row = np.concatenate([rows for _, rows in turn])
+            tables = [columns, *(one.columns for one in some)]
+            columns = self._gathered(tables, which, row, part.spec, new_rows)
+            every = [keys, *(one.keys for one in some)]
+            first = np.cumsum([0, *map(len, every)])
+            keys = np.concatenate(every)[first[which] + row]
+        states = [self._lanes[lane].state for lane in lanes]
+        key = kernels.mix([self._seed, STAGE_KEY])
+        return Fed(columns=columns, spec=part.spec, counts=counts, keys=keys, key=key, states=states)
+
+    def _gathered(self, tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate) -> Columns:
+        """Columns whose row i is row `row[i]` of `tables[which[i]]`."""
+        return {
+            name: gather([table[name] for table in tables], which, row, name, field, allocate, threads=self._cpus)
+            for name, field in spec.items()
+        }
+
+    def _keep(self, asked: Asked, fed: Fed, made: Made) -> None:
         if len(made.rows):
             if self.spec and made.spec != self.spec:
                 raise PlanError(
                     f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; the same columns must come of all rows"
                 )
             self.spec = made.spec
-        piece, begin = _Piece(made.columns, made.rows), 0
+        piece, begin, edges = _Piece(made.columns, made.rows), 0, fed.edges.tolist()
         for number, lane in enumerate(asked.lane.tolist()):
             one, rows, given = self._lanes[lane], int(asked.count[number]), int(made.counts[number])
-            left_out = min(one.left_out, given)
+            left_out, used = min(one.left_out, given), int(made.used[number])
             if kept := given - left_out:
                 self._held[lane].append(_Run(one.made, kept, piece, begin + left_out))
+            if edges[number] + used < edges[number + 1]:
+                left = np.arange(edges[number] + used, edges[number + 1])
+                self._left[lane] = _Left(fed.columns, left, fed.keys)
             one.left_out -= left_out
             one.made += kept
-            one.fed += rows
+            one.fed += used
             one.state = made.states[number]
             one.unlucky = 0 if given else one.unlucky + rows
             one.marks.append(Mark(one.made, one.fed, one.state, one.left_out))
@@ -255,6 +291,7 @@ class LaneFeed:
         if run is not None:
             run.close()
         self._order.asked.clear()
+        self._left = {}
         self._held = [deque() for _ in range(self._order.lanes)]
 
 
