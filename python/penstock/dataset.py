@@ -326,6 +326,7 @@ class Dataset:
             f"  {lowered.steps_per_item} steps are made together",
             "",
             "Stages",
+            *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
             *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
         ]
         return "\n".join(lines)

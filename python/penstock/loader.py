@@ -28,7 +28,7 @@ from penstock.engine.stage import Delivered
 from penstock.engine.tune import Depth
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.report import report_text
-from penstock.observe.stats import no_stats, run_stats
+from penstock.observe.stats import all_meters, no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
 from penstock.order.progress import Progress
@@ -426,7 +426,7 @@ class Loader(Generic[BatchT]):
         run = running[0][0]
         elapsed_s = time.perf_counter() - run.started_at
         return run_stats(
-            run.meters,
+            all_meters(run.meters, self._lowered.lanes.feeds),
             elapsed_s=elapsed_s,
             waited_s=run.waited_s,
             first_batch_s=self._first_batch_s,

@@ -320,6 +320,18 @@ def test_what_asks_for_any_step_is_refused() -> None:
         loader.set_epoch(1)
 
 
+def test_what_explains_says_what_runs_in_lanes() -> None:
+    plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
+    assert "filter(third) (lane by lane" in plan.explain()
+    with pytest.raises(ps.PlanError, match="what filter reads depends on what the data says"):
+        plan.simulate()
+    with ps.Loader(plan) as loader:
+        list(loader)
+        names = [stage["name"] for stage in loader.stats()["stages"]]
+        assert [name for name in names if "filter" in name or "flat_map" in name] != []
+        assert names.index("filter(third)") < names.index("deliver")
+
+
 def test_another_function_is_another_plan() -> None:
     with ps.Loader(numbers(500).filter(odd).batch(4, steps=9)) as loader:
         state = loader.state_dict()

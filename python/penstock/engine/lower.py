@@ -257,7 +257,9 @@ class _Lowering:
         feed = LaneFeed(
             STAGES[type(node)](node),
             order,
-            lambda works: Run(stages, budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget),
+            lambda works, last: Run(
+                (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
+            ),
             first_id=first_id,
             mine=self.lanes,
             together=max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),

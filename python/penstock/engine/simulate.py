@@ -21,8 +21,8 @@ from penstock.engine.lower import lower
 from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.upcoming import Upcoming
 from penstock.order.cursor import Position, Work
-from penstock.plan.nodes import Node, Opened, Read, Shard
-from penstock.plan.tree import find, inputs_of, leaves, with_inputs
+from penstock.plan.nodes import LaneNode, Node, Opened, Read, Shard
+from penstock.plan.tree import find, flow, inputs_of, leaves, with_inputs
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource
 from penstock.storage.cache.simulated import SimulatedCache
@@ -73,6 +73,10 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
     if find(root, Shard) is not None:
         raise PlanError(
             "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
+        )
+    if (staged := next((node for node in flow(root) if isinstance(node, LaneNode)), None)) is not None:
+        raise PlanError(
+            f"simulate: what {staged.verb} reads depends on what the data says; describe the plan without it"
         )
     blocks = [leaf.opened.source for leaf in leaves(root) if isinstance(leaf.opened.source, BlockSource)]
     if cache_bytes and blocks:

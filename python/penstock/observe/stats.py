@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from penstock.observe.metrics import Meter
 from penstock.observe.store import judge_store
@@ -40,6 +41,36 @@ def run_stats(
         "memory": memory,
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
+
+
+class LaneStage(Protocol):
+    """A lane stage: what runs below it and itself, and the lane stages below (see `engine.lanes.feed`)."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def run(self) -> Any:
+        """Its run, which has meters, and for which the stage above waited `waited_s`; None if nothing runs."""
+
+    @property
+    def below(self) -> Sequence[LaneStage]:
+        """Those below."""
+
+
+def all_meters(meters: Sequence[Meter], below: Sequence[LaneStage]) -> list[Meter]:
+    """The meters of a run, after those of the lane stages that it gets rows from. Waiting for these counts as waiting for input."""
+    found: list[Meter] = []
+    first, *others = meters
+    waited_s = 0.0
+    for stage in below:
+        if (run := stage.run) is not None:
+            *inner, last = all_meters(run.meters, stage.below)
+            found += [replace(meter, name=f"{meter.name} → {stage.name}") for meter in inner] + [last]
+            waited_s += run.waited_s
+    busy_s, waiting_s = first.busy_s - min(waited_s, first.busy_s), first.waiting_for_input_s + waited_s
+    return [*found, replace(first, busy_s=busy_s, waiting_for_input_s=waiting_s), *others] if found else [*meters]
 
 
 def no_stats() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
 from penstock.engine.lanes.states import BEGIN, Lane, Mark, Place, rows_given
-from penstock.engine.stage import Columned
+from penstock.engine.run import Run
+from penstock.engine.stage import Columned, Item, Stage
 from penstock.order.cursor import Work
 from penstock.order.demand import Asked, DemandOrder
 from penstock.order.keys import STAGE_KEY
@@ -27,8 +28,8 @@ from penstock.order.keys import STAGE_KEY
 #: A lane may be fed so many rows, and two epochs of its own, before one must come out; and never more than so many.
 _PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
 
-#: Starts what is below on a sequence of work; what it iterates over is finished items. It has a `close`.
-Start = Callable[[Iterator[Work]], Any]
+#: Runs what is below on a sequence of work, with one more stage behind it.
+Start = Callable[[Iterator[Work], Stage], Run]
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
@@ -51,8 +52,15 @@ class _Left:
     keys: Ids
 
 
+@dataclass(kw_only=True)
+class _Output(Item):
+    """What came of an item."""
+
+    made: Made
+
+
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _Stretch:
     """Rows [first, first + count) of a lane's output: they are rows begin, begin + 1, … of a piece."""
 
     first: int
@@ -86,7 +94,7 @@ class LaneFeed:
         self.first_id, self._mine, self._together = first_id, list(mine), together
         self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
         self._lock = threading.RLock()
-        self._run: Any = None
+        self._run: Run | None = None
         self._is_closed = False
         self.spec: Spec = {}
         self.begin({})
@@ -99,8 +107,9 @@ class LaneFeed:
         lanes = self._order.lanes
         row = np.zeros(lanes, dtype=np.int64) if row is None else row
         self._lanes = [Lane() for _ in range(lanes)]
-        self._held: list[deque[_Run]] = [deque() for _ in range(lanes)]
+        self._held: list[deque[_Stretch]] = [deque() for _ in range(lanes)]
         self._left: dict[int, _Left] = {}
+        self._states = [places.get(lane, BEGIN)[2] for lane in range(lanes)]
         self._total_fed = self._total_made = 0
         for lane, one in enumerate(self._lanes):
             one.begin(int(row[lane]), places.get(lane, BEGIN))
@@ -159,20 +168,28 @@ class LaneFeed:
         return self._gathered([part.columns for part in parts], which, at, self.spec, allocate)
 
     def _feed_next(self) -> None:
-        """Feeds the next item of what is below."""
+        """Takes note of what comes of the next item of what is below."""
         with self._lock:
             if self._is_closed:
                 raise StoppedError
             if self._run is None:
-                self._run = self._start(self._works())
+                stage = Stage(self._stage.name, "python", self._make)
+                self._run = self._start(self._works(), stage)
             run = self._run
-        item: Columned = next(run)
-        asked = self._order.asked[item.step]
-        fed = self._fed(item, asked)
-        made = self._stage.feed(fed)
+        item = cast("_Output", next(run))
         with self._lock:
-            del self._order.asked[item.step]
-            self._keep(asked, fed, made)
+            self._keep(self._order.asked.pop(item.step), item.made)
+
+    def _make(self, item: Columned) -> _Output:
+        """What comes of an item; items come in order, in one thread."""
+        fed = self._fed(item, self._order.asked[item.step])
+        made = self._stage.feed(fed)
+        edges = fed.edges.tolist()
+        for number, lane in enumerate(self._order.asked[item.step].lane.tolist()):
+            self._states[lane] = made.states[number]
+            if (first := edges[number] + int(made.used[number])) < edges[number + 1]:
+                self._left[lane] = _Left(fed.columns, np.arange(first, edges[number + 1]), fed.keys)
+        return item.to(_Output, made=made)
 
     def _fed(self, item: Columned, asked: Asked) -> Fed:
         """An item's rows by lane, each after what is left of those before it."""
@@ -194,7 +211,7 @@ class LaneFeed:
             every = [keys, *(one.keys for one in some)]
             first = np.cumsum([0, *map(len, every)])
             keys = np.concatenate(every)[first[which] + row]
-        states = [self._lanes[lane].state for lane in lanes]
+        states = [self._states[lane] for lane in lanes]
         key = kernels.mix([self._seed, STAGE_KEY])
         return Fed(columns=columns, spec=part.spec, counts=counts, keys=keys, key=key, states=states)
 
@@ -205,22 +222,19 @@ class LaneFeed:
             for name, field in spec.items()
         }
 
-    def _keep(self, asked: Asked, fed: Fed, made: Made) -> None:
+    def _keep(self, asked: Asked, made: Made) -> None:
         if len(made.rows):
             if self.spec and made.spec != self.spec:
                 raise PlanError(
                     f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; the same columns must come of all rows"
                 )
             self.spec = made.spec
-        piece, begin, edges = _Piece(made.columns, made.rows), 0, fed.edges.tolist()
+        piece, begin = _Piece(made.columns, made.rows), 0
         for number, lane in enumerate(asked.lane.tolist()):
             one, rows, given = self._lanes[lane], int(asked.count[number]), int(made.counts[number])
             left_out, used = min(one.left_out, given), int(made.used[number])
             if kept := given - left_out:
-                self._held[lane].append(_Run(one.made, kept, piece, begin + left_out))
-            if edges[number] + used < edges[number + 1]:
-                left = np.arange(edges[number] + used, edges[number + 1])
-                self._left[lane] = _Left(fed.columns, left, fed.keys)
+                self._held[lane].append(_Stretch(one.made, kept, piece, begin + left_out))
             one.left_out -= left_out
             one.made += kept
             one.fed += used
@@ -280,6 +294,16 @@ class LaneFeed:
         number = rows // group
         at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
         return np.repeat(lane, number), np.repeat(first, number) + at * group, np.full(len(at), group)
+
+    @property
+    def name(self) -> str:
+        """The stage's name, for figures."""
+        return self._stage.name
+
+    @property
+    def run(self) -> Run | None:
+        """What runs below and the stage itself; None if nothing runs."""
+        return self._run
 
     def close(self) -> None:
         """Stops what runs below, and lets go of what came out; until `begin`, nothing can be taken."""
