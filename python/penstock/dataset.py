@@ -13,6 +13,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.padding import as_padding_value
 from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import lower
@@ -33,6 +34,7 @@ from penstock.plan.nodes import (
     Mix,
     Node,
     Opened,
+    Pad,
     Read,
     Repeat,
     Shard,
@@ -185,6 +187,44 @@ class Dataset:
                 steps=steps,
             )
         )
+
+    def batch_padded(
+        self,
+        size: int,
+        *misplaced: Never,
+        columns: Sequence[str] | None = None,
+        multiple_of: int | None = None,
+        length: int | None = None,
+        truncate: bool = False,
+        padding_value: float | Mapping[str, float] = 0,
+        drop_last: bool = False,
+        pad: bool = False,
+        wrap: bool = False,
+        lanes: int | None = None,
+        per_rank: bool = False,
+    ) -> Dataset:
+        """`batch` with dense arrays for columns whose rows are lists of numbers: batch_padded(32, multiple_of=64).
+
+        A column "tokens" of rows of 3 and 5 numbers comes as "tokens" (2, 5), with "tokens_lengths" [3, 5] (int32) and "tokens_mask" (2, 5),
+        which is True at numbers. Rows of arrays, (None, 4) in `spec`, become (2, 5, 4). Text and bytes stay as they are.
+
+        Rows are padded to the longest of their batch, rounded up to `multiple_of`: of each rank's part of the batch, so that ranks may have
+        other lengths. With `length` all batches of all ranks are as long; a longer row is then an error that names it, or truncate=True
+        cuts it. `columns`: those that are padded, by default all that can be. `padding_value`: for all columns, or a dict of one each (0 for others).
+        The other options are those of `batch`; its `pad` fills the last batch with repeated rows.
+        """
+        check_positional("batch_padded", misplaced, "write batch_padded(size, length=512), or padding_value=…")
+        if not isinstance(pad, bool):
+            raise PlanError(f"batch_padded: pad={pad!r} fills the last batch, or not; write padding_value={pad!r}")
+        padded = Pad(
+            input=self.root,
+            columns=None if columns is None else tuple([columns] if isinstance(columns, str) else columns),
+            multiple_of=multiple_of,
+            length=length,
+            truncate=truncate,
+            padding_value=as_padding_value("batch_padded", padding_value),
+        )
+        return self._then(padded).batch(size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank)
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).

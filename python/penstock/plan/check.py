@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
+from penstock.core.padding import columns_to_pad
 from penstock.core.spec import Spec
 from penstock.plan.nodes import (
     COLUMN_NODES,
@@ -14,6 +15,7 @@ from penstock.plan.nodes import (
     LaneNode,
     Mix,
     Node,
+    Pad,
     Repeat,
     RowChoice,
     Shard,
@@ -53,6 +55,15 @@ def check_verb(new: Node) -> None:
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):
         _check_columns(new)
+    if isinstance(new, Pad):
+        _check_padded(new)
+
+
+def _check_padded(new: Pad) -> None:
+    if find(new.input, Batch):
+        raise PlanError("batch_padded: the plan has a batch already; write batch_padded(…) in its place")
+    if not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):  # a function may make other columns
+        columns_to_pad(new, spec_of(new.input))
 
 
 def _check_lanes(new: Node, input_: Node) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.padding import Padding
 from penstock.source.protocol import AnySource
 
 #: Weights become whole numbers with at most this sum.
@@ -294,6 +295,14 @@ class FlatMap(LaneNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pad(Padding):
+    """Ragged columns become dense, in each batch for itself; the batch follows at once."""
+
+    input: Node
+    verb: str = "pad"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """The global batch: `size` rows over all ranks together; with per_rank, for each of them. steps: of an epoch, None for all rows."""
 
@@ -346,6 +355,7 @@ Node: TypeAlias = (
     | MapRows
     | FilterFunction
     | FlatMap
+    | Pad
     | Batch
 )
 
