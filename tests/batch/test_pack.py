@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch.pack import Packed, pack_window
+from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
 from penstock.core.packing import Packing
 from penstock.core.ragged import edges_of, lists_of
@@ -265,3 +266,20 @@ def test_packings_that_cannot_be(more: dict[str, Any], message: str) -> None:
 def test_columns_that_cannot_be_packed(column: Any, more: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         pack_window({"tokens": column}, packing(**more), [1])
+
+
+def test_arguments_that_do_not_fit_are_refused_natively() -> None:
+    """What the caller would have to get wrong; nothing is read or written out of bounds."""
+    ids = np.array([0, 1]), np.array([0, 0]), np.array([2, 2]), np.array([0, 2])
+    for groups, length in (([3], 4), ([2, 1 << 62], 4), ([2], 0)):
+        with pytest.raises(ValueError, match=r"groups|at least one token"):
+            kernels.pack_best_fit(np.array([1, 1]), groups, length, False)
+    with pytest.raises(ValueError, match="at least one token"):
+        kernels.pack_concat(np.array([1, -1]), [(2, 0, True)], 4, False)
+    with pytest.raises(ValueError, match="do not fill an output of 3"):
+        kernels.fill_sequences(*ids, 4, [], 1, mask=np.zeros(3, np.uint8))
+    values, edges, out = np.zeros(4, np.uint8), np.array([0, 2, 3]), np.zeros(4, np.uint8)
+    with pytest.raises(ValueError, match="segment 1 does not lie in its row"):
+        kernels.fill_sequences(*ids, 4, [(values, edges, 1, np.zeros(1, np.uint8), out)], 1)
+    with pytest.raises(ValueError, match="sequence 0 has no room"):
+        kernels.fill_sequences(*ids, 3, [], 1)

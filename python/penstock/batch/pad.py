@@ -38,7 +38,8 @@ def pad_columns(
             made[name] = column
             continue
         names = (name, lengths_name(name), mask_name(name))
-        out, lengths, mask = (made.setdefault(one, allocate(one, fields[one], len(column))) for one in names)
+        out, lengths, mask = arrays = [allocate(one, fields[one], len(column)) for one in names]
+        made.update(zip(names, arrays, strict=True))
         lengths[:] = np.minimum(ragged[name].lengths, out.shape[1])
         value = ragged[name].repeated(value_bytes("batch_padded", name, spec[name], padding.padding_value))
         dense = [(ragged[name], value, out)]

@@ -79,10 +79,9 @@ def columns_to_pad(padding: Padding, spec: Spec) -> tuple[str, ...]:
                 raise PlanError(
                     f"batch_padded: padding {name!r} makes a column {made!r}, and there is one already; rename one of them"
                 )
-    if not isinstance(padding.padding_value, Real):
-        for name, _ in padding.padding_value:
-            if name not in names:
-                raise PlanError(f"batch_padded: padding_value names {name!r}, which is not padded{_instead(names)}")
+    for name, _ in padding.padding_value if isinstance(padding.padding_value, tuple) else ():
+        if name not in names:
+            raise PlanError(f"batch_padded: padding_value names {name!r}, which is not padded{_instead(names)}")
     for name in names:
         value_bytes("batch_padded", name, spec[name], padding.padding_value)
     return names
@@ -112,7 +111,7 @@ def _number(verb: str, value: Any) -> float:
 
 def check_length(verb: str, name: str, value: Any) -> None:
     """PlanError unless a value is a number of tokens."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= LONGEST:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= LONGEST:
         raise PlanError(f"{verb}: {name}={value!r}; it is a whole number from 1 to {LONGEST:,}")
 
 
