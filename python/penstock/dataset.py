@@ -202,6 +202,7 @@ class Dataset:
         wrap: bool = False,
         lanes: int | None = None,
         per_rank: bool = False,
+        steps: int | None = None,
     ) -> Dataset:
         """`batch` with dense arrays for columns whose rows are lists of numbers: batch_padded(32, multiple_of=64).
 
@@ -224,7 +225,9 @@ class Dataset:
             truncate=truncate,
             padding_value=as_padding_value("batch_padded", padding_value),
         )
-        return self._then(padded).batch(size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank)
+        return self._then(padded).batch(
+            size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank, steps=steps
+        )
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).

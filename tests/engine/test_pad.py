@@ -187,3 +187,19 @@ def test_states_know_the_padding() -> None:
             loader.load_state_dict(state)
         with pytest.warns(UserWarning, match="of the same order"):
             loader.load_state_dict(state, strict=False)
+
+
+def test_rows_that_a_function_chose_are_padded() -> None:
+    """Above a lane stage the columns are known once they come."""
+
+    def kept(batch: dict[str, Any]) -> Any:
+        return batch["id"] % 3 == 0
+
+    plan = ragged().shuffle(seed=1).filter(kept).batch_padded(4, length=12, padding_value=-1, steps=20)
+    met = []
+    with ps.Loader(plan) as loader:
+        for batch in loader:
+            check(batch, length=12)
+            met += batch["id"].tolist()
+    assert len(met) == 80
+    assert {*met} == {*range(0, ROWS, 3)}

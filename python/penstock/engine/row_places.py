@@ -11,7 +11,7 @@ from penstock.plan.nodes import Read
 
 
 class RowPlaces:
-    """Names rows by the place that their source's manifest gives them: RowPlaces(first_ids, leaves)(7) == "b.jsonl, record 2"."""
+    """Names rows by the place that their source's manifest gives them, such as "b.jsonl, record 2"."""
 
     def __init__(self, first_ids: Ids, leaves: Sequence[Read]) -> None:
         self._first_ids, self._leaves = first_ids, leaves
