@@ -9,6 +9,7 @@ from typing import Any, Literal, Never
 
 import numpy as np
 
+from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
@@ -25,6 +26,7 @@ from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import (
     Batch,
+    Bucket,
     Concat,
     Every,
     FilterFunction,
@@ -227,6 +229,47 @@ class Dataset:
         )
         return self._then(padded).batch(
             size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank, steps=steps
+        )
+
+    def batch_bucketed(
+        self,
+        size: int,
+        *misplaced: Never,
+        by: Any,
+        boundaries: Sequence[float] | None = None,
+        quantiles: int | None = None,
+        columns: Sequence[str] | None = None,
+        multiple_of: int | None = None,
+        padding_value: float | Mapping[str, float] = 0,
+        drop_last: bool = False,
+        pad: bool = False,
+        wrap: bool = False,
+        lanes: int | None = None,
+        per_rank: bool = False,
+    ) -> Dataset:
+        """`batch_padded` with rows of similar length in each batch: batch_bucketed(32, by=lengths, boundaries=[128, 512]).
+
+        by: a number for each row of the dataset, in the order of the data, its length for example. boundaries: bucket 0 has the rows below the first,
+        bucket 1 those from there to below the second, and so on. quantiles: that many buckets of about equally many rows instead.
+
+        A batch takes its rows of one bucket, so that all ranks have rows of the same bucket in a step. After `shuffle`, buckets take turns in another order every
+        epoch; without it, one follows the other. The rows that are left over of all buckets come in the last batches of an epoch, shortest
+        first; with drop_last not at all. Rows are read one by one, not in blocks: data that lies far away is better cached.
+
+        The other options are those of `batch_padded`. Raises PlanError where `by` does not fit, or rows are chosen or mixed after `shuffle`.
+        """
+        check_positional("batch_bucketed", misplaced, "write batch_bucketed(size, by=lengths, boundaries=[…])")
+        bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(by, boundaries, quantiles)))
+        return bucketed.batch_padded(
+            size,
+            columns=columns,
+            multiple_of=multiple_of,
+            padding_value=padding_value,
+            drop_last=drop_last,
+            pad=pad,
+            wrap=wrap,
+            lanes=lanes,
+            per_rank=per_rank,
         )
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:

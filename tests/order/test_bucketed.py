@@ -42,6 +42,16 @@ def test_a_step_is_of_one_bucket_on_all_ranks() -> None:
         assert (counts[:3] >= np.bincount(BUCKET_OF)[:3] // (LANES * ROWS_PER_LANE) - 1).all()
 
 
+def test_whole_steps_are_what_lanes_say() -> None:
+    order = bucketed()
+    steps = int(order.lane_rows().min()) // ROWS_PER_LANE
+    assert steps > order.even_steps
+    found = np.empty(steps * LANES * ROWS_PER_LANE, dtype=np.int64)
+    order.step_ids(1, (0, LANES * ROWS_PER_LANE), 0, found)
+    lanes = [order.ids(1, lane, 0, steps * ROWS_PER_LANE).reshape(steps, ROWS_PER_LANE) for lane in range(LANES)]
+    assert np.array_equal(found.reshape(steps, -1), np.concatenate(lanes, axis=1))
+
+
 def test_an_epoch_has_every_row_once_and_others_follow_in_another_order() -> None:
     epochs = [np.concatenate(steps_of(bucketed(), epoch)) for epoch in range(2)]
     assert all(sorted(epoch.tolist()) == list(range(ROWS)) for epoch in epochs)

@@ -37,6 +37,7 @@ from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.plan.nodes import (
     Batch,
+    Bucket,
     Concat,
     Every,
     Map,
@@ -395,6 +396,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Every: _Lowering.same,
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
+    Bucket: _Lowering.same,
     Pad: _Lowering.pad,
     Batch: _Lowering.same,
     Transform: _Lowering.transform,

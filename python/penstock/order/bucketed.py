@@ -50,9 +50,20 @@ class Bucketed(RowOrder):
         return replace(shapes[0], block_rows=1, window_blocks=windows, is_shuffled=is_shuffled)
 
     @cached_property
+    def _lanes(self) -> Ids:
+        """Which lane of each bucket stands in every lane: int64 (buckets, lanes). The longest where there are fewest rows so far."""
+        lanes = np.empty((len(self.inputs), self.shape.lanes), dtype=np.int64)
+        so_far = np.zeros(self.shape.lanes, dtype=np.int64)
+        for lane, order in zip(lanes, self.inputs, strict=True):
+            rows = order.lane_rows()
+            lane[np.argsort(so_far, kind="stable")] = np.argsort(-rows, kind="stable")
+            so_far += rows[lane]
+        return lanes
+
+    @cached_property
     def _rows_of(self) -> Ids:
-        """Rows of every bucket's lanes: int64 (buckets, lanes)."""
-        return np.stack([order.lane_rows() for order in self.inputs])
+        """Rows of every bucket in every lane: int64 (buckets, lanes)."""
+        return np.stack([order.lane_rows()[lane] for order, lane in zip(self.inputs, self._lanes, strict=True)])
 
     @cached_property
     def _steps_of(self) -> Ids:
@@ -81,8 +92,20 @@ class Bucketed(RowOrder):
         """Ids of rows [first, first + count) of a lane."""
         found = np.empty(count, dtype=np.int64)
         for at, number, row in self._parts(epoch, lane, first, count):
-            found[at] = self.inputs[number].ids(epoch, lane, row, len(at))
+            found[at] = self.inputs[number].ids(epoch, int(self._lanes[number, lane]), row, len(at))
         return found
+
+    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the ids of whole steps: natively, as long as each is of one bucket."""
+        begin, end = share
+        size, turns = self.shape.lanes * self.shape.rows_per_lane, self._turns(epoch)
+        for number, some in enumerate(out.reshape(-1, end - begin), step):
+            if number >= self.even_steps:
+                super().step_ids(epoch, share, number, some, threads)
+                continue
+            bucket, whole = int(turns.bucket[number]), np.empty(size, dtype=np.int64)
+            self.inputs[bucket].step_ids(epoch, (0, size), int(turns.ordinal[number]), whole, threads)
+            some[:] = whole.reshape(self.shape.lanes, -1)[self._lanes[bucket]].reshape(-1)[begin:end]
 
     @property
     def has_draws(self) -> bool:
@@ -93,7 +116,7 @@ class Bucketed(RowOrder):
         """The epochs in which rows are drawn."""
         found = np.empty(count, dtype=np.int64)
         for at, number, row in self._parts(epoch, lane, first, count):
-            found[at] = self.inputs[number].draws(epoch, lane, row, len(at))
+            found[at] = self.inputs[number].draws(epoch, int(self._lanes[number, lane]), row, len(at))
         return found
 
     def _parts(self, epoch: int, lane: int, first: int, count: int) -> Iterator[tuple[Ids, int, int]]:
@@ -151,6 +174,7 @@ class Bucketed(RowOrder):
         lane, first, end = (np.zeros(len(ids), dtype=np.int64) for _ in range(3))
         for number, mine in self._by_bucket(ids):
             inner, one, other = self.inputs[number].windows(epoch, ids[mine], np.zeros_like(after))
+            inner = np.where(inner < 0, -1, np.argsort(self._lanes[number])[inner])
             low, high = (self._left[number].argmin(), self._left[number].argmax()) if (inner < 0).any() else (0, 0)
             is_there, last = one < other, np.maximum(other - 1, 0)
             lane[mine] = inner

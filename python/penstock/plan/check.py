@@ -11,6 +11,7 @@ from penstock.core.spec import Spec
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
+    Bucket,
     Concat,
     LaneNode,
     Mix,
@@ -57,6 +58,18 @@ def check_verb(new: Node) -> None:
         _check_columns(new)
     if isinstance(new, Pad):
         _check_padded(new)
+    if isinstance(new, Bucket):
+        _check_bucketed(new)
+
+
+def _check_bucketed(new: Bucket) -> None:
+    for node in flow(new.input):
+        if isinstance(node, Batch):
+            raise PlanError("batch_bucketed: the plan has a batch already; write batch_bucketed(…) in its place")
+        if isinstance(node, (LaneNode, Mix, Repeat, Shard)):
+            raise PlanError(
+                f"batch_bucketed: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
+            )
 
 
 def _check_padded(new: Pad) -> None:

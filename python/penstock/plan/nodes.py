@@ -15,6 +15,7 @@ from math import gcd, lcm
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
+from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
@@ -295,6 +296,15 @@ class FlatMap(LaneNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """Every batch takes its rows of one bucket; the batch follows at once, or after `Pad`."""
+
+    input: Node
+    buckets: Buckets
+    verb: str = "bucket"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pad(Padding):
     """Ragged columns become dense, in each batch for itself; the batch follows at once."""
 
@@ -355,6 +365,7 @@ Node: TypeAlias = (
     | MapRows
     | FilterFunction
     | FlatMap
+    | Bucket
     | Pad
     | Batch
 )
