@@ -14,7 +14,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.padding import as_padding_value
+from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import lower
@@ -221,7 +221,7 @@ class Dataset:
             raise PlanError(f"batch_padded: pad={pad!r} fills the last batch, or not; write padding_value={pad!r}")
         padded = Pad(
             input=self.root,
-            columns=None if columns is None else tuple([columns] if isinstance(columns, str) else columns),
+            columns=None if columns is None else as_names("batch_padded", columns),
             multiple_of=multiple_of,
             length=length,
             truncate=truncate,

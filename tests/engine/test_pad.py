@@ -166,6 +166,7 @@ def test_a_function_that_makes_no_such_column() -> None:
         ),
         (lambda data: data.batch_padded(8, columns="name"), "column 'name' is string"),
         (lambda data: data.batch_padded(8, columns=["token"]), "no column 'token'"),
+        (lambda data: data.batch_padded(8, columns=5), "columns=5; pass the names of columns"),
         (lambda data: data.batch_padded(8, padding_value={"tokens": 1.5}), "padding_value=1.5 is no int32"),
         (lambda data: data.batch_padded(8, padding_value="0"), "padding_value='0'"),
         (lambda data: data.batch(8).batch_padded(8), "batch_padded: the plan has a batch already"),

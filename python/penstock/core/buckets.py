@@ -39,7 +39,7 @@ class Buckets:
 
 
 def _numbers(by: Any) -> npt.NDArray[Any]:
-    numbers = np.asarray(by)
+    numbers = _array(by)
     if isinstance(by, str) or numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise PlanError(
             f"batch_bucketed: by={by if isinstance(by, str) else type(by).__name__!r} is no number for each row; pass an array of them, the rows' lengths "
@@ -50,18 +50,26 @@ def _numbers(by: Any) -> npt.NDArray[Any]:
     return numbers
 
 
-def _edges(numbers: npt.NDArray[Any], boundaries: Sequence[float] | None, quantiles: int | None) -> npt.NDArray[Any]:
+def _array(values: Any) -> npt.NDArray[Any]:
+    """Values as an array, one of no dimension where they are none."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.empty(())
+
+
+def _edges(numbers: npt.NDArray[Any], boundaries: Any, quantiles: Any) -> npt.NDArray[Any]:
     if (boundaries is None) == (quantiles is None):
         raise PlanError(
             "batch_bucketed: give either boundaries=[…], or quantiles= for as many buckets of equally many rows"
         )
     if boundaries is not None:
-        edges = np.asarray(boundaries)
+        edges = _array(boundaries)
         if (
             edges.ndim != 1
             or not 1 <= len(edges) < _MOST
             or edges.dtype.kind not in "iuf"
-            or (np.diff(edges) <= 0).any()
+            or not (np.diff(edges) > 0).all()
         ):
             raise PlanError(f"batch_bucketed: boundaries={boundaries!r}; pass up to {_MOST - 1:,} numbers that rise")
         return edges

@@ -109,16 +109,28 @@ def _number(verb: str, value: Any) -> float:
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]  # a Real
 
 
+def as_names(verb: str, columns: Any) -> tuple[str, ...]:
+    """What a user gave, a name or several, as plans hold it; PlanError if it is neither."""
+    try:
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
+    except TypeError:
+        names = ()
+    check_names(verb, names, columns)
+    return names
+
+
 def check_length(verb: str, name: str, value: Any) -> None:
     """PlanError unless a value is a number of tokens."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= LONGEST:
         raise PlanError(f"{verb}: {name}={value!r}; it is a whole number from 1 to {LONGEST:,}")
 
 
-def check_names(verb: str, columns: Any) -> None:
-    """PlanError unless columns are names, each once."""
+def check_names(verb: str, columns: Any, given: Any = None) -> None:
+    """PlanError unless columns are names, each once. given: what the user wrote."""
     if not isinstance(columns, tuple) or not columns or not all(isinstance(name, str) for name in columns):
-        raise PlanError(f"{verb}: columns={columns!r}; pass the names of columns, at least one")
+        raise PlanError(
+            f"{verb}: columns={columns if given is None else given!r}; pass the names of columns, at least one"
+        )
     if len({*columns}) < len(columns):
         raise PlanError(f"{verb}: columns={list(columns)} names one twice; name each once")
 

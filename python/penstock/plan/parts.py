@@ -23,7 +23,7 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         return tuple(_of_chains(node))
     if isinstance(node, Pad):
         return tuple(
-            _part(field.name, repr(value))
+            _part(field.name, str(value))
             for field in fields(Padding)
             if (value := getattr(node, field.name)) != field.default
         )
