@@ -24,6 +24,7 @@ __all__ = [
     "copy_windows",
     "crc32c_sums",
     "decode_image",
+    "fill_sequences",
     "find_whole",
     "gather_rows",
     "image_info",
@@ -42,7 +43,9 @@ __all__ = [
     "list_elements",
     "mix",
     "npy_header",
+    "pack_best_fit",
     "pack_columns",
+    "pack_concat",
     "parquet_page_bounds",
     "parquet_page_headers",
     "parquet_pages",
@@ -185,6 +188,27 @@ def recordio_payloads(
 def pack_columns(columns: Sequence[_Bytes], widths: Sequence[int], count: int, out: _Bytes, threads: int) -> None: ...
 def unpack_rows(
     parts: Sequence[_Bytes], widths: Sequence[int], which: _Ids, numbers: _Ids, outs: Sequence[_Bytes], threads: int
+) -> None: ...
+
+# pack
+
+_Planned: TypeAlias = tuple[_Ids, _Ids, _Ids, _Ids, _Ids]
+
+def pack_best_fit(lengths: _Ids, group_rows: Sequence[int], length: int, truncate: bool) -> _Planned: ...
+def pack_concat(
+    lengths: _Ids, groups: Sequence[tuple[int, int, bool]], length: int, truncate: bool
+) -> tuple[_Planned, list[tuple[int, int]]]: ...
+def fill_sequences(
+    rows: _Ids,
+    starts: _Ids,
+    lengths: _Ids,
+    edges: _Ids,
+    length: int,
+    columns: Sequence[tuple[_Bytes, _Ids, int, _Bytes, _Bytes]],
+    threads: int,
+    segment_ids: npt.NDArray[np.int32] | None = None,
+    position_ids: npt.NDArray[np.int32] | None = None,
+    mask: _Bytes | None = None,
 ) -> None: ...
 
 # entry points

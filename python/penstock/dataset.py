@@ -9,10 +9,12 @@ from typing import Any, Literal, Never
 
 import numpy as np
 
+from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import lower
@@ -24,6 +26,7 @@ from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import (
     Batch,
+    Bucket,
     Concat,
     Every,
     FilterFunction,
@@ -33,6 +36,7 @@ from penstock.plan.nodes import (
     Mix,
     Node,
     Opened,
+    Pad,
     Read,
     Repeat,
     Shard,
@@ -184,6 +188,88 @@ class Dataset:
                 per_rank=per_rank,
                 steps=steps,
             )
+        )
+
+    def batch_padded(
+        self,
+        size: int,
+        *misplaced: Never,
+        columns: Sequence[str] | None = None,
+        multiple_of: int | None = None,
+        length: int | None = None,
+        truncate: bool = False,
+        padding_value: float | Mapping[str, float] = 0,
+        drop_last: bool = False,
+        pad: bool = False,
+        wrap: bool = False,
+        lanes: int | None = None,
+        per_rank: bool = False,
+        steps: int | None = None,
+    ) -> Dataset:
+        """`batch` with dense arrays for columns whose rows are lists of numbers: batch_padded(32, multiple_of=64).
+
+        A column "tokens" of rows of 3 and 5 numbers comes as "tokens" (2, 5), with "tokens_lengths" [3, 5] (int32) and "tokens_mask" (2, 5),
+        which is True at numbers. Rows of arrays, (None, 4) in `spec`, become (2, 5, 4). Text and bytes stay as they are.
+
+        Rows are padded to the longest of their batch, rounded up to `multiple_of`: of each rank's part of the batch, so that ranks may have
+        other lengths. With `length` all batches of all ranks are as long; a longer row is then an error that names it, or truncate=True
+        cuts it. `columns`: those that are padded, by default all that can be. `padding_value`: for all columns, or a dict of one each (0 for others).
+        The other options are those of `batch`; its `pad` fills the last batch with repeated rows.
+        """
+        check_positional("batch_padded", misplaced, "write batch_padded(size, length=512), or padding_value=…")
+        if not isinstance(pad, bool):
+            raise PlanError(f"batch_padded: pad={pad!r} fills the last batch, or not; write padding_value={pad!r}")
+        padded = Pad(
+            input=self.root,
+            columns=None if columns is None else as_names("batch_padded", columns),
+            multiple_of=multiple_of,
+            length=length,
+            truncate=truncate,
+            padding_value=as_padding_value("batch_padded", padding_value),
+        )
+        return self._then(padded).batch(
+            size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank, steps=steps
+        )
+
+    def batch_bucketed(
+        self,
+        size: int,
+        *misplaced: Never,
+        by: Any,
+        boundaries: Sequence[float] | None = None,
+        quantiles: int | None = None,
+        columns: Sequence[str] | None = None,
+        multiple_of: int | None = None,
+        padding_value: float | Mapping[str, float] = 0,
+        drop_last: bool = False,
+        pad: bool = False,
+        wrap: bool = False,
+        lanes: int | None = None,
+        per_rank: bool = False,
+    ) -> Dataset:
+        """`batch_padded` with rows of similar length in each batch: batch_bucketed(32, by=lengths, boundaries=[128, 512]).
+
+        by: a number for each row of the dataset, in the order of the data, its length for example. boundaries: bucket 0 has the rows below the first,
+        bucket 1 those from there to below the second, and so on. quantiles: that many buckets of about equally many rows instead.
+
+        A batch takes its rows of one bucket, so that all ranks have rows of the same bucket in a step. After `shuffle`, buckets take turns in another order every
+        epoch; without it, one follows the other. The rows that are left over of all buckets come in the last batches of an epoch, shortest
+        first; with drop_last not at all. Rows are read one by one, not in blocks: data that lies far away is better cached.
+
+        The other options are those of `batch_padded`. Raises PlanError where `by` does not fit, or rows are chosen or mixed after `shuffle`.
+        """
+        check_positional("batch_bucketed", misplaced, "write batch_bucketed(size, by=lengths, boundaries=[…])")
+        bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(by, boundaries, quantiles)))
+        return bucketed.batch_padded(
+            size,
+            columns=columns,
+            multiple_of=multiple_of,
+            padding_value=padding_value,
+            drop_last=drop_last,
+            pad=pad,
+            wrap=wrap,
+            lanes=lanes,
+            per_rank=per_rank,
         )
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:

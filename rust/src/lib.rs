@@ -22,6 +22,7 @@ pub mod keys;
 pub mod lines;
 pub mod mapped;
 pub mod order;
+pub mod pack;
 pub mod parquet;
 pub mod permute;
 pub mod pool;

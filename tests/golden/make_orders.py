@@ -36,7 +36,10 @@ def plans() -> dict[str, ps.Dataset]:
         "mix, rows": ps.mix([b, c], weights=[1, 2], rows=16).shuffle(seed=7, mode="global"),
         "mix of mixes": ps.mix([ps.mix([a, b]), c.repeat(2)], weights=[0.4, 0.6]).shuffle(seed=2),
     }
-    return {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}
+    made = {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}
+    numbers = [number * 7 % 30 for number in range(30)]
+    bucketed = ps.concat(parts).shuffle(seed=3).transform(**crop)
+    return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 
 def figures(plan: ps.Dataset) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder, Last
+from penstock.order.bucketed import Bucketed
 from penstock.order.concat import Concat
 from penstock.order.lanes import deal
 from penstock.order.natural import Natural
@@ -70,6 +71,8 @@ def orders(draw: st.DrawFn) -> RowOrder:
         )
 
     if draw(st.booleans()):
+        return bucketed(draw, lanes, rows_per_lane)
+    if draw(st.booleans()):
         wanted = draw(st.integers(1, 6))
         return Natural(segments=segments_of(draw(RUNS)), lanes=lanes, rows_per_lane=rows_per_lane, wanted_rows=wanted)
     inputs, first_ids, begin = [], [], 0
@@ -85,6 +88,20 @@ def orders(draw: st.DrawFn) -> RowOrder:
         first = draw(st.integers(0, rows - 1))
         made = Slice(input=made, first=first, count=draw(st.integers(1, rows - first)))
     return made
+
+
+def bucketed(draw: st.DrawFn, lanes: int, rows_per_lane: int) -> Bucketed:
+    bucket_of = np.array(draw(st.lists(st.integers(0, 3), min_size=1, max_size=120)))
+    shuffles = draw(st.booleans())
+    inputs: list[RowOrder] = []
+    for bucket in range(4):
+        segments = Segments(tuple((int(number), 1, 1) for number in np.flatnonzero(bucket_of == bucket)))
+        if segments.rows and shuffles:
+            inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=bucket))
+        elif segments.rows:
+            inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
+    _, numbers = np.unique(bucket_of, return_inverse=True)
+    return Bucketed(inputs=tuple(inputs), bucket_of=numbers, seed=draw(st.sampled_from([None, 0, 1])))
 
 
 def lanes_of(order: RowOrder, epoch: int) -> list[Ids]:

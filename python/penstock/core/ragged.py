@@ -8,14 +8,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.core.spec import Bytes, Ids
+from penstock.core.errors import PlanError, RowError
+from penstock.core.spec import Bytes, Column, Ids, is_list
 
 Casting = Literal["same_kind", "safe"]
 
@@ -62,3 +66,63 @@ def texts_of(data: Bytes, edges: Ids, dtype: str = "bytes") -> pa.Array:
     """Bytes or texts (large_binary, large_string) that begin and end at `edges`, without a copy."""
     kind = pa.large_string() if dtype == "string" else pa.large_binary()
     return pa.Array.from_buffers(kind, len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)])
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of numbers without a copy: row i is values[edges[i] : edges[i + 1]], each an array of shape `inner`."""
+
+    values: npt.NDArray[Any]
+    edges: Ids
+    inner: tuple[int, ...] = ()
+
+    @property
+    def lengths(self) -> Ids:
+        """How many values each row has."""
+        return np.diff(self.edges)
+
+    def repeated(self, value: Bytes) -> Bytes:
+        """The bytes of one number for all numbers of a value."""
+        return np.tile(value, math.prod(self.inner))
+
+
+def ragged_of(name: str, column: Column) -> Ragged:
+    """The rows of a column of lists, or of an array with an axis beside the rows'. RowError for a null, PlanError for another column."""
+    if isinstance(column, np.ndarray) and column.ndim > 1:
+        rows, length = column.shape[:2]
+        return Ragged(column, np.arange(rows + 1, dtype=np.int64) * length, column.shape[2:])
+    if not isinstance(column, pa.Array) or not is_list(column.type):
+        raise PlanError(f"column {name!r} holds no lists of numbers")
+    _check_nulls(name, column)
+    flat, inner = column.flatten(), []
+    while isinstance(flat, pa.FixedSizeListArray):
+        inner.append(flat.type.list_size)
+        flat = flat.flatten()
+    values = flat.to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "biufmM":
+        raise PlanError(f"column {name!r} holds lists of {flat.type}; only lists of numbers can be made dense")
+    return Ragged(values, _edges_of(column), tuple(inner))
+
+
+def _edges_of(column: pa.Array) -> Ids:
+    """Where the rows of an Arrow array of lists begin and end, from 0 on."""
+    if not len(column) or not isinstance(column, (pa.LargeListArray, pa.ListArray)):
+        return edges_of(pc.list_value_length(column).to_numpy(zero_copy_only=False))
+    edges: Ids = column.offsets.to_numpy().astype(np.int64, copy=False)
+    return edges - edges[0] if edges[0] else edges
+
+
+def _check_nulls(name: str, column: pa.Array) -> None:
+    """RowError for the first row that is null, or holds one."""
+    flat = column.flatten()
+    while isinstance(flat, pa.FixedSizeListArray) and not flat.null_count:
+        flat = flat.flatten()
+    if not column.null_count and not flat.null_count:
+        return
+    row = next(row for row, one in enumerate(column) if not one.is_valid or _holds_null(one.values))
+    raise RowError(row, f"column {name!r} holds a null", "fill it where the data is made, or in map")
+
+
+def _holds_null(values: pa.Array) -> bool:
+    inner = isinstance(values, pa.FixedSizeListArray) and not values.null_count
+    return _holds_null(values.flatten()) if inner else bool(values.null_count)

@@ -19,6 +19,7 @@ from penstock.core.spec import EntryPoints, Field, Ids, Spec
 from penstock.engine.budget import Budget
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
+from penstock.engine.row_places import RowPlaces
 from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Part
@@ -116,7 +117,8 @@ class ApplyKernels:
         number: int,
         budget: Budget,
     ) -> None:
-        self._sources, self._first_ids, self._leaves = sources, first_ids, leaves
+        self._sources, self._first_ids = sources, first_ids
+        self._places = RowPlaces(first_ids, leaves)
         self._slots, self._budget = slots, budget
         self._seed, self._number = seed, number
         self._kernels = kernels_by_column
@@ -139,7 +141,7 @@ class ApplyKernels:
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
-            with NamedRows(self._place, ids):
+            with NamedRows(self._places, ids):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]
                 points = lazy.entry_points(column, samples, self._budget.cpus) if keys is ids else None
@@ -147,10 +149,6 @@ class ApplyKernels:
             part.columns[name] = out
             part.spec = {**part.spec, name: kernel.field}
         return item
-
-    def _place(self, row_id: int) -> str:
-        source = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
-        return self._leaves[source].opened.source.manifest.place(row_id - int(self._first_ids[source]))
 
 
 class CallFunction:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.batch.pad import padded_spec
 from penstock.core.errors import PlanError
 from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Field
@@ -23,10 +24,12 @@ from penstock.engine.lanes.stages import STAGES
 from penstock.engine.lanes.states import lanes_of
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, demand_order, first_ids_of, order_of
+from penstock.engine.pad import PadColumns
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
+from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Item, Stage
@@ -34,12 +37,14 @@ from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.plan.nodes import (
     Batch,
+    Bucket,
     Concat,
     Every,
     Map,
     MapRows,
     Mix,
     Node,
+    Pad,
     Read,
     Repeat,
     Shard,
@@ -87,7 +92,7 @@ def lower(
     root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
     lowering.is_described = is_described
-    alone = any(isinstance(node, (Map, MapRows)) for node in flow(root))
+    alone = any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
     lowering.add_reading()
     whole = lowering.branch(root)
@@ -115,6 +120,11 @@ def lower(
         window_bytes=lowering.window_bytes,
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
     )
+
+
+def _needs_step_alone(node: Node) -> bool:
+    """Whether what a node makes of a row depends on the other rows of its batch."""
+    return isinstance(node, (Map, MapRows)) or (isinstance(node, Pad) and node.length is None)
 
 
 def _is_as_long_as_records(source: AnySource) -> bool:
@@ -364,6 +374,18 @@ class _Lowering:
         self.add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
         return _Branch(branch.sources, branch.leaf, None, branch.limits)
 
+    def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
+        """Ragged columns become dense."""
+        (branch,) = inputs
+        spec = None if branch.spec is None else padded_spec(node, branch.spec)
+        if spec is not None:
+            self.widest.update(spec)
+            self.item_bytes.update(self.widest)
+        places = RowPlaces(self.first_ids, self.leaves)
+        pad = PadColumns(branch.sources, node, places, self.slots, self.budget)
+        self.add("pad", "cpu", pad, threads=self.together)
+        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
+
 
 #: What becomes of each node.
 LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
@@ -376,6 +398,8 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Every: _Lowering.same,
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
+    Bucket: _Lowering.same,
+    Pad: _Lowering.pad,
     Batch: _Lowering.same,
     Transform: _Lowering.transform,
     Map: _Lowering.function,

@@ -9,6 +9,7 @@ from math import gcd, lcm
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
@@ -16,6 +17,7 @@ from penstock.core.spec import Ids
 from penstock.engine.lanes.cut import cut
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
+from penstock.order.bucketed import Bucketed
 from penstock.order.concat import Concat as ConcatOrder
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import SHARD_KEY, SOURCE_KEY
@@ -30,6 +32,7 @@ from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from penstock.plan.nodes import (
     Batch,
+    Bucket,
     Concat,
     Every,
     LaneNode,
@@ -119,10 +122,23 @@ def order_of(root: Node, where: Where) -> Ordered:
     if shard is None:
         lanes = batch.lanes or default_lanes(batch.size)
         rows = _RowOrders(cut(root), lanes, batch.size).rows
+        if isinstance(rows, Bucketed):
+            return Ordered(order=_bucketed_batches(rows, batch), where=where, seed=seed_of(root))
         if batch.steps is not None:
             rows = _in_steps(rows, batch.steps * batch.size)
         return Ordered(order=BatchOrder(rows=rows, last=_last(batch)), where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
+
+
+def _bucketed_batches(rows: Bucketed, batch: Batch) -> BatchOrder:
+    """Batches of one bucket each; without drop_last, those that hold what is left of all come last."""
+    if batch.steps is not None:
+        raise PlanError("batch_bucketed: how long an epoch is follows from the buckets; leave out steps=…")
+    if not rows.even_steps:
+        raise PlanError(
+            f"batch_bucketed: none of the {len(rows.inputs)} buckets has rows for a batch of {batch.size:,}; take fewer buckets, or a smaller batch"
+        )
+    return BatchOrder(rows=rows, last=_last(batch), steps=rows.even_steps if batch.drop_last else None)
 
 
 def _in_steps(order: RowOrder, rows: int) -> RowOrder:
@@ -210,6 +226,7 @@ class _RowOrders:
         self._lanes, self._rows_per_lane, self._seed_here = lanes, batch_size // lanes, seed_here
         self._next_id = 0  # of the next source that is met: they are met in flow order
         self._shuffle: Shuffle | None = None  # above what is met now
+        self._bucket: Bucket | None = None  # likewise
         self._is_pushed, self._shuffles = False, 0  # whether it shuffles several datasets, each with a seed of its own
         self.rows = self._order(root, self._of(root))
 
@@ -218,6 +235,8 @@ class _RowOrders:
         if isinstance(found, RowOrder):
             return found
         _check_rows(node, found.rows)
+        if self._bucket is not None:
+            return self._bucketed(self._bucket.buckets.codes, found)
         segments, lanes, rows_per_lane = found, self._lanes, self._rows_per_lane
         shuffle, self._shuffles = self._shuffle, self._shuffles + 1
         if shuffle is None:
@@ -232,6 +251,29 @@ class _RowOrders:
             seed=self._seed_here(
                 kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self._is_pushed else shuffle.seed
             ),
+        )
+
+    def _bucketed(self, codes: npt.NDArray[np.uint16], found: Segments) -> Bucketed:
+        """The rows in buckets, each in an order of its own."""
+        if len(codes) != found.rows:
+            raise PlanError(
+                f"batch_bucketed: by= has {len(codes):,} numbers, and there are {found.rows:,} rows; give one for each"
+            )
+        lanes, rows_per_lane, shuffle = self._lanes, self._rows_per_lane, self._shuffle
+        ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
+        for code in range(int(codes.max()) + 1):
+            segments = Segments.of_ids(ids[codes == code])
+            if shuffle is None:
+                inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
+                continue
+            seed = self._seed_here(kernels.mix([shuffle.seed, code, SOURCE_KEY]))
+            inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=seed))
+        bucket_of = np.zeros(int(ids.max()) + 1, dtype=np.uint16)
+        bucket_of[ids] = codes
+        return Bucketed(
+            inputs=tuple(inputs),
+            bucket_of=bucket_of,
+            seed=None if shuffle is None else self._seed_here(shuffle.seed),
         )
 
     def _mixed(self, node: Mix, found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> RowOrder:
@@ -262,6 +304,15 @@ class _RowOrders:
             return Segments(((first_id, samples, 1),))
         if isinstance(node, Shuffle):
             self._shuffle, self._is_pushed = node, find(node, Mix) is not None or find(node, Repeat) is not None
+        if isinstance(node, Bucket):
+            self._bucket = node
+            order = self._order(node, self._of(node.input))
+            self._bucket = None
+            if not isinstance(order, Bucketed):
+                raise PlanError(
+                    "batch_bucketed: what chooses rows must come before shuffle, so that each keeps its number; write take(…).shuffle(…)"
+                )
+            return order
         first_ids, found = [], []
         for below in inputs_of(node):
             first_ids.append(self._next_id)

@@ -7,6 +7,7 @@ import numpy as np
 from penstock.core.spec import Ids
 
 ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY, STAGE_KEY = 1, 2, 3, 4, 5
+BUCKET_KEY = 16
 
 
 def mix_rows(ids: Ids, draws: Ids) -> Ids:

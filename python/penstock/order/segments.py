@@ -19,6 +19,20 @@ class Segments:
 
     runs: tuple[tuple[int, int, int], ...]
 
+    @classmethod
+    def of_ids(cls, ids: Ids) -> Segments:
+        """Some ids, in this order: neighbours are one run."""
+        first = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 2) != 1)
+        counts = np.diff(first, append=len(ids))
+        return cls(tuple((int(start), int(count), 1) for start, count in zip(ids[first], counts, strict=True)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.runs)  # once: orders are looked up by it at every step, and runs may be many
+
     @cached_property
     def rows(self) -> int:
         """Rows of all runs together."""
@@ -59,9 +73,14 @@ class Segments:
         return np.cumsum([0, *(count for _, count, _ in self.runs)], dtype=np.int64)
 
     @cached_property
+    def _table(self) -> Ids:
+        """First id, count and distance of each run: int64 (3, runs)."""
+        return np.array(self.runs, dtype=np.int64).reshape(-1, 3).T
+
+    @cached_property
     def _columns(self) -> tuple[Ids, Ids, Ids, Ids]:
         """First id, end, distance and first place of each run, in the order of the first ids."""
-        first, count, distance = np.array(self.runs, dtype=np.int64).reshape(-1, 3).T
+        first, count, distance = self._table
         turn = np.argsort(first, kind="stable")
         return first[turn], (first + (count - 1) * distance + 1)[turn], distance[turn], self.edges[:-1][turn]
 
@@ -74,7 +93,7 @@ class Segments:
         if self.is_identity:
             return places
         run = self.run_of(places)
-        first, _, distance = np.array(self.runs, dtype=np.int64).reshape(-1, 3).T
+        first, _, distance = self._table
         return np.asarray(first[run] + (places - self.edges[run]) * distance[run])
 
     def places(self, ids: Ids) -> Ids:

@@ -6,14 +6,17 @@ import difflib
 from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
+from penstock.core.padding import columns_to_pad
 from penstock.core.spec import Spec
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
+    Bucket,
     Concat,
     LaneNode,
     Mix,
     Node,
+    Pad,
     Repeat,
     RowChoice,
     Shard,
@@ -53,6 +56,27 @@ def check_verb(new: Node) -> None:
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
     if isinstance(new, Transform):
         _check_columns(new)
+    if isinstance(new, Pad):
+        _check_padded(new)
+    if isinstance(new, Bucket):
+        _check_bucketed(new)
+
+
+def _check_bucketed(new: Bucket) -> None:
+    for node in flow(new.input):
+        if isinstance(node, Batch):
+            raise PlanError("batch_bucketed: the plan has a batch already; write batch_bucketed(…) in its place")
+        if isinstance(node, (LaneNode, Mix, Repeat, Shard)):
+            raise PlanError(
+                f"batch_bucketed: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
+            )
+
+
+def _check_padded(new: Pad) -> None:
+    if find(new.input, Batch):
+        raise PlanError("batch_padded: the plan has a batch already; write batch_padded(…) in its place")
+    if not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):  # a function may make other columns
+        columns_to_pad(new, spec_of(new.input))
 
 
 def _check_lanes(new: Node, input_: Node) -> None:

@@ -15,9 +15,11 @@ from math import gcd, lcm
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
+from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.padding import Padding
 from penstock.source.protocol import AnySource
 
 #: Weights become whole numbers with at most this sum.
@@ -294,6 +296,23 @@ class FlatMap(LaneNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """Every batch takes its rows of one bucket; the batch follows at once, or after `Pad`."""
+
+    input: Node
+    buckets: Buckets
+    verb: str = "bucket"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pad(Padding):
+    """Ragged columns become dense, in each batch for itself; the batch follows at once."""
+
+    input: Node
+    verb: str = "pad"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """The global batch: `size` rows over all ranks together; with per_rank, for each of them. steps: of an epoch, None for all rows."""
 
@@ -346,6 +365,8 @@ Node: TypeAlias = (
     | MapRows
     | FilterFunction
     | FlatMap
+    | Bucket
+    | Pad
     | Batch
 )
 

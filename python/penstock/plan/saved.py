@@ -27,7 +27,7 @@ from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 
 STATE_VERSION = 2
-_ORDER_VERBS = ("concat", "mix", "repeat", "take", "skip", "every", "shuffle", "shard", "batch")
+_ORDER_VERBS = ("concat", "mix", "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch")
 _SHOWN = 80
 #: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
 _PLAN_BYTES = 720

@@ -19,6 +19,7 @@ mod lines;
 mod listed;
 mod lmdb;
 mod order;
+mod pack;
 mod parquet;
 mod progress;
 mod recordio;
@@ -103,6 +104,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kept::register(module)?;
     lines::register(module)?;
     order::register(module)?;
+    pack::register(module)?;
     parquet::register(module)?;
     progress::register(module)?;
     recordio::register(module)?;

@@ -1,0 +1,38 @@
+"""The stage that makes ragged columns dense, a step at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.batch.pad import pad_columns
+from penstock.core.padding import Padding
+from penstock.core.spec import Field
+from penstock.engine.budget import Budget
+from penstock.engine.read.parse import NamedRows
+from penstock.engine.row_places import RowPlaces
+from penstock.engine.slots import Slots
+from penstock.engine.stage import Columned
+
+
+class PadColumns:
+    """Pads the rows of an item to one length: an item is one step, unless the padding gives that length."""
+
+    def __init__(
+        self, sources: tuple[int, int], padding: Padding, places: RowPlaces, slots: Slots, budget: Budget
+    ) -> None:
+        self._sources, self._padding, self._places = sources, padding, places
+        self._slots, self._budget = slots, budget
+
+    def __call__(self, item: Columned) -> Columned:
+        """Replaces ragged columns by dense ones; DataError for a row that is too long."""
+        part = item.part(self._sources)
+        if part is None:
+            return item
+        with NamedRows(self._places, item.ids_of(part)):
+            part.columns, part.spec = pad_columns(
+                part.columns, part.spec, self._padding, self._allocate, threads=self._budget.cpus
+            )
+        return item
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self._slots.array(field, rows)
