@@ -48,6 +48,18 @@ def noisy(row: Rows, rng: np.random.Generator) -> dict[str, Any]:
     return {**row, "noise": rng.random()}
 
 
+def texts(rows: int) -> ps.Dataset:
+    """Rows of tokens of many lengths, each token once in all the data, and labels beside them."""
+    lengths = np.random.default_rng(0).integers(0, 40, rows)
+    tokens = [list(range(100 * row, 100 * row + length)) for row, length in enumerate(lengths.tolist())]
+    labels = [[-token for token in some] for some in tokens]
+    columns = {
+        "tokens": pa.array(tokens, pa.large_list(pa.int32())),
+        "labels": pa.array(labels, pa.large_list(pa.int64())),
+    }
+    return ps.from_arrays({**columns, "x": np.arange(rows)})
+
+
 PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "filter": lambda: numbers(500).shuffle(seed=1).filter(odd),
     "flat_map": lambda: numbers(200).shuffle(seed=2, block_rows=4).flat_map(doubled, rows=7),
@@ -56,6 +68,9 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "in a mix": lambda: ps.mix([numbers(500).shuffle(seed=4).filter(odd), numbers(70, 5000).shuffle(seed=5)], weights=[3, 1]),
     "above a mix": lambda: ps.mix([numbers(500), numbers(70, 5001)], weights=[1, 2]).shuffle(seed=6).filter(third),
     "mixes in mixes": lambda: ps.mix([ps.mix([numbers(99).shuffle(seed=7).filter(odd), numbers(88, 300)]).flat_map(doubled, rows=4), numbers(70, 500).shuffle(seed=8).filter(third)], weights=[1, 2]).filter(lambda batch: batch["x"] % 7 > 0),
+    "packed": lambda: texts(900).shuffle(seed=1).filter(third).pack(["tokens", "labels"], length=32, window=10, padding_value={"labels": -100}),
+    "joined and cut": lambda: texts(900).shuffle(seed=1).pack("tokens", length=32, strategy="concat"),
+    "joined of joined": lambda: ps.mix([texts(900).shuffle(seed=1).pack("tokens", length=50, strategy="concat"), texts(300).shuffle(seed=2).filter(odd).pack("tokens", length=50, window=3)]),
     "repeated, cut": lambda: ps.concat([numbers(100), numbers(90, 100)]).skip(7).every(2).shuffle(seed=9).repeat(3).filter(lambda batch: batch["x"] % 5 > 1),
 }  # fmt: skip
 
@@ -193,6 +208,43 @@ def test_resuming_reads_no_more_than_what_is_used_in_part() -> None:
     run(plan, state=state, steps=1, epochs=1)
     assert sum(read) < begun / 2
     assert begun > 800 * SIZE * 2
+
+
+def test_packing_loses_no_token() -> None:
+    """Of what every lane was fed, each token comes once, in order, and rows in sequences of one kind go together."""
+    for strategy, exact in (("best_fit", False), ("concat", True)):
+        plan = texts(900).shuffle(seed=1).pack("tokens", length=32, strategy=strategy, window=10).batch(8, steps=20)  # type: ignore[arg-type]
+        batches, _ = run(plan, epochs=1)
+        for lane in range(8):
+            rows = [(batch["tokens"][lane], batch["segment_ids"][lane]) for batch in batches]
+            found = [tokens[segments > 0] for tokens, segments in rows]
+            flat = np.concatenate(found)
+            if exact:
+                stream = [token for row in lane_rows(texts(900).shuffle(seed=1), lane, 8) for token in row]
+                assert flat.tolist() == stream[: len(flat)]
+            assert len({*flat.tolist()}) == len(flat)
+            for tokens, segments in rows:
+                for segment in range(1, segments.max() + 1):
+                    document = tokens[segments == segment]
+                    assert (np.diff(document) == 1).all(), "one piece of one document"
+
+
+def lane_rows(base: ps.Dataset, lane: int, size: int) -> list[list[int]]:
+    with ps.Loader(base.batch(size)) as loader:
+        order = lowered_of(loader).order.rows
+    lengths = np.random.default_rng(0).integers(0, 40, 900).tolist()
+    ids = order.ids(0, lane, 0, int(order.lane_rows()[lane])).tolist()
+    return [list(range(100 * row, 100 * row + lengths[row])) for row in ids]
+
+
+def test_a_row_that_is_refused_is_named() -> None:
+    plan = texts(900).filter(third).pack("tokens", length=20, over_long="refuse").batch(4, steps=3)
+    with pytest.raises(ps.DataError, match=r"column 'tokens' has \d+ tokens, and a sequence 20; pass a larger length="):
+        run(plan)
+    with pytest.raises(ps.PlanError, match="no column 'token'"):
+        texts(9).pack("token", length=20)
+    with pytest.raises(ps.PlanError, match="a list of numbers a row"):
+        texts(9).pack("x", length=20)
 
 
 # What cannot work

@@ -265,12 +265,13 @@ class _Lowering:
         stages, budget, depth = tuple(below.stages), below.budget, _LANE_DEPTH
         row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
         feed = LaneFeed(
-            STAGES[type(node)](node),
+            STAGES[type(node)](node, self.where.cpus),
             order,
             lambda works, last: Run(
                 (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
             ),
             first_id=first_id,
+            place=RowPlaces(below.first_ids, below.leaves),
             mine=self.lanes,
             together=max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
             seed=self.seed,

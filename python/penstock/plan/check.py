@@ -16,6 +16,7 @@ from penstock.plan.nodes import (
     LaneNode,
     Mix,
     Node,
+    Pack,
     Pad,
     Repeat,
     RowChoice,
@@ -54,12 +55,19 @@ def check_verb(new: Node) -> None:
         )
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
+    _check_names(new)
+
+
+def _check_names(new: Node) -> None:
+    """PlanError where a verb names a column that is not there."""
     if isinstance(new, Transform):
         _check_columns(new)
     if isinstance(new, Pad):
         _check_padded(new)
     if isinstance(new, Bucket):
         _check_bucketed(new)
+    if isinstance(new, Pack) and not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
+        new.spec_of(spec_of(new.input))
 
 
 def _check_bucketed(new: Bucket) -> None:

@@ -19,6 +19,7 @@ from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.source.protocol import AnySource
 
@@ -296,6 +297,14 @@ class FlatMap(LaneNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pack(LaneNode, Packing):
+    """Rows of tokens become sequences of one length: see `core.packing.Packing`."""
+
+    input: Node
+    verb: str = "pack"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bucket:
     """Every batch takes its rows of one bucket; the batch follows at once, or after `Pad`."""
 
@@ -365,6 +374,7 @@ Node: TypeAlias = (
     | MapRows
     | FilterFunction
     | FlatMap
+    | Pack
     | Bucket
     | Pad
     | Batch
@@ -372,8 +382,8 @@ Node: TypeAlias = (
 
 #: Verbs with a function of the user's.
 FUNCTION_NODES = (Map, MapRows, FilterFunction, FlatMap)
-#: Those after which only the function knows the columns.
-COLUMN_NODES = (Map, MapRows, FlatMap)
+#: Those after which there are other columns than the source's, which functions alone know.
+COLUMN_NODES = (Map, MapRows, FlatMap, Pack)
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import FUNCTION_NODES, Node, Pad, Read, Transform
+from penstock.plan.nodes import FUNCTION_NODES, Node, Pack, Pad, Read, Transform
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -21,12 +22,13 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         return (_part("format", node.format), _part("columns", columns))
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
-    if isinstance(node, Pad):
-        return tuple(
-            _part(field.name, str(value))
-            for field in fields(Padding)
-            if (value := getattr(node, field.name)) != field.default
-        )
+    for kind, settings in ((Pad, Padding), (Pack, Packing)):
+        if isinstance(node, kind):
+            return tuple(
+                _part(field.name, str(value))
+                for field in fields(settings)
+                if (value := getattr(node, field.name)) != field.default
+            )
     return function_parts(node.function) if isinstance(node, FUNCTION_NODES) else ()
 
 

@@ -19,6 +19,7 @@ from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
 from penstock.engine.lanes.states import BEGIN, Lane, Mark, Place, rows_given
+from penstock.engine.read.parse import NamedRows
 from penstock.engine.run import Run
 from penstock.engine.stage import Columned, Item, Stage
 from penstock.order.cursor import Work
@@ -49,6 +50,7 @@ class _Left:
 
     columns: Columns
     rows: Ids
+    ids: Ids
     keys: Ids
 
 
@@ -72,7 +74,7 @@ class _Stretch:
 class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
-    first_id: of its rows in the order above. mine: the lanes that this rank has rows of. together: how many rows are worth asking for at once.
+    first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how many rows are worth asking for at once.
     epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
     """
 
@@ -83,6 +85,7 @@ class LaneFeed:
         start: Start,
         *,
         first_id: int,
+        place: Callable[[int], str],
         mine: Sequence[int],
         together: int,
         seed: int,
@@ -91,7 +94,7 @@ class LaneFeed:
         below: Sequence[LaneFeed] = (),
     ) -> None:
         self._stage, self._order, self._start = stage, order, start
-        self.first_id, self._mine, self._together = first_id, list(mine), together
+        self.first_id, self._place, self._mine, self._together = first_id, place, list(mine), together
         self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
         self._lock = threading.RLock()
         self._run: Run | None = None
@@ -183,19 +186,20 @@ class LaneFeed:
     def _make(self, item: Columned) -> _Output:
         """What comes of an item; items come in order, in one thread."""
         fed = self._fed(item, self._order.asked[item.step])
-        made = self._stage.feed(fed)
+        with NamedRows(self._place, fed.ids):
+            made = self._stage.feed(fed)
         edges = fed.edges.tolist()
         for number, lane in enumerate(self._order.asked[item.step].lane.tolist()):
             self._states[lane] = made.states[number]
             if (first := edges[number] + int(made.used[number])) < edges[number + 1]:
-                self._left[lane] = _Left(fed.columns, np.arange(first, edges[number + 1]), fed.keys)
+                self._left[lane] = _Left(fed.columns, np.arange(first, edges[number + 1]), fed.ids, fed.keys)
         return item.to(_Output, made=made)
 
     def _fed(self, item: Columned, asked: Asked) -> Fed:
         """An item's rows by lane, each after what is left of those before it."""
         (part,) = item.parts
         lanes = asked.lane.tolist()
-        columns, keys, counts = part.columns, item.keys_of(part), asked.count
+        columns, counts, ids, keys = part.columns, asked.count, item.ids_of(part), item.keys_of(part)
         left = [self._left.pop(lane, None) for lane in lanes]
         if some := [one for one in left if one is not None]:
             counts = counts + np.array([0 if one is None else len(one.rows) for one in left])
@@ -208,12 +212,12 @@ class LaneFeed:
             row = np.concatenate([rows for _, rows in turn])
             tables = [columns, *(one.columns for one in some)]
             columns = self._gathered(tables, which, row, part.spec, new_rows)
-            every = [keys, *(one.keys for one in some)]
-            first = np.cumsum([0, *map(len, every)])
-            keys = np.concatenate(every)[first[which] + row]
+            first = np.cumsum([0, len(keys), *(len(one.keys) for one in some)])
+            ids = np.concatenate([ids, *(one.ids for one in some)])[first[which] + row]
+            keys = np.concatenate([keys, *(one.keys for one in some)])[first[which] + row]
         states = [self._states[lane] for lane in lanes]
         key = kernels.mix([self._seed, STAGE_KEY])
-        return Fed(columns=columns, spec=part.spec, counts=counts, keys=keys, key=key, states=states)
+        return Fed(columns=columns, spec=part.spec, counts=counts, ids=ids, keys=keys, key=key, states=states)
 
     def _gathered(self, tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate) -> Columns:
         """Columns whose row i is row `row[i]` of `tables[which[i]]`."""

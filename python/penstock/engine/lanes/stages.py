@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.batch.pack import pack_window
 from penstock.batch.stack import columns_of, field_of, materialize
 from penstock.core.errors import PlanError
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
-from penstock.plan.nodes import FilterFunction, FlatMap
+from penstock.plan.nodes import FilterFunction, FlatMap, Pack
 from penstock.transform.function import BatchFunction
 
 
@@ -22,13 +23,14 @@ from penstock.transform.function import BatchFunction
 class Fed:
     """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
 
-    counts: rows of each group. keys: the numbers by which rows draw random numbers; key: that of the stage. states: of each group, before its
+    counts: rows of each group. ids: of the rows. keys: the numbers by which they draw random numbers; key: that of the stage. states: of each group, before its
     first row.
     """
 
     columns: Columns
     spec: Spec
     counts: Ids
+    ids: Ids
     keys: Ids
     key: int
     states: Sequence[Any]
@@ -140,6 +142,25 @@ class FlatMapRows:
         return join_columns(parts)
 
 
+class PackRows:
+    """Sequences of tokens out of rows of tokens."""
+
+    def __init__(self, node: Pack, threads: int) -> None:
+        self._packing, self._threads = node, threads
+        self.rows: int | None = node.window if node.strategy == "best_fit" else None
+        self.name = f"pack({', '.join(node.columns)})"
+
+    def feed(self, fed: Fed) -> Made:
+        """The sequences of each group. A state says how many tokens of the group's first row are used already."""
+        skip = [state or 0 for state in fed.states]
+        packed = pack_window(
+            fed.columns, self._packing, fed.counts.tolist(), skip=skip, is_last=False, threads=self._threads
+        )
+        rows = np.arange(int(packed.sequences.sum()))
+        states, counts = packed.skip.tolist(), packed.sequences
+        return Made(columns=packed.columns, spec=packed.spec, rows=rows, counts=counts, used=packed.used, states=states)
+
+
 def _rows(columns: Mapping[str, Any], low: int, high: int) -> Columns:
     return {
         name: column.slice(low, high - low) if isinstance(column, pa.Array) else column[low:high]
@@ -154,5 +175,9 @@ def _kinds(columns: Columns) -> dict[str, str]:
     }
 
 
-#: The stage of each node.
-STAGES: dict[type, Callable[[Any], LaneStage]] = {FilterFunction: FilterRows, FlatMap: FlatMapRows}
+#: The stage of each node, for so many threads.
+STAGES: dict[type, Callable[[Any, int], LaneStage]] = {
+    FilterFunction: lambda node, _: FilterRows(node),
+    FlatMap: lambda node, _: FlatMapRows(node),
+    Pack: PackRows,
+}
