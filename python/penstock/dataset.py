@@ -19,8 +19,9 @@ from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import check_order, rows_of, some_rank
+from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
 from penstock.engine.simulate import Simulation, simulate
+from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
@@ -445,6 +446,11 @@ class Dataset:
             f"  blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
             if order.rows.shape.is_shuffled
             else "  natural: step k is samples k × batch size and the following",
+            *(
+                [f"  {quality_of(order, int(first_ids_of(self.root)[-1]))}"]
+                if order.rows.shape.is_shuffled and not lowered.lanes
+                else []
+            ),
             *(f"  {line}" for line in self._explain_ranks(lowered, world_size)),
             f"  {lowered.steps_per_item} steps are made together",
             "",

@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
@@ -27,6 +28,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Delivered
 from penstock.engine.tune import Depth
 from penstock.loader_types import BatchT, LoaderOptions, To
+from penstock.observe.ledger.writer import Ledger
 from penstock.observe.report import report_text
 from penstock.observe.stats import all_meters, no_stats, run_stats
 from penstock.observe.store import store_figures
@@ -55,7 +57,8 @@ class Loader(Generic[BatchT]):
     (default: an eighth of what is free, shared by the ranks of this machine). cpus: threads for kernels (default: what the
     process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is
     known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
-    be made all the same.
+    be made all the same. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
+    from the ledgers of all ranks and restarts that none was lost or repeated.
 
     A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
     the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
@@ -108,6 +111,7 @@ class Loader(Generic[BatchT]):
         cpus: int | None = None,
         prefetch: int | None = None,
         epochs: int | None = None,
+        ledger: str | PathLike[str] | None = None,
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise PlanError(
@@ -130,6 +134,7 @@ class Loader(Generic[BatchT]):
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
+        self._ledger = None if ledger is None else Ledger(ledger)
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
         self._lane_places: Any = None  # as they were loaded
@@ -191,6 +196,8 @@ class Loader(Generic[BatchT]):
             while progress.step < steps:
                 item = self._next_item()
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
+                if self._ledger is not None:
+                    take = self._ledger.recording(self._share.rows_of(item), take)
                 del item
                 progress.untouched, step = False, progress.step
                 for _ in range(steps_here):
@@ -220,6 +227,9 @@ class Loader(Generic[BatchT]):
         if self._runs and self._progress.is_broken_off:
             self.close()  # where lanes stand counts from here
         self._progress.begin_pass()
+        if self._ledger is not None:
+            here = self._normal(self._progress.here)
+            self._ledger.begin(self._share.ledger_header(self._saved_plan), here.epoch, here.step)
         return len(self)
 
     def _split(self, item: Delivered) -> list[tuple[str, Callable[[], Any]]]:
@@ -345,6 +355,8 @@ class Loader(Generic[BatchT]):
         With lane stages (a filter by a function, flat_map, pack) each rank knows the places of its own lanes, some bytes each:
         save every rank's state, and load `penstock.merge_states` of all; where there is one rank, its state is the whole.
         """
+        if self._ledger is not None:
+            self._ledger.flush()  # what a state counts as done is recorded
         order = self._lowered.order
         position = self._progress.here
         places = self._lowered.lanes.places(position) if self._lowered.lanes else {}
@@ -383,6 +395,8 @@ class Loader(Generic[BatchT]):
         self._progress.load(position, steps=len(self))
         self._lowered.lanes.begin(position, places)
         self._lane_places = state.get("lanes")
+        if self._ledger is not None:
+            self._ledger.load()
         self._loaded_rows = self._lowered.order.batch_size
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
@@ -473,6 +487,8 @@ class Loader(Generic[BatchT]):
         self._single_steps.clear()
         for slots in self._lowered.slots:
             slots.drop()
+        if self._ledger is not None:
+            self._ledger.flush()
 
     def __reduce__(self) -> Never:
         raise ProcessError(

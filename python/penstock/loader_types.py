@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
@@ -28,3 +29,4 @@ class LoaderOptions(TypedDict, total=False):
     cpus: int | None
     prefetch: int | None
     epochs: int | None
+    ledger: str | PathLike[str] | None

@@ -17,8 +17,13 @@ from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.ahead import Ahead
+from penstock.engine.stage import Delivered
+from penstock.observe.ledger.format import Header
+from penstock.observe.ledger.writer import Rows as LedgerRows
+from penstock.order.contents import contents_of, first_place, padding
 from penstock.order.cursor import Work
 from penstock.plan.nodes import Shard
+from penstock.plan.saved import SavedPlan
 from penstock.plan.tree import find, leaves
 from penstock.storage.cache.storage import CachedStorage
 
@@ -48,6 +53,36 @@ class Share:
         if find(self.dataset.root, Shard) is None:
             return {}
         return {"node": self.rank // self.lowered.where.world_size}
+
+    def ledger_header(self, plan: SavedPlan) -> Header:
+        """What the ledger says of this share, and of what the plan says an epoch holds."""
+        order, (place, places) = self.lowered.order, self.place
+        sources = [leaf.opened.source.manifest.samples for leaf in leaves(self.dataset.root)]
+        return Header(
+            rank=self.rank,
+            world_size=self.world_size,
+            node=self.node.get("node"),
+            place=place,
+            places=places,
+            batch_size=order.batch_size,
+            sources=() if self.lowered.lanes else tuple(sources),  # rows of a lane stage are of no source
+            plan=plan.on(self.world_size).order_digest,
+            data=self.dataset.digest,
+            **vars(contents_of(order)),
+        )
+
+    def rows_of(self, item: Delivered) -> LedgerRows:
+        """What the ledger records of an item: its rows, and where they stand in the global batch."""
+        order, (rank, ranks) = self.lowered.order, self.place
+        return LedgerRows(
+            epoch=item.epoch,
+            step=item.step,
+            steps=item.steps,
+            at=first_place(order, item.step, rank, ranks),
+            ids=item.ids,
+            draws=item.find_draws(),
+            valid=padding(order, item.step, item.steps, rank, ranks),
+        )
 
     def ahead(self, epochs: int | None) -> list[Ahead]:
         """What prefetches to the cache: one for every source whose storage has one."""

@@ -20,6 +20,7 @@ from penstock.cli.explain import explain
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
 from penstock.cli.simulate import simulate
+from penstock.cli.verify import verify
 from penstock.core.errors import PenstockError
 from penstock.core.kernels import native_version
 
@@ -78,7 +79,7 @@ def _help_of(command: Callable[..., None]) -> str:
     return "\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs)
 
 
-for command in (inspect, explain, simulate, index, bench, demo):
+for command in (inspect, explain, simulate, index, verify, bench, demo):
     app.command(help=_help_of(command))(command)
 
 cache = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))

@@ -44,6 +44,8 @@ def simulate(
         return
     what = f"{found.steps_per_epoch:,} steps an epoch on {world_size:,} ranks"
     out.print(f"{what}; up to {size_text(found.rank_bytes_in_memory)} of records in a rank's memory", soft_wrap=True)
+    if found.shuffle is not None:
+        out.print(str(found.shuffle), soft_wrap=True)
     from_cache = [">from the cache"] if cache else []
     shown = table(">epoch", ">node", ">requests" if found.exact else ">blocks", ">bytes", *from_cache)
     for each in found.nodes:

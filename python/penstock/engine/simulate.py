@@ -21,6 +21,7 @@ from penstock.engine.lower import lower
 from penstock.engine.ordering import Where, first_ids_of
 from penstock.engine.read.upcoming import Upcoming
 from penstock.order.cursor import Position, Work
+from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.plan.nodes import LaneNode, Node, Opened, Read, Shard
 from penstock.plan.tree import find, flow, inputs_of, leaves, with_inputs
 from penstock.source.manifest import Manifest
@@ -51,7 +52,8 @@ class Simulation:
 
     nodes: an entry an epoch and node. steps_per_epoch: on every rank. rank_bytes_in_memory: the most that a rank's records, read
     and still needed, take at once; without the batches that wait. exact: False where a library decides how it
-    reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all.
+    reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all. shuffle: how well the order mixes;
+    None if it is the natural one.
     """
 
     world_size: int
@@ -59,6 +61,7 @@ class Simulation:
     nodes: tuple[NodeEpoch, ...]
     rank_bytes_in_memory: int
     exact: bool
+    shuffle: ShuffleQuality | None = None
 
 
 def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_bytes: int) -> Simulation:
@@ -95,6 +98,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
         nodes=tuple(node for same_epoch in zip(*made, strict=True) for node, _ in same_epoch),
         rank_bytes_in_memory=max(held for machine_epochs in made for _, held in machine_epochs),
         exact=not blocks,
+        shuffle=machine.shuffle_quality,
     )
 
 
@@ -151,6 +155,7 @@ class _Machine:
         self._store = _Noted()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         noted = self._noted(root)
+        self._ids = int(first_ids_of(noted)[-1])
         deliver = open_deliver("numpy", None)
         self._ranks = [lower(noted, deliver, where, memory_bytes=sys.maxsize, is_described=True) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
@@ -178,6 +183,13 @@ class _Machine:
     def steps_per_epoch(self) -> int:
         """Of every rank."""
         return self._ranks[0].order.steps_per_epoch
+
+    @property
+    def shuffle_quality(self) -> ShuffleQuality | None:
+        """How well the order mixes; None if it is the natural one."""
+        order = self._ranks[0].order
+        is_measured = order.rows.shape.is_shuffled and not self._ranks[0].lanes
+        return quality_of(order, self._ids) if is_measured else None
 
     def epoch(self, node: int, epoch: int) -> tuple[NodeEpoch, int]:
         """What it asks for in an epoch, and the most bytes of records that a rank has in memory."""

@@ -59,6 +59,11 @@ class SavedPlan:
         return [_in_short(node, verb.parts) for node, verb in zip(self.nodes, self.described, strict=True)]
 
     @property
+    def order_digest(self) -> str:
+        """32 hex digits of the verbs that decide which rows come when."""
+        return digest_of(verb.encode() for verb in _order_verbs(self.plan)).hex()
+
+    @property
     def first_version(self) -> list[str]:
         """The same as states of version 1 have it."""
         return list(map(_first_version, self.nodes))
@@ -92,7 +97,7 @@ def check_state(
     if saved == here:
         return notes
     found = "; ".join(differences(saved, state.get("details", {}), here, plan.described))
-    orders = [[verb for verb in verbs if verb.partition(" ")[0] in _ORDER_VERBS] for verbs in (saved, here)]
+    orders = [_order_verbs(verbs) for verbs in (saved, here)]
     if orders[0] != orders[1]:
         raise StateError(
             f"the state belongs to another plan: {found}; that gives another order, so use the plan that was trained with, or "
@@ -107,6 +112,10 @@ def check_state(
         f"the state belongs to another plan, of the same order: {found}; training continues with the plan that is here",
         *notes,
     ]
+
+
+def _order_verbs(plan: Sequence[str]) -> list[str]:
+    return [verb for verb in plan if verb.partition(" ")[0] in _ORDER_VERBS]
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:
