@@ -145,6 +145,10 @@ def test_nodes_with_files_of_their_own(tmp_path: Path) -> None:
     report = report_of(tmp_path)
     assert report.is_well, [*wrong_lines(report)]
     assert {epoch.node for epoch in report.epochs} == {0, 1}
+    for file in files_of(tmp_path):
+        if file.header.node == 1:
+            Path(file.path).unlink()
+    assert "missing ledger: node 1 of 2 has no ledger" in wrong(report_of(tmp_path))
 
 
 def test_per_rank_batches(tmp_path: Path) -> None:

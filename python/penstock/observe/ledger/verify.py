@@ -41,6 +41,7 @@ def verify(paths: Sequence[str], progress: Progress | None = None) -> Report:
     if other := _other_plans(files):
         report.wrong.append(other)
         return report
+    report.wrong += _missing_nodes(files)
     files.sort(key=lambda file: (-1 if file.header.node is None else file.header.node, file.header.started_ns))
     nodes = [_Node([*of_node], report) for _, of_node in groupby(files, key=lambda file: file.header.node)]
     done, steps = 0, sum(node.steps for node in nodes)
@@ -94,6 +95,18 @@ def _identity(one: Header, other: Header) -> list[tuple[str, object, object]]:
         ("steps an epoch:", one.steps, other.steps),
         ("rows an epoch:", one.rows, other.rows),
         ("ids, with how often each comes,", one.runs, other.runs),
+    ]
+
+
+def _missing_nodes(files: Sequence[LedgerFile]) -> list[Finding]:
+    """Nodes with files of their own of which there is no ledger."""
+    header, found = files[0].header, {file.header.node for file in files}
+    numbers = range(header.world_size // header.places) if header.node is not None else ()
+    words = "node {} of {} has no ledger, and its ranks take a part of every batch; pass its ledgers too"
+    return [
+        Finding(wrong=Wrong.MISSING_LEDGER, words=words.format(number, len(numbers)))
+        for number in numbers
+        if number not in found
     ]
 
 
