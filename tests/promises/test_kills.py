@@ -25,20 +25,21 @@ KILLS = tries(1_000) if TRIES >= 1_000 else tries(500)
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_nothing_is_lost_and_nothing_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "kills"), [("order", KILLS), ("lanes", KILLS // 4)])
+def test_nothing_is_lost_and_nothing_repeated(kind: str, kills: int, tmp_path: Path) -> None:
     seed = np.random.SeedSequence().entropy
-    script = [sys.executable, "-m", "support.killed_training", str(tmp_path), str(KILLS), str(seed)]
+    script = [sys.executable, "-m", "support.killed_training", str(tmp_path), kind, str(kills), str(seed)]
     ran = subprocess.run(script, cwd=TESTS, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"seed {seed}: {ran.stderr}"
     told = json.loads(ran.stdout)
     report = report_of(tmp_path / "ledger")
     assert report.is_well, f"seed {seed}: {[*wrong_lines(report)]}"
     assert (report.lost, report.repeated) == (0, 0)
-    assert report.files > KILLS // 2
-    assert len(report.resumes) > KILLS // 4
+    assert report.files > kills // 2
+    assert len(report.resumes) > kills // 4
     assert [epoch.complete_steps for epoch in report.epochs] == [epoch.steps for epoch in report.epochs]
     assert len(report.epochs) == told["epochs"]
-    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, told["epochs"])), f"seed {seed}: other weights"
+    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, kind, told["epochs"])), f"seed {seed}: other weights"
     shown = invoke("verify", str(tmp_path / "ledger"))
     assert shown.exit_code == 0
     assert "0 rows lost, 0 repeated" in shown.stdout
@@ -50,10 +51,10 @@ def weights_of(folder: Path) -> Any:
     return model.weights
 
 
-def learned(folder: Path, epochs: int) -> Any:
+def learned(folder: Path, kind: str, epochs: int) -> Any:
     """The weights of a run that nothing interrupts."""
     model = new_model()
-    with ps.Loader(plan(folder), rank=0, world_size=1) as loader:
+    with ps.Loader(plan(folder, kind), rank=0, world_size=1) as loader:
         for _ in range(epochs):
             for batch in loader:
                 model.learn(batch["id"])

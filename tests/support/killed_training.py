@@ -1,4 +1,4 @@
-"""A training run that is killed again and again: python -m support.killed_training FOLDER KILLS SEED.
+"""A training run that is killed again and again: python -m support.killed_training FOLDER PLAN KILLS SEED.
 
 Each try is a process of its own. It goes on from the newest checkpoint on 1, 2 or 4 ranks, which step together as they would in DDP, and saves a
 checkpoint by atomic rename every few steps. SIGKILL comes at a random time. The last try is left alone until two more epochs are through.
@@ -29,9 +29,15 @@ ROWS, BATCH = 1_500, 24
 LONGEST_S = 0.06
 
 
-def plan(folder: Path) -> ps.Dataset:
+def plan(folder: Path, kind: str) -> ps.Dataset:
+    """An order that is arithmetic, or a filter whose rows are known once they come."""
     parts = [ps.read(folder / f"{name}.jsonl").shuffle(seed=seed, block_rows=16) for seed, name in enumerate("ab")]
-    return ps.concat([parts[0], parts[1].repeat(2)]).batch(BATCH)
+    rows = ps.concat([parts[0], parts[1].repeat(2)])
+    return rows.batch(BATCH) if kind == "order" else rows.filter(is_chosen).batch(BATCH, steps=100)
+
+
+def is_chosen(batch: Any) -> Any:
+    return batch["id"] % 7 < 4
 
 
 def make_data(folder: Path) -> None:
@@ -106,9 +112,9 @@ def checkpoint_in(folder: Path) -> Any:
     return pickle.loads(path.read_bytes()) if path.exists() else None
 
 
-def train(folder: Path, world_size: int, *, until: int | None, began: int | None = None) -> None:
+def train(folder: Path, kind: str, world_size: int, *, until: int | None, began: int | None = None) -> None:
     """Goes on from the checkpoint, to the end of the epoch before `until`, or on and on; writes a byte to `began` after its first step."""
-    data, model, saved = plan(folder), new_model(), checkpoint_in(folder)
+    data, model, saved = plan(folder, kind), new_model(), checkpoint_in(folder)
     ranks = [
         ps.Loader(data, rank=rank, world_size=world_size, ledger=folder / "ledger", cpus=1)
         for rank in range(world_size)
@@ -128,20 +134,19 @@ def train(folder: Path, world_size: int, *, until: int | None, began: int | None
 
 
 def save(folder: Path, ranks: list[ps.Loader], model: NumpyModel | TorchModel) -> None:
-    states = [rank.state_dict() for rank in ranks]
-    assert all(state == states[0] for state in states)
+    state = ps.merge_states([rank.state_dict() for rank in ranks])
     beside = folder / "checkpoint.new"
-    beside.write_bytes(pickle.dumps({"state": states[0], "model": model.saved()}))
+    beside.write_bytes(pickle.dumps({"state": state, "model": model.saved()}))
     beside.replace(folder / "checkpoint")
 
 
-def killed(folder: Path, world_size: int, seconds: float, *, early: bool) -> None:
+def killed(folder: Path, kind: str, world_size: int, seconds: float, *, early: bool) -> None:
     """A process that trains until SIGKILL ends it: so long after its first step, or, early, after it was started."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            train(folder, world_size, until=None, began=writing)
+            train(folder, kind, world_size, until=None, began=writing)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -156,18 +161,18 @@ def killed(folder: Path, world_size: int, seconds: float, *, early: bool) -> Non
     assert os.WIFSIGNALED(status), "the training ended by itself"
 
 
-def main(folder: Path, kills: int, seed: int) -> None:
+def main(folder: Path, kind: str, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     make_data(folder)
     new_model()  # imports all that it takes, so that a try begins at once
-    ps.Loader(plan(folder)).close()
+    ps.Loader(plan(folder, kind)).close()
     for _ in range(kills):
-        killed(folder, rng.choice([1, 2, 4]), rng.uniform(0, LONGEST_S), early=rng.random() < 0.2)
+        killed(folder, kind, rng.choice([1, 2, 4]), rng.uniform(0, LONGEST_S), early=rng.random() < 0.2)
     saved = checkpoint_in(folder)
     epochs = 2 if saved is None else saved["state"]["epoch"] + 2
-    train(folder, rng.choice([1, 2, 4]), until=epochs)
+    train(folder, kind, rng.choice([1, 2, 4]), until=epochs)
     print(json.dumps({"epochs": epochs}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
