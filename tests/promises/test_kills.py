@@ -31,15 +31,15 @@ def test_nothing_is_lost_and_nothing_repeated(kind: str, kills: int, tmp_path: P
     script = [sys.executable, "-m", "support.killed_training", str(tmp_path), kind, str(kills), str(seed)]
     ran = subprocess.run(script, cwd=TESTS, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"seed {seed}: {ran.stderr}"
-    told = json.loads(ran.stdout)
+    ran_for = json.loads(ran.stdout)
     report = report_of(tmp_path / "ledger")
     assert report.is_well, f"seed {seed}: {[*wrong_lines(report)]}"
     assert (report.lost, report.repeated) == (0, 0)
     assert report.files > kills // 2
     assert len(report.resumes) > kills // 4
     assert [epoch.complete_steps for epoch in report.epochs] == [epoch.steps for epoch in report.epochs]
-    assert len(report.epochs) == told["epochs"]
-    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, kind, told["epochs"])), f"seed {seed}: other weights"
+    assert len(report.epochs) == ran_for["epochs"]
+    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, kind, ran_for["epochs"])), f"seed {seed}: other weights"
     shown = invoke("verify", str(tmp_path / "ledger"))
     assert shown.exit_code == 0
     assert "0 rows lost, 0 repeated" in shown.stdout

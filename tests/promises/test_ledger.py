@@ -70,7 +70,7 @@ def test_all_is_well_on_any_ranks(name: str, tmp_path: Path) -> None:
     assert whole[0].rows == (wanted if name != "wrap" else 101)
 
 
-def test_resumes_are_told(tmp_path: Path) -> None:
+def test_resumes_are_reported(tmp_path: Path) -> None:
     plan = PLANS["shuffled"]()
     state, _ = train(plan, tmp_path, 1, 5)
     train(plan, tmp_path, 1, 3, state)
@@ -97,7 +97,7 @@ def test_a_state_that_is_loaded_in_the_same_process(tmp_path: Path) -> None:
     assert report.files == 1
 
 
-def test_a_pass_that_was_broken_off_is_told_and_not_wrong(tmp_path: Path) -> None:
+def test_a_pass_that_was_broken_off_is_reported_and_not_wrong(tmp_path: Path) -> None:
     with ps.Loader(PLANS["shuffled"](), ledger=tmp_path) as loader:
         for step, _ in enumerate(loader):
             if step == 4:

@@ -109,7 +109,7 @@ def broken_off(found: Sequence[Stretch]) -> dict[int, int]:
 
 
 def missing_ledgers(found: Sequence[Stretch]) -> list[Finding]:
-    """Ranks of which there is no record from a start on to where the next one goes on, and others of the same start have one.
+    """Ranks of which there is no record from a start up to where the next one resumed, though other ranks of that start have one.
 
     Goes back from the newest start: the state that it began with was saved by the newest start before it that got so far. The steps
     between may have been recorded by earlier starts too, which does not prove that this rank took them.

@@ -58,7 +58,7 @@ class Ledger:
         self._is_loaded = False
 
     def load(self) -> None:
-        """A state was loaded: the next pass goes on from it."""
+        """A state was loaded: the next pass resumes from it."""
         self.flush()
         self._is_loaded = True
 
