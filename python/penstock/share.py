@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.core.cpus import usable_cpus
@@ -20,7 +21,7 @@ from penstock.engine.read.ahead import Ahead
 from penstock.engine.stage import Delivered
 from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
-from penstock.order.contents import contents_of, first_place, padding
+from penstock.order.contents import Contents, contents_of, first_place, padding
 from penstock.order.cursor import Work
 from penstock.plan.nodes import Shard
 from penstock.plan.saved import SavedPlan
@@ -54,6 +55,10 @@ class Share:
             return {}
         return {"node": self.rank // self.lowered.where.world_size}
 
+    @cached_property
+    def _contents(self) -> Contents:
+        return contents_of(self.lowered.order)
+
     def ledger_header(self, plan: SavedPlan) -> Header:
         """What the ledger says of this share, and of what the plan says an epoch holds."""
         order, (place, places) = self.lowered.order, self.place
@@ -68,7 +73,7 @@ class Share:
             sources=() if self.lowered.lanes else tuple(sources),  # rows of a lane stage are of no source
             plan=plan.on(self.world_size).order_digest,
             data=self.dataset.digest,
-            **vars(contents_of(order)),
+            **vars(self._contents),
         )
 
     def rows_of(self, item: Delivered) -> LedgerRows:

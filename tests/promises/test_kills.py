@@ -39,7 +39,9 @@ def test_nothing_is_lost_and_nothing_repeated(kind: str, kills: int, tmp_path: P
     assert len(report.resumes) > kills // 4
     assert [epoch.complete_steps for epoch in report.epochs] == [epoch.steps for epoch in report.epochs]
     assert len(report.epochs) == ran_for["epochs"]
-    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, kind, ran_for["epochs"])), f"seed {seed}: other weights"
+    assert np.array_equal(weights_of(tmp_path), learned(tmp_path, kind, ran_for["epochs"])), (
+        f"seed {seed}: other weights"
+    )
     shown = invoke("verify", str(tmp_path / "ledger"))
     assert shown.exit_code == 0
     assert "0 rows lost, 0 repeated" in shown.stdout

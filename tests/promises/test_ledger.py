@@ -44,6 +44,13 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "mix all": lambda: ps.mix([of(64), of(40)], stop="all_exhausted").shuffle(seed=1).batch(8, lanes=4),
     "mix rows": lambda: ps.mix([of(64), of(40)], weights=[1, 2], rows=72).shuffle(seed=1).batch(8),
     "once beside copies": lambda: ps.concat([of(20).shuffle(seed=1), of(20).repeat(2)]).batch(8, drop_last=True),
+    "in steps": lambda: of(101).shuffle(seed=1).batch(8, steps=9),
+    "buckets": lambda: (
+        of(101).shuffle(seed=1).batch_bucketed(8, by=np.arange(101) * 7 % 30, boundaries=[9, 20], lanes=4)
+    ),
+    "buckets, drop": lambda: (
+        of(101).shuffle(seed=1).batch_bucketed(8, by=np.arange(101) * 7 % 30, quantiles=2, drop_last=True)
+    ),
     "functions": lambda: of(101).shuffle(seed=1).map(dict).batch(8, pad=True),
 }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder, Last
-from penstock.order.composed import Composed
+from penstock.order.bucketed import Bucketed
 from penstock.order.concat import Concat
 from penstock.order.mixed import Mixed, Stop
 from penstock.order.natural import Natural
@@ -18,6 +19,9 @@ from penstock.order.slice import Slice
 
 #: Ids that an epoch chooses from: (first, count, distance, times), where 0 times are any number of times.
 Run = tuple[int, int, int, int]
+
+#: More would make headers large: then verify counts rows, and finds those that come twice.
+_MOST_RUNS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +52,38 @@ def contents_of(order: BatchOrder) -> Contents:
 
 
 def runs_of(rows: RowOrder) -> tuple[Run, ...] | None:
-    """Which ids an order's epochs choose from, and how often each comes at most; None if it does not say."""
+    """Which ids an order's epochs choose from, and how often each comes at most; None if it does not say, or these are too many runs."""
+    table = _table_of(rows)
+    if table is None:
+        return None
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    first, count, distance, times = table.T
+    goes_on = (first[:-1] + count[:-1] == first[1:]) & (times[:-1] == times[1:])
+    goes_on &= (distance[:-1] == 1) & (distance[1:] == 1)
+    begins = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+    if len(begins) > _MOST_RUNS:
+        return None
+    joined = np.stack([first[begins], np.add.reduceat(count, begins), distance[begins], times[begins]], axis=1)
+    return tuple((run[0], run[1], run[2], run[3]) for run in joined.tolist())
+
+
+def _table_of(rows: RowOrder) -> Ids | None:
+    """The same as int64 (runs, 4), as they come."""
     if isinstance(rows, Natural):
-        return tuple((*run, 1) for run in rows.segments.runs)
+        runs = np.array(rows.segments.runs, dtype=np.int64).reshape(-1, 3)
+        return np.concatenate([runs, np.ones((len(runs), 1), dtype=np.int64)], axis=1)
     if isinstance(rows, Slice):
-        return runs_of(rows.input)
+        return _table_of(rows.input)
     if isinstance(rows, Repeat):
-        return _times(runs_of(rows.input), rows.times)
+        return _of_all([rows.input], rows.times)
     if isinstance(rows, Mixed):
-        return _times(_of_all(rows), 1 if rows.stop is Stop.FIRST else 0)
-    return _of_all(rows) if isinstance(rows, Concat) else None
+        return _of_all(rows.inputs, 1 if rows.stop is Stop.FIRST else 0)
+    return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed)) else None
 
 
-def _of_all(rows: Composed) -> tuple[Run, ...] | None:
-    found: list[Run] = []
-    for below in map(runs_of, rows.inputs):
-        if below is None:
-            return None
-        found += below
-    return tuple(found)
-
-
-def _times(runs: tuple[Run, ...] | None, times: int) -> tuple[Run, ...] | None:
-    return None if runs is None else tuple((*run[:3], run[3] * times) for run in runs)
+def _of_all(inputs: Sequence[RowOrder], times: int) -> Ids | None:
+    tables = [table for table in map(_table_of, inputs) if table is not None]
+    return np.concatenate(tables) * [1, 1, 1, times] if len(tables) == len(inputs) else None
 
 
 def first_place(order: BatchOrder, step: int, rank: int, world_size: int) -> int:
