@@ -83,7 +83,8 @@ def _table_of(rows: RowOrder) -> Ids | None:
 
 def _of_all(inputs: Sequence[RowOrder], times: int) -> Ids | None:
     tables = [table for table in map(_table_of, inputs) if table is not None]
-    return np.concatenate(tables) * [1, 1, 1, times] if len(tables) == len(inputs) else None
+    factors = np.array([1, 1, 1, times], dtype=np.int64)
+    return np.concatenate(tables) * factors if len(tables) == len(inputs) else None
 
 
 def first_place(order: BatchOrder, step: int, rank: int, world_size: int) -> int:
