@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.observe.ledger.findings import Report
 from penstock.observe.ledger.format import Steps
-from penstock.observe.ledger.words import resume_lines, wrong_lines
+from penstock.observe.ledger.words import resume_lines, verdict, wrong_lines
 from support.ledgers import at_step, files_of, kinds, report_of, rewrite, train
 from support.tries import tries
 
@@ -516,4 +516,5 @@ def test_rows_of_a_lane_stage(tmp_path: Path) -> None:
     report = report_of(tmp_path)
     assert report.is_well, wrong(report)
     assert any("not what they were made of" in note for note in report.notes)
+    assert verdict(report).endswith("of those that came out of a lane stage, by their numbers alone")
     assert "mixes like" not in plan.explain()

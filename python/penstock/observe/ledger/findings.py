@@ -59,9 +59,10 @@ class EpochFound:
 
 @dataclass
 class Report:
-    """All that was found. It is well if nothing is wrong."""
+    """All that was found. It is well if nothing is wrong. is_numbered: ids number what came out of a lane stage, whatever that was made of."""
 
     files: int = 0
+    is_numbered: bool = False
     world_sizes: Sequence[int] = ()
     epochs: list[EpochFound] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)

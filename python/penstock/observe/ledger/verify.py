@@ -36,7 +36,7 @@ def verify(paths: Sequence[str], progress: Progress | None = None) -> Report:
         raise SourceError(
             f"{', '.join(paths)}: no ledger has a whole header; nothing was taken, so there is nothing to verify"
         )
-    report = Report(files=len(files), notes=notes)
+    report = Report(files=len(files), is_numbered=not all(file.header.sources for file in files), notes=notes)
     report.world_sizes = sorted({file.header.world_size for file in files})
     if other := _other_plans(files):
         report.wrong.append(other)

@@ -14,6 +14,8 @@ _SHOWN = 10
 
 def verdict(report: Report) -> str:
     """The findings in one line."""
+    if report.is_well and report.is_numbered:
+        return "0 rows lost, 0 repeated, of those that came out of a lane stage, by their numbers alone"
     if report.is_well:
         return "0 rows lost, 0 repeated; steps that were taken again had the same rows"
     kinds = sorted({finding.wrong.value.replace("_", " ") for finding in report.wrong})
