@@ -28,6 +28,8 @@ from penstock.plan.tree import flow
 
 STATE_VERSION = 2
 _ORDER_VERBS = ("concat", "mix", "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch")
+#: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
+_LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80
 #: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
 _PLAN_BYTES = 720
