@@ -117,7 +117,7 @@ def check_state(
 
 
 def _order_verbs(plan: Sequence[str]) -> list[str]:
-    return [verb for verb in plan if verb.partition(" ")[0] in _ORDER_VERBS]
+    return [verb for verb in plan if verb.partition(" ")[0] in _ORDER_VERBS + _LANE_VERBS]
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:
