@@ -57,6 +57,7 @@ lint: build
 bench: build
 	$(BIN)/python benches/run.py $(BENCH)
 	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
+	test -n "$(BENCH)" || $(BIN)/python benches/order.py
 
 # What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
 prepare: $(VENV)/installed compiled servers

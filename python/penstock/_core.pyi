@@ -9,13 +9,16 @@ import numpy.typing as npt
 
 __all__ = [
     "EpochOrder",
+    "Epochs",
     "ExampleParser",
     "HttpLanding",
     "HttpRunner",
     "ImageProgram",
     "JsonParser",
     "MappedFiles",
+    "MixedOrder",
     "Mixture",
+    "MixtureWord",
     "ParquetFooter",
     "TarParser",
     "WorkProgress",
@@ -24,6 +27,7 @@ __all__ = [
     "copy_windows",
     "crc32c_sums",
     "decode_image",
+    "divide_rows",
     "fill_sequences",
     "find_whole",
     "gather_rows",
@@ -55,6 +59,7 @@ __all__ = [
     "recognise_tar_packing",
     "recognise_tfrecord_packing",
     "recordio_payloads",
+    "sources_of",
     "split_fields",
     "stat_files",
     "stream_records",
@@ -103,10 +108,58 @@ class EpochOrder:
     ) -> None: ...
 
 @final
-class Mixture:
-    """Which source gives each row of a lane: source c gives quotas[c] of as many rows as these are together, evenly spread."""
+class Epochs:
+    """The orders of all epochs of a dataset; seed: with the purpose of its keys; runs: of ids, see `order.segments`."""
 
-    def __new__(cls, quotas: list[int], lanes: int, rows_per_lane: int) -> Mixture: ...
+    def __new__(
+        cls,
+        lanes: int,
+        rows_per_lane: int,
+        block_rows: int,
+        window_blocks: int,
+        seed: tuple[int, int] | None,
+        runs: Sequence[tuple[int, int, int]],
+    ) -> Epochs: ...
+
+@final
+class MixedOrder:
+    """Several orders mixed. rounds: by how many of its epochs each is further when the next epoch begins; None: all go on where they were."""
+
+    def __new__(
+        cls, mixture: Mixture, inputs: Sequence[Epochs | MixedOrder], lane_rows: int, rounds: Sequence[int] | None
+    ) -> MixedOrder: ...
+    def lane(self, draws: bool, epoch: int, lane: int, first: int, count: int) -> _Ids:
+        """The ids, or the draws, of rows [first, first + count) of a lane."""
+
+    def steps(self, draws: bool, epoch: int, share: tuple[int, int], step: int, out: _Ids, threads: int) -> None:
+        """Writes the same of whole steps from one on."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `gather_steps` can be called: each input is one dataset as it lies."""
+
+    def gather_steps(
+        self,
+        epoch: int,
+        share: tuple[int, int],
+        step: int,
+        rows: int,
+        columns: Sequence[tuple[Sequence[_Bytes], int]],
+        outs: Sequence[_Bytes],
+    ) -> None:
+        """The rows of whole steps, `rows` in all: outs[c] from columns[c], which has the bytes of every dataset and those of a row."""
+
+@final
+class MixtureWord:
+    """The sequence of sources in which source c gives quotas[c] of as many rows as these are together, evenly spread."""
+
+    def __new__(cls, quotas: Sequence[int]) -> MixtureWord: ...
+
+@final
+class Mixture:
+    """Which source gives each row of a lane. pieces: the row of every lane from which on each word holds."""
+
+    def __new__(cls, pieces: Sequence[tuple[int, MixtureWord]], lanes: int, rows_per_lane: int) -> Mixture: ...
     def rows(self, lane: int, first: int, count: int) -> tuple[_Ids, _Ids]:
         """Of rows [first, first + count) of a lane: the source, and how many of its rows come before in the lane."""
 
@@ -121,6 +174,14 @@ def mix(words: Sequence[int]) -> int: ...
 # crc32c
 
 def crc32c_sums(data: _Bytes, begin: _Ids, length: _Ids, threads: int) -> npt.NDArray[np.uint32]: ...
+
+# divide
+
+def divide_rows(ids: _Ids, first_ids: _Ids) -> tuple[_Ids, _Ids, _Ids]:
+    """Rows by the sources that have their ids: their places, their samples, and where those of each source begin."""
+
+def sources_of(places: Sequence[_Ids]) -> tuple[_Ids, _Ids]:
+    """The part of each row, and its number there, where row i of part p is that at places[p][i]."""
 
 # http
 

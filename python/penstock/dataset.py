@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Literal, Never
 
-import numpy as np
-
 from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cache_dirs import size_of
@@ -17,6 +15,7 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
 from penstock.deliver import open_deliver
+from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
@@ -44,11 +43,13 @@ from penstock.plan.nodes import (
     Shard,
     Shuffle,
     Skip,
+    SourceColumn,
     Take,
     Transform,
 )
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
+from penstock.plan.weights import read_weights
 from penstock.source.manifest import digest_of
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
@@ -419,6 +420,7 @@ class Dataset:
             ),
             explain_plan("Plan as written", self.root),
             explain_plan("Plan as it runs", optimize(self.root)),
+            *(explain_mix(node) for node in self.nodes if isinstance(node, Mix)),
         ]
         if find(self.root, Batch) is not None:
             parts.append(self._explain_order(world_size))
@@ -469,24 +471,31 @@ class Dataset:
         return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
 
 
-def concat(datasets: Iterable[Dataset]) -> Dataset:
+def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = None) -> Dataset:
     """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
 
     Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
     the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
-    dataset twice gives its rows twice. Raises PlanError where columns, class folders or verbs do not fit.
+    dataset twice gives its rows twice. source="source" adds an int32 column of that name: the number of the dataset that each row came
+    of. Raises PlanError where columns, class folders or verbs do not fit.
     """
+    check_positional("concat", misplaced, "write concat([…, …])")
     node = Concat(inputs=_roots("concat", datasets))
     check_verb(node)
-    return Dataset(node)
+    return _with_source(node, source)
+
+
+def _with_source(node: Concat | Mix, name: str | None) -> Dataset:
+    return Dataset(node) if name is None else Dataset(node)._then(SourceColumn(input=node, name=name))  # noqa: SLF001
 
 
 def mix(
     datasets: Iterable[Dataset],
     *misplaced: Never,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Mapping[int, Sequence[float]] | Sequence[tuple[int, Sequence[float]]] | None = None,
     stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
     rows: int | None = None,
+    source: str | None = None,
 ) -> Dataset:
     """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
 
@@ -497,23 +506,24 @@ def mix(
     datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
     was. A dataset that begins again is shuffled and augmented anew.
 
+    weights={0: [9, 1], 1000: [1, 1]} changes them by step, counted over epochs, each time for all that follows; so does `Loader.set_weights` in
+    mid-run. Both need rows=…: each dataset goes on where it was.
+
     Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of
     the loader is exact.
+
+    source="source" adds an int32 column of that name: the number of the dataset that each row came of.
 
     `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
     weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
     """
     check_positional("mix", misplaced, "write mix([…], weights=[…])")
     roots = _roots("mix", datasets)
-    shares = (
-        (1,) * len(roots)
-        if weights is None
-        else tuple(one.item() if isinstance(one, np.generic) else one for one in weights)
-    )
-    node = Mix(inputs=roots, weights=shares, stop=stop, rows=rows)
+    shares, changes = read_weights(weights, len(roots))
+    node = Mix(inputs=roots, weights=shares, changes=changes, stop=stop, rows=rows)
     check_verb(node)
     check_order(node)
-    return Dataset(node)
+    return _with_source(node, source)
 
 
 def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:

@@ -35,6 +35,7 @@ from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
+from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.check import check_positional
 from penstock.plan.nodes import Batch, is_whole
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
@@ -143,9 +144,8 @@ class Loader(Generic[BatchT]):
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
-        self._new_share = partial(
-            share_of, dataset, deliver=self._deliver, cpus=cpus, memory_bytes=memory_bytes or None
-        )
+        self._weights = ChangedWeights.none(dataset.root)
+        self._share_with = partial(share_of, deliver=self._deliver, cpus=cpus, memory_bytes=memory_bytes or None)
         self._single_steps = SingleSteps(self._new_share)
         self._take(self._new_share(self._ranks.find()))
         self._structure = Structure(structure, self._lowered.columns)
@@ -171,6 +171,10 @@ class Loader(Generic[BatchT]):
             self._take(share)
         return self._share
 
+    def _new_share(self, ranks: tuple[int, int]) -> Share:
+        """The share of (rank, world size), by the weights that are set."""
+        return self._share_with(Dataset(self._weights.applied(self.dataset.root)), ranks)
+
     def _take(self, share: Share) -> None:
         self._share, self._lowered, self._ahead = share, share.lowered, share.ahead(self._epochs)
         if self._lane_places is not None:
@@ -195,6 +199,7 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             while progress.step < steps:
                 item = self._next_item()
+                share = self._share
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
                 if self._ledger is not None:
                     take = self._ledger.recording(self._share.rows_of(item), take)
@@ -206,6 +211,8 @@ class Loader(Generic[BatchT]):
                     yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
                     if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
+                    if share is not self._share:
+                        break  # other weights were set: what is left of the item was made by those before
             progress.finish_pass()
             ended = True
         finally:
@@ -349,6 +356,33 @@ class Loader(Generic[BatchT]):
             )
         self._progress.set_epoch(epoch, steps=len(self), keep_later=keep_later)
 
+    def set_weights(self, weights: Sequence[float], *, mix: int = 0) -> None:
+        """Other weights for a mix, from the next batch that you take on: set_weights([0.5, 0.5]).
+
+        Every rank must call it at the same step, as it must `set_epoch`. Batches made ahead are made again. The mix must have rows=…; each of its
+        datasets goes on where it was. The state remembers what was set, and when; it loads on any number of ranks. What was set holds
+        from then on, in place of the plan's own schedule. mix: which one, where the plan has several, the outermost first.
+        Raises PlanError for weights that do not fit, and where steps and rows of the mix do not go together.
+        """
+        here = self._progress.here
+        self._use_weights(self._weights.changed(self.dataset.root, mix, here.epoch * len(self) + here.step, weights))
+
+    def _use_weights(self, weights: ChangedWeights) -> None:
+        if weights == self._weights:
+            return
+        before, self._weights = self._weights, weights
+        try:
+            share = self._new_share(self._share.ranks)
+        except PlanError:
+            self._weights = before
+            raise
+        if self._lowered.lanes:
+            places = self._lowered.lanes.places(self._progress.here)
+            self._lane_places = {str(lane): stages for lane, stages in places.items()}
+        self.close()
+        self._finalizer.detach()
+        self._take(share)
+
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them.
 
@@ -368,6 +402,7 @@ class Loader(Generic[BatchT]):
             "epoch": position.epoch,
             "step": position.step,
             **({"lanes": {str(lane): stages for lane, stages in places.items()}} if places else {}),
+            **self._weights.entries,
             **self._share.node,
         }
 
@@ -391,6 +426,7 @@ class Loader(Generic[BatchT]):
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
         places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
+        self._use_weights(ChangedWeights.of_state(self.dataset.root, state))
         self.close()
         self._progress.load(position, steps=len(self))
         self._lowered.lanes.begin(position, places)

@@ -7,6 +7,7 @@
 mod bind;
 pub mod columns;
 pub mod crc32c;
+pub mod divide;
 pub mod example;
 pub mod fields;
 pub mod files;
@@ -21,6 +22,7 @@ pub mod kept;
 pub mod keys;
 pub mod lines;
 pub mod mapped;
+pub mod mixed_steps;
 pub mod order;
 pub mod pack;
 pub mod parquet;

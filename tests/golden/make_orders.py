@@ -34,6 +34,7 @@ def plans() -> dict[str, ps.Dataset]:
         "mix": ps.mix(parts, weights=[0.5, 0.3, 0.2]).shuffle(seed=7),
         "mix, all exhausted": ps.mix([a.shuffle(seed=1), b.shuffle(seed=2)], weights=[2, 1], stop="all_exhausted"),
         "mix, rows": ps.mix([b, c], weights=[1, 2], rows=16).shuffle(seed=7, mode="global"),
+        "mix, weights that change": ps.mix([b, c], weights={0: [1, 2], 3: [5, 1]}, rows=16).shuffle(seed=7),
         "mix of mixes": ps.mix([ps.mix([a, b]), c.repeat(2)], weights=[0.4, 0.6]).shuffle(seed=2),
     }
     made = {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}

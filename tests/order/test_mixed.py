@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,12 @@ from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from support.tries import tries
+
+
+def pieces(stop: Stop) -> st.SearchStrategy[list[int]]:
+    """The rows of every lane at which weights change."""
+    later = st.lists(st.integers(1, 60), max_size=3 if stop is Stop.ROWS else 0, unique=True)
+    return later.map(lambda rows: [0, *sorted(rows)])
 
 
 @st.composite
@@ -53,7 +60,7 @@ def orders(draw: st.DrawFn, depth: int = 2, begin: int = 0) -> tuple[RowOrder, i
         return Mixed(
             inputs=tuple(inputs),
             first_ids=tuple(first_ids),
-            quotas=tuple(draw(st.integers(1, 9)) for _ in inputs),
+            quotas=tuple((row, tuple(draw(st.integers(1, 9)) for _ in inputs)) for row in draw(pieces(stop))),
             stop=stop,
             rows=4 * draw(st.integers(1, 30)) if stop is Stop.ROWS else None,
         ), begin
@@ -88,6 +95,66 @@ def test_any_part_of_a_lane_is_a_part_of_it(made: tuple[RowOrder, int], epoch: i
 
 
 @settings(max_examples=tries(1_000), deadline=None)
+@given(orders(), st.integers(0, 3), st.integers(0, 20), st.integers(1, 20), st.integers(0, 7), st.integers(1, 8))
+def test_the_native_order_is_the_same(
+    made: tuple[RowOrder, int], epoch: int, step: int, steps: int, begin: int, count: int
+) -> None:
+    """Of whole steps and of lanes, ids and draws, as those that Python composes of the inputs'."""
+    order, share = made[0], (begin, min(8, begin + count))
+    slow = in_python(order)
+    for fast, other in ((order.step_ids, slow.step_ids), (order.step_draws, slow.step_draws)):
+        found, wanted = (np.full(steps * (share[1] - share[0]), -1) for _ in range(2))
+        fast(epoch, share, step, found, threads=2)
+        other(epoch, share, step, wanted)
+        assert found.tolist() == wanted.tolist()
+    for fast, other in ((order.ids, slow.ids), (order.draws, slow.draws)):
+        assert fast(epoch, begin % 4, step, count).tolist() == other(epoch, begin % 4, step, count).tolist()
+
+
+def in_python(order: RowOrder) -> RowOrder:
+    """The same with no mixture made natively."""
+    if isinstance(order, (Repeat, Slice)):
+        return replace(order, input=in_python(order.input))
+    if not isinstance(order, Mixed):
+        return order
+    slow = replace(order, inputs=tuple(map(in_python, order.inputs)))
+    vars(slow)["_native"] = None
+    return slow
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(st.data(), st.integers(1, 5), st.sampled_from([1, 2, 4]))
+def test_shares_are_exact_over_changes(data: st.DataObject, sources: int, rows_per_lane: int) -> None:
+    """Of the first rows of a lane, however many, each dataset gives what the weights say of every piece, less than two rows a piece off."""
+    begins = [0, *sorted(data.draw(st.sets(st.integers(1, 80), max_size=3)))]
+    quotas = [tuple(data.draw(st.integers(1, 30)) for _ in range(sources)) for _ in begins]
+    inputs = tuple(
+        Shuffled(segments=Segments(((200 * number, 200, 1),)), lanes=4, rows_per_lane=rows_per_lane, seed=number)
+        for number in range(sources)
+    )
+    order = Mixed(
+        inputs=inputs,
+        first_ids=tuple(range(0, 200 * sources, 200)),
+        quotas=tuple(zip(begins, quotas, strict=True)),
+        stop=Stop.ROWS,
+        rows=4 * 40,
+    )
+    piece = np.searchsorted(begins, np.arange(120), side="right") - 1
+    shares = np.array([np.array(some) / sum(some) for some in quotas])
+    wanted, most = np.cumsum(shares[piece], axis=0), 1 if sources == 2 else 2
+    seen: set[tuple[int, int]] = set()
+    for lane in range(4):
+        ids = np.concatenate([order.ids(epoch, lane, 0, 40) for epoch in range(3)])
+        draws = np.concatenate([order.draws(epoch, lane, 0, 40) for epoch in range(3)])
+        counts = np.cumsum(ids[:, None] // 200 == np.arange(sources), axis=0)
+        assert (np.abs(counts - wanted).max(axis=1) <= most * (piece + 1) + 1e-9).all()
+        rows = set(zip(ids.tolist(), draws.tolist(), strict=True))
+        assert len(rows) == 120
+        assert not rows & seen, "no dataset gives a row twice in a round"
+        seen |= rows
+
+
+@settings(max_examples=tries(1_000), deadline=None)
 @given(orders(), st.integers(0, 2), st.sampled_from([1, 2, 4]))
 def test_a_block_is_opened_once_in_a_round(made: tuple[RowOrder, int], epoch: int, world: int) -> None:
     """Going through the even steps of an epoch, a rank opens a block about as often as its rows are drawn."""
@@ -115,7 +182,19 @@ def test_a_block_is_opened_once_in_a_round(made: tuple[RowOrder, int], epoch: in
             stay = batches.is_open(step + 1, rank, world, *done.T).tolist()
             held = {start: where for (start, where), stays in zip(held.items(), stay, strict=True) if stays}
         # Lanes come to the next round of a natural order at different steps, and may share a block in both.
-        assert all(times <= 2 * len(drawn[start]) for start, times in opened.items())
+        # Epochs of a mix below may end within a round, and then end its blocks.
+        assert all(times <= 2 * len(drawn[start]) * ends_within(order) for start, times in opened.items())
+
+
+def ends_within(order: RowOrder) -> int:
+    """In how many epochs of mixes with so many rows, below others, a round of a dataset may be."""
+    below = getattr(order, "inputs", ()) or ((order.input,) if isinstance(order, (Repeat, Slice)) else ())
+    most = max(map(ends_within, below), default=1)
+    for inner in below:
+        if isinstance(inner, Mixed) and inner.stop is Stop.ROWS:
+            rounds = max(int(one.lane_rows().max()) for one in inner.inputs) * sum(inner.quotas[-1][1])
+            most *= 1 + rounds // int(inner.lane_rows().min())
+    return most
 
 
 @pytest.mark.parametrize(("quotas", "lanes"), [((7, 3), 8), ((1, 1), 4), ((5, 3, 2), 8), ((1, 99), 4)])
@@ -127,7 +206,7 @@ def test_shares_are_exact(quotas: tuple[int, ...], lanes: int) -> None:
         segments = Segments(((begin, 4_000, 1),))
         inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=number))
         begin += 4_000
-    order = Mixed(inputs=tuple(inputs), first_ids=tuple(first_ids), quotas=quotas, stop=Stop.FIRST)
+    order = Mixed(inputs=tuple(inputs), first_ids=tuple(first_ids), quotas=((0, quotas),), stop=Stop.FIRST)
     share, most = np.array(quotas) / sum(quotas), 1 if len(quotas) == 2 else 2
     for ids in lanes_of(order, 0):
         counts = np.cumsum(ids[:, None] // 4_000 == np.arange(len(quotas)), axis=0)
@@ -144,7 +223,7 @@ def test_epochs_end_as_asked() -> None:
             Shuffled(segments=Segments(((begin, count, 1),)), lanes=2, rows_per_lane=1, seed=3)
             for begin, count in ((0, 10), (10, 100))
         )
-        return Mixed(inputs=(small, large), first_ids=(0, 10), quotas=(1, 1), stop=stop, rows=rows)
+        return Mixed(inputs=(small, large), first_ids=(0, 10), quotas=((0, (1, 1)),), stop=stop, rows=rows)
 
     def epoch(order: Mixed, number: int) -> list[int]:
         return np.concatenate(lanes_of(order, number)).tolist()

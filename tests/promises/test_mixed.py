@@ -25,6 +25,7 @@ PLANS: dict[str, Callable[[Path], ps.Dataset]] = {
     "shuffled below": lambda folder: ps.mix([one.shuffle(seed=seed, block_rows=3) for seed, one in enumerate(three(folder))], weights=[0.2, 0.5, 0.3]).batch(12, **LARGE),
     "till all had theirs": lambda folder: ps.mix(three(folder), weights=[1, 1, 2], stop="all_exhausted").shuffle(seed=3, block_rows=4).batch(12, **LARGE),
     "so many rows": lambda folder: ps.mix(three(folder), weights=[3, 2, 1], rows=40).shuffle(seed=3, mode="global").batch(8, **LARGE),
+    "weights that change": lambda folder: ps.mix(three(folder), weights={0: [3, 2, 1], 2: [1, 1, 6], 7: [1, 3, 2]}, rows=40).shuffle(seed=3, block_rows=3).batch(8, **LARGE),
     "functions of each": lambda folder: ps.mix([one.map(even) for one in three(folder)]).shuffle(seed=4).batch(12, pad=True, **LARGE),
     "repeated": lambda folder: ps.concat(three(folder)).shuffle(seed=2, block_rows=4).repeat(3).batch(12, **LARGE),
     "repeated and cut": lambda folder: ps.concat(three(folder)).repeat(2).skip(5).take(60).batch(12, drop_last=True, **LARGE),
@@ -115,6 +116,9 @@ STOPS: dict[str, Callable[[list[ps.Dataset]], ps.Dataset]] = {
     "first": lambda some: ps.mix(some, weights=[5, 3, 2]).shuffle(seed=1, block_rows=10),
     "all": lambda some: ps.mix(some, weights=[5, 3, 2], stop="all_exhausted").shuffle(seed=1, block_rows=10),
     "rows": lambda some: ps.mix(some, weights=[5, 3, 2], rows=4800).shuffle(seed=1, block_rows=10),
+    "changing": lambda some: ps.mix(some, weights={0: [5, 3, 2], 40: [1, 1, 1], 200: [1, 7, 2]}, rows=4800).shuffle(
+        seed=1, block_rows=10
+    ),
     "repeat": lambda some: ps.concat(some).shuffle(seed=1, block_rows=10).repeat(3),
 }
 

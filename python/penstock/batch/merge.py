@@ -17,15 +17,6 @@ from penstock.core.spec import Field, Ids, Spans
 Allocate = Callable[[str, Field, int], Any]
 
 
-def merge(parts: Sequence[Any], at: Sequence[Ids], name: str, field: Field, allocate: Allocate, *, threads: int) -> Any:
-    """A column out of its parts; row i of part p goes to place at[p][i]."""
-    rows = sum(map(len, at))
-    which, row = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-    for number, places in enumerate(at):
-        which[places], row[places] = number, np.arange(len(places))
-    return gather(parts, which, row, name, field, allocate, threads=threads)
-
-
 def gather(
     parts: Sequence[Any], which: Ids, row: Ids, name: str, field: Field, allocate: Allocate, *, threads: int
 ) -> Any:

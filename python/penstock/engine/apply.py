@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.merge import merge
+from penstock.batch.merge import gather
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
@@ -199,14 +199,14 @@ class MergeParts:
             whole = first.at if first.at is not None and len(first.at) < rows else None
             return Part(self._sources, whole, first.columns, first.spec)
         places = [part.at for part in parts if part.at is not None]
-        together = np.sort(np.concatenate(places))
-        at: list[Ids] = [np.searchsorted(together, place) for place in places]
+        together, at = _closed_up(places, rows)
+        which, row = kernels.sources_of(at)
         cpus = self._budget.cpus
         columns = {
-            name: merge([part.columns[name] for part in parts], at, name, field, self._allocate, threads=cpus)
+            name: gather([part.columns[name] for part in parts], which, row, name, field, self._allocate, threads=cpus)
             for name, field in first.spec.items()
         }
-        return Part(self._sources, None if len(together) == rows else together, columns, first.spec)
+        return Part(self._sources, together, columns, first.spec)
 
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)
@@ -226,6 +226,17 @@ class MergeParts:
                     f"{self._verb}: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
                     f"them alike, with Resize or a crop for images, or with map"
                 )
+
+
+def _closed_up(places: list[Ids], rows: int) -> tuple[Ids | None, list[Ids]]:
+    """Places among `rows` rows: all of them in order, None if that is every row, and their numbers among themselves."""
+    if sum(map(len, places)) == rows:
+        return None, places
+    is_mine = np.zeros(rows, dtype=bool)
+    for some in places:
+        is_mine[some] = True
+    number = np.cumsum(is_mine) - 1
+    return np.flatnonzero(is_mine), [number[some] for some in places]
 
 
 def _is_alike(one: Field, other: Field) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from penstock.batch.pad import padded_spec
 from penstock.core.errors import PlanError
 from penstock.core.limits import Limits
@@ -26,15 +28,17 @@ from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import Where, demand_order, first_ids_of, order_of
 from penstock.engine.pad import PadColumns
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
-from penstock.engine.read.memory import GatherSteps
+from penstock.engine.read.memory import GatherMixed, GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
+from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
+from penstock.order.demand import DemandOrder
 from penstock.plan.nodes import (
     Batch,
     Bucket,
@@ -50,11 +54,12 @@ from penstock.plan.nodes import (
     Shard,
     Shuffle,
     Skip,
+    SourceColumn,
     Take,
     Transform,
 )
 from penstock.plan.rules import optimize
-from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
 from penstock.transform.function import BatchFunction, RowFunction
@@ -283,12 +288,25 @@ class _Lowering:
         return feed
 
     def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
-        source = self.leaves[0].opened.source
-        if len(self.leaves) > 1 or not isinstance(source, StepSource) or not source.gathers_steps:
+        sources = [leaf.opened.source for leaf in self.leaves]
+        steps = [source for source in sources if isinstance(source, StepSource) and source.gathers_steps]
+        if len(steps) < len(sources) or not (len(sources) == 1 or self._are_mixed(sources)):
             self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
             return
-        gather = begin.admitted(GatherSteps(source, self.cursor, self.slots, self.budget), columns)
-        self.add("gather", "cpu", gather, threads=min(_GATHER_THREADS, self.where.cpus))
+        places = self.cursor, self.slots, self.budget
+        make = GatherSteps(steps[0], *places) if len(steps) == 1 else GatherMixed(steps, *places)
+        self.add("gather", "cpu", begin.admitted(make, columns), threads=min(_GATHER_THREADS, self.where.cpus))
+
+    def _are_mixed(self, sources: Sequence[AnySource]) -> bool:
+        """Whether all sources are alike and go into one mix as they lie: rows are the same before it and behind it."""
+        mix = find(self.root, Mix)
+        return (
+            mix is not None
+            and not isinstance(self.order, DemandOrder)
+            and all(source.spec == sources[0].spec for source in sources)
+            and len(mix.inputs) == len(sources)
+            and all(isinstance(node, (Read, Shuffle)) for below in mix.inputs for node in flow(below))
+        )
 
     def _note_windows(self) -> None:
         """Notes what the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
@@ -327,6 +345,17 @@ class _Lowering:
             self.add(node.verb, "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
         return _Branch(sources, inputs[0].leaf, spec, limits)
+
+    def source_column(self, node: SourceColumn, inputs: Sequence[_Branch]) -> _Branch:
+        """The number of the dataset that each row came of."""
+        (branch,) = inputs
+        sources = np.cumsum([branch.sources[0], *(len(leaves(below)) for below in inputs_of(node.input)[:-1])])
+        number = NumberSources(branch.sources, self.first_ids[sources], node.name, node.input.verb, self.slots)
+        self.add(f"{node.verb} {node.name}", "cpu", number)
+        self.widest[node.name] = SOURCE_FIELD
+        self.item_bytes.update(self.widest)
+        spec = None if branch.spec is None else {**branch.spec, node.name: SOURCE_FIELD}
+        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
 
     def transform(self, node: Transform, inputs: Sequence[_Branch]) -> _Branch:
         """Native ops on columns."""
@@ -393,6 +422,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Read: _Lowering.read,
     Concat: _Lowering.joined,
     Mix: _Lowering.joined,
+    SourceColumn: _Lowering.source_column,
     Repeat: _Lowering.same,
     Take: _Lowering.same,
     Skip: _Lowering.same,

@@ -47,6 +47,7 @@ from penstock.plan.nodes import (
     Take,
 )
 from penstock.plan.tree import find, inputs_of, leaves
+from penstock.plan.weights import quotas_of
 from penstock.source.protocol import Access, AnySource, BlockSource
 
 
@@ -149,7 +150,7 @@ def _in_steps(order: RowOrder, rows: int) -> RowOrder:
         )
     if isinstance(order, LaneRows):
         return replace(order, epoch_rows=rows // order.lanes)
-    return Mixed(inputs=(order,), first_ids=(0,), quotas=(1,), stop=Stop.ROWS, rows=rows)
+    return Mixed(inputs=(order,), first_ids=(0,), quotas=((0, (1,)),), stop=Stop.ROWS, rows=rows)
 
 
 def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
@@ -293,7 +294,8 @@ class _RowOrders:
         stop, rows = Stop.ROWS if node.rows is not None else Stop(node.stop), node.rows
         if _is_endless(node) and rows is None:
             stop, rows = Stop.ROWS, self._lanes * LANE_ROWS
-        return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=node.quotas, stop=stop, rows=rows)
+        quotas = tuple((step * self._rows_per_lane, quotas_of(weights)) for step, weights in node.schedule)
+        return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=quotas, stop=stop, rows=rows)
 
     def _of(self, node: Node) -> Segments | RowOrder:
         if isinstance(node, Read):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
 from penstock.order.lanes import share_of_rank
-from penstock.order.protocol import RowOrder
+from penstock.order.protocol import OfRows, RowOrder
 
 #: A row that no lane reaches.
 _NEVER = np.iinfo(np.int64).max
@@ -130,30 +130,31 @@ class BatchOrder:
 
         The ranks' ids, joined in rank order, are the same for every number of ranks.
         """
-        share = self.share(rank, world_size)
-        even = steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        share, even = self.share(rank, world_size), self._even_of(step, steps)
         found = np.empty(even * (share[1] - share[0]), dtype=np.int64)
         self.rows.step_ids(epoch, share, step, found, threads)
-        if even == steps:
-            return found
-        rest = [self.parts(step + more, rank, world_size) for more in range(even, steps)]
-        taken = [
-            self.rows.ids(epoch, *part) for parts in rest for part in zip(*map(np.ndarray.tolist, parts), strict=True)
-        ]
-        return np.concatenate([found, *taken])
+        return self._with_rest(found, self.rows.ids, epoch, range(step + even, step + steps), rank, world_size)
 
-    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
+    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids | None:
         """The draws of the same rows (see `protocol.RowOrder`); None where all are the epoch."""
         if not self.rows.has_draws:
             return None
-        every = [self.parts(step + more, rank, world_size) for more in range(steps)]
-        return np.concatenate(
-            [
-                self.rows.draws(epoch, *part)
-                for parts in every
-                for part in zip(*map(np.ndarray.tolist, parts), strict=True)
-            ]
-        )
+        share, even = self.share(rank, world_size), self._even_of(step, steps)
+        found = np.empty(even * (share[1] - share[0]), dtype=np.int64)
+        self.rows.step_draws(epoch, share, step, found, threads)
+        return self._with_rest(found, self.rows.draws, epoch, range(step + even, step + steps), rank, world_size)
+
+    def _even_of(self, step: int, steps: int) -> int:
+        """Of steps from one on, how many take equal parts of all lanes."""
+        return steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+
+    def _with_rest(self, found: Ids, of: OfRows, epoch: int, steps: range, rank: int, world_size: int) -> Ids:
+        """What was found, and behind it what rows have of the steps that take what lanes have left."""
+        if not steps:
+            return found
+        parts = [self.parts(step, rank, world_size) for step in steps]
+        taken = [of(epoch, *part) for some in parts for part in zip(*map(np.ndarray.tolist, some), strict=True)]
+        return np.concatenate([found, *taken])
 
     def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
@@ -170,7 +171,7 @@ class BatchOrder:
         place = first + index % (last - first)
         lane, row = place // self.rows_per_lane, place % self.rows_per_lane
         row += (step + index // (last - first)) * self.rows_per_lane
-        even = steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        even = self._even_of(step, steps)
         if (behind := index >= even * (last - first)).any():
             parts = [self.parts(step + more, rank, world_size) for more in range(even, steps)]
             rest = index[behind] - even * (last - first)

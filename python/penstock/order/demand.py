@@ -37,7 +37,7 @@ class DemandOrder(BatchOrder):
         """Ids of the rows of a piece of work, lane after lane."""
         return np.concatenate([self.rows.ids(epoch, *one) for one in self._segments(step)])
 
-    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
+    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids | None:
         """The draws of the same rows."""
         if not self.rows.has_draws:
             return None

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from penstock.core.distinct import distinct
-from penstock.core.kernels import Mixture
+from penstock.core.kernels import MixedOrder, Mixture, MixtureWord
 from penstock.core.spec import Ids
 from penstock.order.composed import Composed
 from penstock.order.protocol import Shape
@@ -28,12 +28,12 @@ class Stop(StrEnum):
 class Mixed(Composed):
     """See `composed.Composed`. All lanes are equally long.
 
-    quotas: of so many rows together, how many each input gives. stop: FIRST: with the first input that has no row left, and every
+    quotas: of so many rows together, how many each input gives, from a row of every lane on: ascending, from 0. stop: FIRST: with the first input that has no row left, and every
     epoch is the next one of all inputs; ALL: when every input had all its rows, and those that had them begin their next epoch; ROWS: after
     `rows` rows, and every input goes on where it was in the epoch before.
     """
 
-    quotas: tuple[int, ...]
+    quotas: tuple[tuple[int, tuple[int, ...]], ...]
     stop: Stop
     rows: int | None = None
 
@@ -107,6 +107,8 @@ class Mixed(Composed):
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
+        if self._native is not None:
+            return self._native.lane(False, epoch, lane, first, count)
         found = np.empty(count, dtype=np.int64)
         for at, number, part in self._parts(epoch, lane, first, count):
             found[at] = self.inputs[number].ids(*part)
@@ -119,10 +121,39 @@ class Mixed(Composed):
 
     def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""
+        if self._native is not None:
+            return self._native.lane(True, epoch, lane, first, count)
         found = np.empty(count, dtype=np.int64)
         for at, number, part in self._parts(epoch, lane, first, count):
             found[at] = self.inputs[number].draws(*part)
         return found
+
+    @cached_property
+    def _native(self) -> MixedOrder | None:
+        """The same natively, where all inputs are."""
+        inputs = [native for order in self.inputs if (native := order.native_epochs()) is not None]
+        if len(inputs) < len(self.inputs):
+            return None
+        rounds = None if self.stop is Stop.ROWS else [self._begin(1, number)[1] for number in range(len(inputs))]
+        return MixedOrder(self._mixture, inputs, self._lane_rows, rounds)
+
+    def native_epochs(self) -> MixedOrder | None:
+        """The native order of all epochs, where the inputs have one."""
+        return self._native
+
+    def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the ids of whole steps."""
+        if self._native is None:
+            super().step_ids(epoch, share, step, out, threads)
+        else:
+            self._native.steps(False, epoch, share, step, out, threads)
+
+    def step_draws(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the draws of the same rows."""
+        if self._native is None:
+            super().step_draws(epoch, share, step, out, threads)
+        else:
+            self._native.steps(True, epoch, share, step, out, threads)
 
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
         """When blocks are done: the lane and its row."""
@@ -179,17 +210,27 @@ class Mixed(Composed):
         return one, np.where(first < end, other, one)
 
 
-@lru_cache(maxsize=16)
-def _mixture(quotas: tuple[int, ...], lanes: int, rows_per_lane: int) -> Mixture:
+def _mixture(quotas: tuple[tuple[int, tuple[int, ...]], ...], lanes: int, rows_per_lane: int) -> Mixture:
+    return Mixture([(first, _word(some)) for first, some in quotas], lanes, rows_per_lane)
+
+
+@lru_cache(maxsize=64)
+def _word(quotas: tuple[int, ...]) -> MixtureWord:
     """Kept, since a long period of many inputs takes half a second."""
-    return Mixture(list(quotas), lanes, rows_per_lane)
+    return MixtureWord(list(quotas))
 
 
 def mixed_rows(quotas: Sequence[int], rows: Sequence[int], stop: Stop, given: int | None) -> int:
     """Rows of an epoch if there were one lane; lanes end together, with some rows fewer (or more, for ALL) in each."""
     if given is not None or not all(rows):
         return given or 0
-    mixture, lane = _mixture(tuple(quotas), 1, 1), np.zeros(1, dtype=np.int64)
+    mixture, lane = _mixture(((0, tuple(quotas)),), 1, 1), np.zeros(1, dtype=np.int64)
     last = 0 if stop is Stop.FIRST else 1
     ends = [int(mixture.places(c, lane, np.array([count - last]))[0]) + last for c, count in enumerate(rows)]
     return min(ends) if stop is Stop.FIRST else max(ends)
+
+
+def input_rows(quotas: Sequence[int], rows: int) -> list[int]:
+    """How many of so many rows each input gives, if there were one lane."""
+    mixture, lane = _mixture(((0, tuple(quotas)),), 1, 1), np.zeros(1, dtype=np.int64)
+    return [int(mixture.counts(number, lane, np.array([rows]))[0]) for number in range(len(quotas))]

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from penstock.core.distinct import distinct
-from penstock.core.kernels import EpochOrder
+from penstock.core.kernels import EpochOrder, Epochs
 from penstock.core.spec import Ids
 from penstock.order.protocol import RowOrder, Shape
 from penstock.order.segments import Segments
@@ -39,6 +39,20 @@ class Natural(RowOrder):
     def native(self, epoch: int) -> EpochOrder | None:
         """The native order, where ids are places."""
         return self.epoch(epoch) if self.segments.is_identity else None
+
+    @cached_property
+    def _epochs(self) -> Epochs:
+        return self._native_epochs(1, None)
+
+    def _native_epochs(self, window_blocks: int, seed: tuple[int, int] | None) -> Epochs:
+        """The native order of all epochs; seed: with the purpose of its keys."""
+        return Epochs(
+            self.lanes, self.rows_per_lane, self.wanted_rows, window_blocks, seed, self.segments.runs_with_rows
+        )
+
+    def native_epochs(self) -> Epochs:
+        """The native order of all epochs."""
+        return self._epochs
 
     @cached_property
     def _lane_rows(self) -> Ids:

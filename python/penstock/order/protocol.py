@@ -7,12 +7,17 @@ Reading, the cache's forecast, `simulate`, ranks and resuming are written agains
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from penstock.core.kernels import EpochOrder
+from penstock.core.kernels import EpochOrder, Epochs, MixedOrder
 from penstock.core.spec import Ids
+
+#: Ids or draws of rows: (epoch, lane, first, count) -> int64.
+OfRows: TypeAlias = Callable[[int, int, int, int], Ids]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +87,25 @@ class RowOrder(ABC):
 
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
         """Writes the ids of whole steps from `step` on, of the places [share[0], share[1]) of each global batch."""
+        self._write_steps(self.ids, epoch, share, step, out)
+
+    def step_draws(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the draws of the same rows."""
+        self._write_steps(self.draws, epoch, share, step, out)
+
+    def _write_steps(self, of: OfRows, epoch: int, share: tuple[int, int], step: int, out: Ids) -> None:
         rows_per_lane, (begin, end) = self.shape.rows_per_lane, share
         steps = out.reshape(-1, end - begin)
         for lane in range(begin // rows_per_lane, -(-end // rows_per_lane)):
             first = lane * rows_per_lane
             low, high = max(begin, first), min(end, first + rows_per_lane)
-            ids = self.ids(epoch, lane, step * rows_per_lane, len(steps) * rows_per_lane).reshape(-1, rows_per_lane)
-            steps[:, low - begin : high - begin] = ids[:, low - first : high - first]
+            found = of(epoch, lane, step * rows_per_lane, len(steps) * rows_per_lane).reshape(-1, rows_per_lane)
+            steps[:, low - begin : high - begin] = found[:, low - first : high - first]
 
     def native(self, epoch: int) -> EpochOrder | None:
         """The native order, where ids are its own: kernels gather whole steps by it."""
+        return None
+
+    def native_epochs(self) -> Epochs | MixedOrder | None:
+        """The native order of all epochs, ids and draws: a mix takes its rows by it. None where there is none."""
         return None

@@ -38,6 +38,11 @@ class Segments:
         """Rows of all runs together."""
         return sum(count for _, count, _ in self.runs)
 
+    @property
+    def runs_with_rows(self) -> list[tuple[int, int, int]]:
+        """The runs that are not empty."""
+        return [run for run in self.runs if run[1]]
+
     @cached_property
     def is_identity(self) -> bool:
         """Whether ids are places."""

@@ -27,3 +27,7 @@ class Shuffled(Natural):
         """The native order of an epoch."""
         sizes = self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows
         return kernels.EpochOrder.shuffled(*sizes, self.window_blocks, kernels.mix([self.seed, epoch, ORDER_KEY]))
+
+    @cached_property
+    def _epochs(self) -> kernels.Epochs:
+        return self._native_epochs(self.window_blocks, (self.seed, ORDER_KEY))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from penstock.core.errors import PlanError
 from penstock.core.padding import columns_to_pad
 from penstock.core.spec import Spec
+from penstock.plan.changed_weights import check_changing
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
@@ -22,6 +23,7 @@ from penstock.plan.nodes import (
     RowChoice,
     Shard,
     Shuffle,
+    SourceColumn,
     Transform,
 )
 from penstock.plan.tree import find, flow, inputs_of, leaves
@@ -32,11 +34,13 @@ _ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "
 
 def check_verb(new: Node) -> None:
     """PlanError if the verb cannot follow its input, or names a column that is not there."""
+    check_changing(new)
     if isinstance(new, (Concat, Mix)):
         _check_joined(new)
         return
     (input_,) = inputs_of(new)
     _check_lanes(new, input_)
+    _check_source_name(new)
     if isinstance(new, Batch) and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
@@ -112,6 +116,13 @@ def _has_end(node: Node) -> bool:
     return (
         not isinstance(node, (LaneNode, Mix, Concat)) and all(map(_has_end, inputs_of(node))) and bool(inputs_of(node))
     )
+
+
+def _check_source_name(new: Node) -> None:
+    if isinstance(new, SourceColumn) and new.name in (_known_columns(new.input) or {}):
+        raise PlanError(
+            f"{new.input.verb}: source={new.name!r} names a column that the datasets have already; choose another name"
+        )
 
 
 def _check_shuffled_mix(node: Node) -> None:
@@ -206,7 +217,8 @@ def _known_columns(branch: Node) -> dict[str, str] | None:
     if any(isinstance(node, COLUMN_NODES) for node in nodes):
         return None
     made = {name for node in nodes if isinstance(node, Transform) for name, _ in node.ops}
-    return {name: "" if name in made else str(field) for name, field in spec_of(branch).items()}
+    known = {name: "" if name in made else str(field) for name, field in spec_of(branch).items()}
+    return known | {node.name: "int32" for node in nodes if isinstance(node, SourceColumn)}
 
 
 def _place(branch: Node) -> str:

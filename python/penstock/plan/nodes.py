@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from fractions import Fraction
-from math import gcd, lcm
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from penstock.core.buckets import Buckets
@@ -21,15 +18,13 @@ from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
+from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
 from penstock.source.protocol import AnySource
-
-#: Weights become whole numbers with at most this sum.
-_LARGEST_QUOTAS = 1 << 20
-#: Where they do not, no weight is so much off by rounding.
-_WORST_WEIGHT = Fraction(1, 100)
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
+#: Fields that came later, and say nothing where they are not given: digests in older states know nothing of them.
+_LATER = {"later": True}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,47 +58,55 @@ class Concat:
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """The rows of several inputs, each row from the one whose turn it is by the weights. stop, rows: when an epoch ends."""
+    """The rows of several inputs, each row from the one whose turn it is by the weights. stop, rows: when an epoch ends.
+
+    changes: other weights, from a step on, counted over epochs.
+    """
 
     inputs: tuple[Node, ...]
-    weights: tuple[float, ...]
+    weights: Weights
+    changes: Changes = field(default=(), metadata=_LATER)
     stop: str = "first_exhausted"
     rows: int | None = None
     verb: str = "mix"
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.inputs):
-            raise PlanError(f"mix: {len(self.weights)} weights for {len(self.inputs)} datasets; give one each")
-        for number, weight in enumerate(self.weights):
-            if not _is_weight(weight):
-                raise PlanError(
-                    f"mix: weights[{number}]={weight!r}; a weight is a number above 0, so leave a dataset out instead"
-                )
+        check_weights("mix", self.weights, len(self.inputs))
+        for step, weights in self.changes:
+            check_weights(f"mix: from step {step} on", weights, len(self.inputs))
         if self.stop not in ("first_exhausted", "all_exhausted"):
             raise PlanError(f"mix: stop={self.stop!r}; choose 'first_exhausted' or 'all_exhausted', or give rows=")
         if self.rows is not None and (not is_whole(self.rows) or self.rows < 1):
             raise PlanError(f"mix: rows={self.rows!r}; an epoch has at least one row, and a whole number of them")
-        if self.inputs:
-            _ = self.quotas  # which says so where weights are too far apart
+        if self.changes and self.rows is None:
+            raise PlanError(
+                "mix: weights that change need epochs of so many rows, in which each dataset goes on where it was; write mix(…, rows=…)"
+            )
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """The weights as whole numbers, exact where these are fractions with a common denominator up to 2 ** 20."""
-        exact = [_fraction(float(weight)) for weight in self.weights]
-        scale = lcm(*(weight.denominator for weight in exact))
-        whole = [int(weight * scale) for weight in exact]
-        whole = [quota // gcd(*whole) for quota in whole]
-        if sum(whole) <= _LARGEST_QUOTAS:
-            return tuple(whole)
-        total = sum(whole)
-        nearest = [max(1, round(Fraction(quota * (_LARGEST_QUOTAS - len(whole)), total))) for quota in whole]
-        for number, (quota, rounded) in enumerate(zip(whole, nearest, strict=True)):
-            if abs(Fraction(rounded * total, quota * sum(nearest)) - 1) > _WORST_WEIGHT:
-                raise PlanError(
-                    f"mix: weights[{number}]={self.weights[number]!r} is less than a twenty-thousandth of all weights together; leave that "
-                    f"dataset out, or give it more"
-                )
-        return tuple(quota // gcd(*nearest) for quota in nearest)
+        """The weights as whole numbers."""
+        return quotas_of(self.weights)
+
+    @property
+    def schedule(self) -> Changes:
+        """All weights, by the step from which on they hold."""
+        return ((0, self.weights), *self.changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceColumn:
+    """A column with the number of the dataset, of a mix or a concat, that each row came of."""
+
+    input: Node
+    name: str
+    verb: str = "source"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise PlanError(
+                f"{self.input.verb}: source={self.name!r}; give the new column a name, for example source='source'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,6 +366,7 @@ Node: TypeAlias = (
     Read
     | Concat
     | Mix
+    | SourceColumn
     | Repeat
     | Take
     | Skip
@@ -415,16 +419,6 @@ def _check_count(node: Take | Skip) -> None:
         raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
 
 
-def _fraction(weight: float) -> Fraction:
-    """What a weight stands for: 1/3 for 0.3333333333333333, 7/10 for 0.7."""
-    near = Fraction(weight).limit_denominator(_LARGEST_QUOTAS)
-    return near if math.isclose(near, weight, rel_tol=1e-12) else Fraction(str(weight))
-
-
-def _is_weight(value: Any) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < math.inf
-
-
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number."""
     return isinstance(value, Integral)  # NumPy's as well
@@ -445,7 +439,9 @@ def _plain(value: Any) -> Any:
         inner = {
             field.name: _plain(getattr(value, field.name))
             for field in fields(value)
-            if field.metadata.get("affects_result", True) and (field.name == "verb" or field.name not in _NO_WORDS)
+            if field.metadata.get("affects_result", True)
+            and (field.name == "verb" or field.name not in _NO_WORDS)
+            and not ("later" in field.metadata and getattr(value, field.name) == field.default)
         }
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, (list, tuple)):

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import FUNCTION_NODES, Node, Pack, Pad, Read, Transform
+from penstock.plan.nodes import FUNCTION_NODES, Node, Pack, Pad, Read, SourceColumn, Transform
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -20,6 +20,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
     if isinstance(node, Read):
         columns = ", ".join(f"{new}: {old}" if new != old else new for new, old in node.columns)
         return (_part("format", node.format), _part("columns", columns))
+    if isinstance(node, SourceColumn):
+        return (_part("name", node.name),)
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
     for kind, settings in ((Pad, Padding), (Pack, Packing)):

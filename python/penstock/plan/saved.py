@@ -136,7 +136,7 @@ def _hint(orders: Sequence[Sequence[str]]) -> str:
 def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     if not isinstance(state, Mapping):
         raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
-    optional = {"node", "details", "python"} if state.get("version") == 1 else {"node"}
+    optional = {"node", "weights", *(("details", "python") if state.get("version") == 1 else ())}
     if missing := sorted((mine.keys() - optional) - state.keys()):
         raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
     if not isinstance(state["version"], int) or not 1 <= state["version"] <= STATE_VERSION:

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod columns;
 mod crc32c;
+mod divide;
 mod entry_points;
 mod fields;
 mod files;
@@ -18,6 +19,7 @@ mod kept;
 mod lines;
 mod listed;
 mod lmdb;
+mod mixed;
 mod order;
 mod pack;
 mod parquet;
@@ -93,6 +95,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     begin_numpy(module.py())?;
     crc32c::register(module)?;
+    divide::register(module)?;
     entry_points::register(module)?;
     fields::register(module)?;
     files::register(module)?;
@@ -103,6 +106,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     json::register(module)?;
     kept::register(module)?;
     lines::register(module)?;
+    mixed::register(module)?;
     order::register(module)?;
     pack::register(module)?;
     parquet::register(module)?;

@@ -1,55 +1,69 @@
 //! Which source gives each row of a lane.
 //!
-//! There is one sequence of sources, Tijdeman's ("The chairman assignment problem", 1980): of the sources that are behind, the next row goes
-//! to the one that could wait least. So among its first rows, however many, no source is more than 1 - 1 / (2n - 2) rows away from its weight,
-//! n sources. It repeats after as many rows as the quotas' sum, so that any place is a look-up.
+//! Lane l begins at place l × rows_per_lane of one sequence of sources (see `word`), so that the rows of a step, lane after lane, are neighbours in
+//! it. Rows of a lane and rows of a step are runs of one sequence, in which a source is less than two rows away from its weight: one at most with
+//! two sources.
 //!
-//! Lane l begins at place l × rows_per_lane, so that the rows of a step, lane after lane, are neighbours in the sequence. Rows of a lane and rows of a step
-//! are runs of one sequence, in which a source is less than two rows away from its weight: one at most with two sources.
+//! Where the weights change, at a row that is the same in all lanes, a piece with another sequence begins. Sources go on where they were.
 
-/// Quotas up to this sum make a mixture: so many rows are one period, and are kept as tables.
-pub const LONGEST_PERIOD: u64 = 1 << 20;
+use std::sync::Arc;
+
+use super::word::Word;
 
 /// A mixture of sources, in every lane by itself.
 #[derive(Clone, Debug)]
 pub struct Mixture {
-    quotas: Vec<u64>,
-    period: u64,
-    /// The source of each row of the period.
-    word: Vec<u16>,
-    /// How many rows of its source come before it in the period.
-    ordinal: Vec<u32>,
-    /// The rows of each source in the period.
-    rows: Vec<Vec<u32>>,
+    pieces: Vec<Piece>,
+    sources: usize,
     lanes: u64,
     rows_per_lane: u64,
 }
 
+/// Rows of all lanes, from one on, that follow one sequence.
+#[derive(Clone, Debug)]
+struct Piece {
+    first: u64,
+    word: Arc<Word>,
+    /// Rows of every source in every lane before the piece, lane after lane; empty for the first piece.
+    before: Vec<u64>,
+}
+
 impl Mixture {
-    /// A mixture in which source c gives `quotas[c]` of as many rows as these are together, for so many lanes.
+    /// A mixture for so many lanes, in pieces: the row of every lane from which on each holds, and its sequence.
     ///
     /// # Errors
-    /// If there are no quotas or too many, one of them is 0, or their sum is above [`LONGEST_PERIOD`].
-    pub fn new(quotas: Vec<u64>, lanes: u64, rows_per_lane: u64) -> Result<Self, String> {
-        let period = quotas.iter().try_fold(0_u64, |sum, &quota| sum.checked_add(quota)).unwrap_or(u64::MAX);
-        if quotas.is_empty() || quotas.len() > usize::from(u16::MAX) || quotas.contains(&0) || period > LONGEST_PERIOD {
-            return Err(format!("{} quotas, {period} together, instead of some above 0", quotas.len()));
+    /// If there are no lanes, the first piece does not begin at 0 or a later one not behind it, or they are not of equally many sources.
+    pub fn new(pieces: Vec<(u64, Arc<Word>)>, lanes: u64, rows_per_lane: u64) -> Result<Self, String> {
+        let sources = pieces.first().map_or(0, |(_, word)| word.len());
+        let begins: Vec<u64> = pieces.iter().map(|(first, _)| *first).collect();
+        if lanes == 0
+            || rows_per_lane == 0
+            || begins.first() != Some(&0)
+            || !begins.is_sorted_by(|one, next| one < next)
+        {
+            return Err(format!(
+                "{lanes} lanes of {rows_per_lane} rows a step, pieces from {begins:?} on, instead of from 0, ascending"
+            ));
         }
-        let word = sequence(&quotas, period);
-        let mut rows = vec![Vec::new(); quotas.len()];
-        let mut ordinal = Vec::with_capacity(word.len());
-        for (row, &source) in (0_u32..).zip(&word) {
-            let mine = &mut rows[usize::from(source)];
-            ordinal.push(mine.len() as u32);
-            mine.push(row);
+        if pieces.iter().any(|(_, word)| word.len() != sources) {
+            return Err("pieces of different numbers of sources".to_owned());
         }
-        Ok(Self { quotas, period, word, ordinal, rows, lanes, rows_per_lane })
+        let mut mixture = Self { pieces: Vec::new(), sources, lanes, rows_per_lane };
+        for (first, word) in pieces {
+            let before = if first == 0 { Vec::new() } else { mixture.counts_at(first) };
+            mixture.pieces.push(Piece { first, word, before });
+        }
+        Ok(mixture)
+    }
+
+    fn counts_at(&self, row: u64) -> Vec<u64> {
+        (0..self.lanes).flat_map(|lane| (0..self.sources).map(move |source| self.count(source, lane, row))).collect()
     }
 
     /// Number of sources.
     #[must_use]
     pub fn sources(&self) -> usize {
-        self.quotas.len()
+        self.sources
     }
 
     /// Number of lanes.
@@ -58,73 +72,71 @@ impl Mixture {
         self.lanes
     }
 
-    fn phase(&self, lane: u64) -> u64 {
-        lane * self.rows_per_lane % self.period
+    /// Rows of a lane in a step.
+    #[must_use]
+    pub fn rows_per_lane(&self) -> u64 {
+        self.rows_per_lane
     }
 
-    /// Rows of a source among the first `rows` of the sequence.
-    fn before(&self, source: usize, rows: u64) -> u64 {
-        let rest = (rows % self.period) as u32;
-        rows / self.period * self.quotas[source] + self.rows[source].partition_point(|&row| row < rest) as u64
+    /// Where in its piece's sequence a lane begins.
+    fn phase(&self, piece: &Piece, lane: u64) -> u64 {
+        piece.word.within(lane * self.rows_per_lane)
+    }
+
+    /// The last piece of which something holds, as it does of the first ones.
+    fn last_piece(&self, holds: impl Fn(&Piece) -> bool) -> usize {
+        self.pieces.partition_point(holds).max(1) - 1
+    }
+
+    /// Rows of a source in a lane before a piece.
+    fn before(&self, piece: &Piece, source: usize, lane: u64) -> u64 {
+        piece.before.get(lane as usize * self.sources + source).copied().unwrap_or(0)
     }
 
     /// Rows of a source among the first `rows` of a lane.
     #[must_use]
     pub fn count(&self, source: usize, lane: u64, rows: u64) -> u64 {
-        let phase = self.phase(lane);
-        self.before(source, phase + rows) - self.before(source, phase)
+        let piece = &self.pieces[self.last_piece(|piece| piece.first <= rows)];
+        let phase = self.phase(piece, lane);
+        let here = piece.word.before(source, phase + (rows - piece.first)) - piece.word.before(source, phase);
+        self.before(piece, source, lane) + here
     }
 
     /// The row of a lane that a source gives as its `ordinal`-th, counted from 0.
     #[must_use]
     pub fn row(&self, source: usize, lane: u64, ordinal: u64) -> u64 {
-        let phase = self.phase(lane);
-        let (period, within) = {
-            let number = ordinal + self.before(source, phase);
-            (number / self.quotas[source], (number % self.quotas[source]) as usize)
-        };
-        period * self.period + u64::from(self.rows[source][within]) - phase
+        let piece = &self.pieces[self.last_piece(|piece| self.before(piece, source, lane) <= ordinal)];
+        let phase = self.phase(piece, lane);
+        let here = ordinal - self.before(piece, source, lane) + piece.word.before(source, phase);
+        piece.first + piece.word.row(source, here) - phase
+    }
+
+    /// Writes the sources of rows from `first` on of a lane.
+    pub fn fill(&self, lane: u64, first: u64, out: &mut [u16]) {
+        let (mut row, mut rest) = (first, out);
+        while !rest.is_empty() {
+            let number = self.last_piece(|piece| piece.first <= row);
+            let (piece, end) = (&self.pieces[number], self.pieces.get(number + 1).map_or(u64::MAX, |next| next.first));
+            let (part, left) = rest.split_at_mut(usize::try_from(end - row).unwrap_or(usize::MAX).min(rest.len()));
+            piece.word.fill(self.phase(piece, lane) + (row - piece.first), part);
+            row += part.len() as u64;
+            rest = left;
+        }
     }
 
     /// Writes, for rows [first, first + sources.len()) of a lane, the source of each and how many of its rows come before in the lane.
     pub fn rows(&self, lane: u64, first: u64, sources: &mut [i64], ordinals: &mut [i64]) {
-        let phase = self.phase(lane);
-        let before: Vec<u64> = (0..self.sources()).map(|source| self.before(source, phase)).collect();
-        for (row, (source, ordinal)) in (first + phase..).zip(sources.iter_mut().zip(ordinals)) {
-            let within = (row % self.period) as usize;
-            let which = usize::from(self.word[within]);
-            *source = which as i64;
-            *ordinal =
-                (row / self.period * self.quotas[which] + u64::from(self.ordinal[within]) - before[which]) as i64;
+        let mut word = vec![0; sources.len()];
+        self.fill(lane, first, &mut word);
+        let mut next: Vec<Option<u64>> = vec![None; self.sources];
+        for (which, (source, ordinal)) in
+            word.iter().map(|&which| usize::from(which)).zip(sources.iter_mut().zip(ordinals))
+        {
+            let number = next[which].unwrap_or_else(|| self.count(which, lane, first));
+            (*source, *ordinal) = (which as i64, number as i64);
+            next[which] = Some(number + 1);
         }
     }
-}
-
-/// The source of each row of a period.
-fn sequence(quotas: &[u64], period: u64) -> Vec<u16> {
-    if quotas.len() == 1 {
-        return vec![0; period as usize];
-    }
-    let (period, spread) = (period as i128, 2 * quotas.len() as i128 - 2);
-    let mut behind = vec![0_i128; quotas.len()]; // rows that a source should have had, less those that it had, × period
-    (0..period)
-        .map(|_| {
-            let mut next: Option<(usize, i128, i128)> = None;
-            for (source, &quota) in quotas.iter().enumerate() {
-                behind[source] += i128::from(quota);
-                if spread * behind[source] < period {
-                    continue;
-                }
-                let patience = period * (spread - 1) - spread * behind[source];
-                if next.is_none_or(|(_, least, of)| patience * of < least * i128::from(quota)) {
-                    next = Some((source, patience, i128::from(quota)));
-                }
-            }
-            let source = next.map_or(0, |(source, ..)| source); // one is always behind: they are so by 0 together, and by one row now
-            behind[source] -= period;
-            source as u16
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -132,6 +144,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn word(quotas: &[u64]) -> Arc<Word> {
+        Arc::new(Word::new(quotas.to_vec()).unwrap())
+    }
 
     /// The most that a source is away from its weight, in rows × the period.
     fn away(counts: &[u64], quotas: &[u64], rows: u64) -> u64 {
@@ -144,7 +160,7 @@ mod tests {
         fn lanes_and_steps_keep_the_weights(
             quotas in prop::collection::vec(1_u64..60, 1..9), lanes in 1_u64..20, rows_per_lane in 1_u64..5, first in 0_u64..500,
         ) {
-            let mixture = Mixture::new(quotas.clone(), lanes, rows_per_lane).unwrap();
+            let mixture = Mixture::new(vec![(0, word(&quotas))], lanes, rows_per_lane).unwrap();
             let (period, n): (u64, u64) = (quotas.iter().sum(), quotas.len() as u64);
             let most = if n == 1 { 0 } else { period * (2 * n - 3) / (n - 1) }; // twice 1 - 1 / (2n - 2)
             let mut steps = vec![vec![0_u64; quotas.len()]; 700 / rows_per_lane as usize];
@@ -172,12 +188,58 @@ mod tests {
                 prop_assert!(away(&step, &quotas, lanes * rows_per_lane) <= most, "{:?} in a step", step);
             }
         }
+
+        #[test]
+        fn pieces_add_up(
+            sizes in (1_usize..7, 1_u64..6, 1_u64..4), lengths in prop::collection::vec(1_u64..120, 0..4), seed in any::<u64>(),
+        ) {
+            let (sources, lanes, rows_per_lane) = sizes;
+            let mut draws = crate::keys::Rng::new(seed);
+            let mut begins = vec![0];
+            lengths.iter().for_each(|length| begins.push(begins[begins.len() - 1] + length));
+            let quotas: Vec<Vec<u64>> =
+                begins.iter().map(|_| (0..sources).map(|_| 1 + draws.below(30)).collect()).collect();
+            let words = begins.iter().copied().zip(quotas.iter().map(|quotas| word(quotas))).collect();
+            let mixture = Mixture::new(words, lanes, rows_per_lane).unwrap();
+            let most = if sources == 1 { 0.0 } else { 2.0 - 1.0 / (sources as f64 - 1.0) };
+            for lane in 0..lanes {
+                let (mut which, mut ordinals) = (vec![0; 500], vec![0; 500]);
+                mixture.rows(lane, 0, &mut which, &mut ordinals);
+                let (mut counts, mut wanted, mut piece) = (vec![0_u64; sources], vec![0.0; sources], 0);
+                for (row, (&source, &ordinal)) in (0_u64..).zip(which.iter().zip(&ordinals)) {
+                    piece += usize::from(begins.get(piece + 1) == Some(&row));
+                    let source = source as usize;
+                    prop_assert_eq!(ordinal as u64, counts[source]);
+                    prop_assert_eq!(mixture.row(source, lane, ordinal as u64), row);
+                    prop_assert_eq!(mixture.count(source, lane, row), counts[source]);
+                    counts[source] += 1;
+                    let total: u64 = quotas[piece].iter().sum();
+                    for (source, (wanted, &count)) in wanted.iter_mut().zip(&counts).enumerate() {
+                        *wanted += quotas[piece][source] as f64 / total as f64;
+                        prop_assert!((count as f64 - *wanted).abs() <= most * (piece + 1) as f64 + 1e-6);
+                    }
+                }
+                let first = draws.below(400);
+                let (mut again, mut numbers) = (vec![0; 100], vec![0; 100]);
+                mixture.rows(lane, first, &mut again, &mut numbers);
+                prop_assert_eq!(&again, &which[first as usize..first as usize + 100]);
+                prop_assert_eq!(&numbers, &ordinals[first as usize..first as usize + 100]);
+            }
+        }
     }
 
     #[test]
     fn what_is_no_mixture_is_refused() {
-        for quotas in [vec![], vec![1, 0], vec![LONGEST_PERIOD, 1], vec![u64::MAX, 2]] {
-            assert!(Mixture::new(quotas, 4, 1).is_err());
+        let (two, three) = (word(&[1, 2]), word(&[1, 2, 3]));
+        for pieces in [
+            vec![],
+            vec![(1, two.clone())],
+            vec![(0, two.clone()), (0, two.clone())],
+            vec![(0, two.clone()), (9, two.clone()), (8, two.clone())],
+            vec![(0, two.clone()), (8, three)],
+        ] {
+            assert!(Mixture::new(pieces, 4, 1).is_err());
         }
+        assert!(Mixture::new(vec![(0, two)], 0, 1).is_err());
     }
 }

@@ -12,10 +12,13 @@
 //! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about; and neighbouring
 //! lanes at another block of it, so that they do not all need new blocks at the same step.
 
+pub mod epochs;
 mod lane;
+pub mod mixed;
 pub mod mixture;
 #[cfg(test)]
 mod tests;
+pub mod word;
 
 use rayon::ThreadPool;
 
@@ -66,6 +69,14 @@ pub(crate) struct Part {
 /// Rows of a share in every step.
 pub(crate) fn width(share: Share) -> usize {
     usize::try_from(share.1 - share.0).unwrap_or(usize::MAX)
+}
+
+/// The lanes in which a share of the global batch lies, and which of their rows in a step.
+fn parts(rows_per_lane: u64, (first, last): Share) -> impl Iterator<Item = Part> {
+    (first / rows_per_lane..last.div_ceil(rows_per_lane)).map(move |lane| {
+        let (begin, end) = (first.max(lane * rows_per_lane), last.min((lane + 1) * rows_per_lane));
+        Part { lane, from: begin - lane * rows_per_lane, rows: usize::try_from(end - begin).unwrap_or(usize::MAX) }
+    })
 }
 
 /// The share of `total` things that falls to `lane` of `lanes`, as equal as whole numbers allow: first and count.
@@ -196,12 +207,8 @@ impl EpochOrder {
     }
 
     /// The lanes in which a share of the global batch lies, and which of their rows in a step.
-    pub(crate) fn parts(&self, (first, last): Share) -> impl Iterator<Item = Part> {
-        let rows_per_lane = self.rows_per_lane;
-        (first / rows_per_lane..last.div_ceil(rows_per_lane)).map(move |lane| {
-            let (begin, end) = (first.max(lane * rows_per_lane), last.min((lane + 1) * rows_per_lane));
-            Part { lane, from: begin - lane * rows_per_lane, rows: usize::try_from(end - begin).unwrap_or(usize::MAX) }
-        })
+    pub(crate) fn parts(&self, share: Share) -> impl Iterator<Item = Part> + use<> {
+        parts(self.rows_per_lane, share)
     }
 
     /// Writes the ids of a part in steps from `step` on, as many as `out` has room for.

@@ -24,6 +24,9 @@ const FEW: u64 = 1 << 10;
 /// Values that go through the network side by side.
 const SIDE_BY_SIDE: usize = 64;
 
+/// So few take less time one by one.
+const FEW_VALUES: usize = 4;
+
 /// An odd factor without structure: 2³² over the golden ratio.
 const SPREAD: u32 = 0x9E37_79B1;
 
@@ -123,6 +126,9 @@ impl Permutation {
     /// Writes where `first`, `first + 1`, `first + 2`, … go; all of them are below the size.
     #[allow(unsafe_code)]
     pub fn run(&self, first: u64, out: &mut [u64]) {
+        if out.len() < FEW_VALUES {
+            return (first..).zip(out).for_each(|(index, value)| *value = self.apply(index));
+        }
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512dq") {
             // SAFETY: the processor has AVX-512, as was just seen; nothing else about the function is unsafe.

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from penstock.core import kernels
 from penstock.core.spec import Ids
 from penstock.engine.budget import Budget, ItemBytes, Share
 from penstock.engine.read.reader import Reader
@@ -27,9 +28,9 @@ class Cursor:
         """The ids of this rank's rows."""
         return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
 
-    def draws(self, work: Work) -> Ids | None:
+    def draws(self, work: Work, threads: int = 1) -> Ids | None:
         """The draws of the same rows; None where all are the epoch."""
-        return self.order.draws(work.epoch, work.step, work.steps, self._rank, self._world_size)
+        return self.order.draws(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
 
 
 class Begin:
@@ -94,7 +95,7 @@ class Begin:
             work=work,
             rows_per_step=len(ids) // work.steps,
             find_ids=lambda: ids,
-            find_draws=partial(self._cursor.draws, work),
+            find_draws=partial(self._cursor.draws, work, self._budget.cpus),
             parts=parts,
         )
 
@@ -103,12 +104,11 @@ def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
     """The rows of each source that has some, or that `always` wants to hear of an item."""
     if len(first_ids) == 2:  # one source
         return [SourceRows(0, None, ids)]
-    source = np.searchsorted(first_ids, ids, side="right") - 1
-    numbers = np.flatnonzero(np.bincount(source, minlength=len(first_ids) - 1) + np.asarray(always))
-    places = [np.flatnonzero(source == number) for number in numbers]
-    return [
-        SourceRows(int(number), at, ids[at] - first_ids[number]) for number, at in zip(numbers, places, strict=True)
-    ]
+    places, samples, edges = kernels.divide_rows(ids, first_ids)
+    numbers = np.flatnonzero((edges[1:] > edges[:-1]) | np.asarray(always)).tolist()
+    bounds = edges.tolist()
+    parts = [(number, slice(bounds[number], bounds[number + 1])) for number in numbers]
+    return [SourceRows(number, places[mine], samples[mine]) for number, mine in parts]
 
 
 def read_with(readers: Sequence[Reader]) -> Callable[[Planned], Loaded]:

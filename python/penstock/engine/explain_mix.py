@@ -1,0 +1,46 @@
+"""What a mix gives, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.ordering import rows_of
+from penstock.order.mixed import input_rows
+from penstock.plan.nodes import Mix
+from penstock.plan.weights import Weights, quotas_of
+
+#: Datasets, and weights of a line, that are shown one by one.
+_SHOWN = 8
+
+_ENDS = {
+    "first_exhausted": "ends with the first dataset that has no row left",
+    "all_exhausted": "ends when every dataset had all its rows",
+}
+
+
+def explain_mix(node: Mix) -> str:
+    """Of every dataset its weight, and how many of its rows an epoch takes; about so many where lanes decide when it ends."""
+    total, about = rows_of(node), "" if node.rows is not None else "about "
+    how = "goes on where the one before ended" if node.rows is not None else _ENDS[node.stop]
+    quotas, rows = node.quotas, [rows_of(below) for below in node.inputs]
+    taken = input_rows(quotas, total)
+    of = "" if not node.changes else f" (before step {node.changes[0][0]:,})"
+    lines = [
+        f"  dataset {number}: weight {weight:g}, {quota:,} of {sum(quotas):,} rows{of}; an epoch takes {about}{some:,} rows of its {mine:,}"
+        for number, (weight, quota, some, mine) in enumerate(zip(node.weights, quotas, taken, rows, strict=True))
+    ]
+    if len(lines) > _SHOWN:
+        lines = [*lines[: _SHOWN - 1], f"  … and {len(lines) - _SHOWN + 1} more"]
+    changes = [f"  from step {step:,} on: {_weights(weights)}" for step, weights in node.changes]
+    return "\n".join([f"Mix of {len(rows)} datasets: an epoch has {about}{total:,} rows, and {how}", *lines, *changes])
+
+
+def _weights(weights: Weights) -> str:
+    quotas = quotas_of(weights)
+    return (
+        f"weights {_few([f'{weight:g}' for weight in weights])} ({_few([*map(str, quotas)])} of {sum(quotas):,} rows)"
+    )
+
+
+def _few(words: Sequence[str]) -> str:
+    return ", ".join(words if len(words) <= _SHOWN else [*words[:_SHOWN], "…"])

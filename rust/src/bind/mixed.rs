@@ -1,0 +1,254 @@
+//! Bindings of the mixtures in `order`.
+
+use std::sync::Arc;
+
+use numpy::{PyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use super::order::{check, ids, whole_steps};
+use super::{Bytes, Ids, Out, detach_for, kernel_pool, misuse, slices};
+use crate::mixed_steps::MixedColumn;
+use crate::order::epochs::{Run, Sizes};
+use crate::order::mixed::{Asked, Input, Rounds};
+use crate::{order, permute};
+
+type NewIds<'py> = Bound<'py, PyArray1<i64>>;
+
+/// The sequence of sources that belongs to quotas; see `order::word`.
+#[pyclass(frozen, module = "penstock._core")]
+struct MixtureWord(Arc<order::word::Word>);
+
+#[pymethods]
+impl MixtureWord {
+    #[new]
+    fn new(py: Python<'_>, quotas: Vec<u64>) -> PyResult<Self> {
+        let word = py.detach(|| order::word::Word::new(quotas)).map_err(misuse)?;
+        Ok(Self(Arc::new(word)))
+    }
+}
+
+/// Which source gives each row of a lane; see `order::mixture`.
+#[pyclass(frozen, module = "penstock._core")]
+struct Mixture(Arc<order::mixture::Mixture>);
+
+#[pymethods]
+impl Mixture {
+    #[new]
+    fn new(pieces: Vec<(u64, PyRef<'_, MixtureWord>)>, lanes: u64, rows_per_lane: u64) -> PyResult<Self> {
+        let pieces = pieces.iter().map(|(first, word)| (*first, Arc::clone(&word.0))).collect();
+        order::mixture::Mixture::new(pieces, lanes, rows_per_lane)
+            .map(|mixture| Self(Arc::new(mixture)))
+            .map_err(misuse)
+    }
+
+    /// Of rows [first, first + count) of a lane: the source, and how many of its rows come before in the lane.
+    fn rows<'py>(&self, py: Python<'py>, lane: u64, first: u64, count: usize) -> (NewIds<'py>, NewIds<'py>) {
+        let (mut sources, mut ordinals) = (vec![0; count], vec![0; count]);
+        detach_for(py, count, || self.0.rows(lane, first, &mut sources, &mut ordinals));
+        (PyArray1::from_vec(py, sources), PyArray1::from_vec(py, ordinals))
+    }
+
+    /// The rows of lanes that a source gives as its `ordinals`-th.
+    fn places<'py>(
+        &self,
+        py: Python<'py>,
+        source: usize,
+        lanes: Ids<'py>,
+        ordinals: Ids<'py>,
+    ) -> PyResult<NewIds<'py>> {
+        self.each(py, source, &lanes, &ordinals, |lane, ordinal| self.0.row(source, lane, ordinal))
+    }
+
+    /// How many rows a source has among the first `rows` of lanes.
+    fn counts<'py>(&self, py: Python<'py>, source: usize, lanes: Ids<'py>, rows: Ids<'py>) -> PyResult<NewIds<'py>> {
+        self.each(py, source, &lanes, &rows, |lane, rows| self.0.count(source, lane, rows))
+    }
+}
+
+impl Mixture {
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)]
+    fn each<'py>(
+        &self,
+        py: Python<'py>,
+        source: usize,
+        lanes: &Ids<'py>,
+        numbers: &Ids<'py>,
+        of: impl Fn(u64, u64) -> u64 + Send + Sync,
+    ) -> PyResult<NewIds<'py>> {
+        let (lanes, numbers) = (lanes.as_slice()?, numbers.as_slice()?);
+        let fits = source < self.0.sources() && lanes.len() == numbers.len();
+        if !fits || lanes.iter().chain(numbers).any(|&number| number < 0) {
+            return Err(misuse("a source that there is, and as many lanes as numbers, none below 0"));
+        }
+        let found = detach_for(py, lanes.len(), || {
+            lanes.iter().zip(numbers).map(|(&lane, &number)| of(lane as u64, number as u64) as i64).collect()
+        });
+        Ok(PyArray1::from_vec(py, found))
+    }
+}
+
+/// The orders of all epochs of a dataset; see `order::epochs`.
+#[pyclass(frozen, module = "penstock._core")]
+struct Epochs(Arc<order::epochs::Epochs>);
+
+#[pymethods]
+impl Epochs {
+    /// seed: with the purpose of its keys. runs: the first id, the number of rows and the distance of ids.
+    #[new]
+    #[pyo3(signature = (lanes, rows_per_lane, block_rows, window_blocks, seed, runs))]
+    fn new(
+        lanes: u64,
+        rows_per_lane: u64,
+        block_rows: u64,
+        window_blocks: u64,
+        seed: Option<(u64, u64)>,
+        runs: Vec<(u64, u64, u64)>,
+    ) -> PyResult<Self> {
+        let (mut samples, mut placed) = (0_u64, Vec::with_capacity(runs.len()));
+        for (first, count, distance) in runs {
+            placed.push(Run { place: samples, first, distance });
+            let last = count.checked_mul(distance).and_then(|length| length.checked_add(first));
+            if last.is_none_or(|last| last > permute::LARGEST) {
+                return Err(misuse("ids are at most 2⁶²"));
+            }
+            samples = samples.saturating_add(count);
+        }
+        check(samples, lanes, rows_per_lane, block_rows)?;
+        let sizes = Sizes { samples, lanes, rows_per_lane, block_rows, window_blocks };
+        Ok(Self(Arc::new(order::epochs::Epochs::new(sizes, seed, placed))))
+    }
+}
+
+/// Several orders mixed; see `order::mixed`.
+#[pyclass(frozen, module = "penstock._core")]
+struct MixedOrder(Arc<order::mixed::Mixed>);
+
+#[derive(FromPyObject)]
+enum MixedInput<'py> {
+    Epochs(PyRef<'py, Epochs>),
+    Mixed(PyRef<'py, MixedOrder>),
+}
+
+#[pymethods]
+impl MixedOrder {
+    /// rounds: by how many of its epochs each input is further when the next epoch begins; None where all go on where they were.
+    #[new]
+    #[pyo3(signature = (mixture, inputs, lane_rows, rounds))]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(
+        mixture: PyRef<'_, Mixture>,
+        inputs: Vec<MixedInput<'_>>,
+        lane_rows: u64,
+        rounds: Option<Vec<u64>>,
+    ) -> PyResult<Self> {
+        let inputs = inputs.iter().map(|input| match input {
+            MixedInput::Epochs(epochs) => Input::Epochs(Arc::clone(&epochs.0)),
+            MixedInput::Mixed(mixed) => Input::Mixed(Arc::clone(&mixed.0)),
+        });
+        let rounds = rounds.map_or(Rounds::GoOn, Rounds::Anew);
+        let mixed = order::mixed::Mixed::new(Arc::clone(&mixture.0), inputs.collect(), lane_rows, rounds);
+        mixed.map(|mixed| Self(Arc::new(mixed))).map_err(misuse)
+    }
+
+    /// Of rows [first, first + count) of a lane: their ids, or the epochs in which they are drawn.
+    fn lane<'py>(
+        &self,
+        py: Python<'py>,
+        draws: bool,
+        epoch: u64,
+        lane: u64,
+        first: u64,
+        count: usize,
+    ) -> PyResult<NewIds<'py>> {
+        if lane >= self.0.lanes() {
+            return Err(misuse(format!("lane {lane} of {}", self.0.lanes())));
+        }
+        let mut out = vec![0; count];
+        detach_for(py, count, || self.0.lane(asked(draws), epoch, lane, first, &mut out));
+        Ok(ids(py, out))
+    }
+
+    /// The same of whole steps.
+    #[allow(clippy::too_many_arguments)]
+    fn steps(
+        &self,
+        py: Python<'_>,
+        draws: bool,
+        epoch: u64,
+        share: order::Share,
+        step: u64,
+        mut out: PyReadwriteArray1<'_, i64>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let (pool, out) = (kernel_pool(threads)?, out.as_slice_mut()?);
+        whole_steps(self.0.batch_rows(), share, out.len())?;
+        detach_for(py, out.len(), || self.0.steps(asked(draws), epoch, share, step, out, Some(&pool)));
+        Ok(())
+    }
+
+    /// Whether `gather_steps` can be called: each input is one dataset as it lies.
+    #[getter]
+    fn is_plain(&self) -> bool {
+        self.0.plain_inputs().is_some()
+    }
+
+    /// The rows of whole steps, `rows` in all: `outs[c]` from `columns[c]`, which has the bytes of every dataset and those of a row.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+    fn gather_steps(
+        &self,
+        py: Python<'_>,
+        epoch: u64,
+        share: order::Share,
+        step: u64,
+        rows: usize,
+        columns: Vec<(Vec<Bytes<'_>>, usize)>,
+        mut outs: Vec<Out<'_>>,
+    ) -> PyResult<()> {
+        let steps = whole_steps(self.0.batch_rows(), share, rows)?;
+        let inputs = self.0.plain_inputs().ok_or_else(|| misuse("not each input is a dataset as it lies"))?;
+        let columns: Vec<MixedColumn<'_>> = columns
+            .iter()
+            .map(|(sources, row_bytes)| Ok(MixedColumn { sources: slices(sources)?, row_bytes: *row_bytes }))
+            .collect::<PyResult<_>>()?;
+        if columns.len() != outs.len() {
+            return Err(misuse("columns and outs must be equally long"));
+        }
+        for (column, out) in columns.iter().zip(&outs) {
+            check_mixed(column, &inputs)?;
+            if rows.checked_mul(column.row_bytes) != Some(out.len()) {
+                return Err(misuse(format!(
+                    "{rows} rows of {} bytes do not fill {} bytes",
+                    column.row_bytes,
+                    out.len()
+                )));
+            }
+        }
+        let first_ids: Vec<u64> = inputs.iter().map(|(first, _)| *first).collect();
+        let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
+        py.detach(|| self.0.gather_steps((epoch, share), step, steps, &first_ids, &columns, &mut outs));
+        Ok(())
+    }
+}
+
+/// Whether a column has the rows of all inputs.
+fn check_mixed(column: &MixedColumn<'_>, inputs: &[(u64, u64)]) -> PyResult<()> {
+    let fits = |(source, (_, samples)): (&&[u8], &(u64, u64))| {
+        let bytes = usize::try_from(*samples).ok().and_then(|samples| samples.checked_mul(column.row_bytes));
+        bytes.is_some_and(|bytes| bytes <= source.len())
+    };
+    if column.row_bytes == 0 || column.sources.len() != inputs.len() || !column.sources.iter().zip(inputs).all(fits) {
+        return Err(misuse(format!("rows of {} bytes do not lie in the columns", column.row_bytes)));
+    }
+    Ok(())
+}
+
+fn asked(draws: bool) -> Asked {
+    if draws { Asked::Draws } else { Asked::Ids }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Epochs>()?;
+    module.add_class::<MixedOrder>()?;
+    module.add_class::<Mixture>()?;
+    module.add_class::<MixtureWord>()
+}
