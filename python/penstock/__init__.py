@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.format import register_format
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
+    from penstock.plan.expression import col
     from penstock.transform import image
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "__version__",
+    "col",
     "concat",
     "from_arrays",
     "from_dataset",
@@ -57,6 +59,7 @@ _HOMES = {
     "Limits": "core.limits",
     "Loader": "loader",
     "__version__": "core.kernels",
+    "col": "plan.expression",
     "concat": "dataset",
     "image": "transform",
     "merge_states": "engine.lanes.states",

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Any, Literal, Never
 
 from penstock.core.buckets import Buckets
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
@@ -19,11 +19,13 @@ from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
+from penstock.engine.picking import balance_rows, filter_rows, sample_rows, sort_rows, split_rows
 from penstock.engine.simulate import Simulation, simulate
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.plan.check import check_positional, check_verb, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
+from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
     Bucket,
@@ -138,14 +140,23 @@ class Dataset:
         check_positional("map_rows", misplaced, _THREADS)
         return self._then(MapRows(input=self.root, function=function))
 
-    def filter(self, function: Callable[..., Any], *misplaced: Never) -> Dataset:
-        """The rows for which your function says True: filter(lambda batch: batch["length"] > 16).
+    def filter(
+        self, predicate: Expression | Callable[..., Any], *misplaced: Never, progress: Progress | None = None
+    ) -> Dataset:
+        """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
 
-        It gets whole batches, as `map` does, and returns a mask, one bool a row. How many rows stay is known once they were made, so
-        `batch(…, steps=…)` says how long an epoch is. Exact through ranks and resume: a state says how far every lane is used.
+        The columns that an expression names are read once, now, and what came out is kept in the user's cache: `len` is exact, and nothing is
+        read again until the files change. It goes before `shuffle`, `transform` and functions. progress: called with rows done and rows in all.
+        Raises PlanError for a predicate that is no column of true and false, or true for no row.
+
+        A function, filter(lambda batch: batch["length"] > 16), gets whole batches while training, as for `map`, and returns a mask, one bool
+        a row. How many rows stay is known once they were made, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
+        resume: a state says how far every lane is used.
         """
-        check_positional("filter", misplaced, _THREADS)
-        return self._then(FilterFunction(input=self.root, function=function))
+        check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
+        if isinstance(predicate, Expression):
+            return self._then(filter_rows(self.root, predicate, progress))
+        return self._then(FilterFunction(input=self.root, function=predicate))
 
     def flat_map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never, rows: int = 16) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
@@ -348,6 +359,74 @@ class Dataset:
         check_positional("repeat", misplaced, "write repeat(times)")
         return self._then(Repeat(input=self.root, times=times))
 
+    def split(
+        self,
+        parts: Mapping[str, float],
+        *misplaced: Never,
+        by: str | Expression | None = None,
+        stratify: str | Expression | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> dict[str, Dataset]:
+        """Parts that share no row and have all of them: split({"train": 0.8, "val": 0.1, "test": 0.1})["train"].shuffle(seed=0).
+
+        A row's part follows from its file and its place there (in memory from its number), so that files and rows that are added later
+        move no other row. Shares are as chance has it: of 10,000 rows about 100 more or less. by: a column; rows with equal values stay
+        together, whatever else is there. stratify: a column; every part has its share of each class, to the row, and rows that are added
+        may move others.
+        """
+        check_positional("split", misplaced, 'write split({"train": 0.9, "val": 0.1}, by=…)')
+        found = split_rows(self.root, parts, by, stratify, seed, progress)
+        return {name: self._then(node) for name, node in found.items()}
+
+    def balance(
+        self,
+        column: str | Expression,
+        *misplaced: Never,
+        mode: Literal["over", "under"] = "over",
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """Equally many rows of every class, to the row: balance("label").shuffle(seed=0).
+
+        mode "over": as many as the most frequent class has; a row comes as often as any other of its class, or once more, and each copy is
+        augmented anew. "under": as many as the rarest has, no row twice, chosen by `seed`. Copies lie apart in the order, and rows are then
+        read one by one. Raises PlanError for labels that are missing, or of no class.
+        """
+        check_positional("balance", misplaced, 'write balance(column, mode="over")')
+        return self._then(balance_rows(self.root, column, mode, seed, progress))
+
+    def sample(
+        self,
+        count: int,
+        *misplaced: Never,
+        weights: Any = None,
+        replacement: bool = False,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """`count` rows by chance: sample(10_000, weights="weight", replacement=True).shuffle(seed=0).
+
+        weights: a column, or an array of one number above 0 for each row; without it all rows are alike. With replacement, a row comes as
+        often as its weight says, rounded up or down, and each copy is augmented anew; without, no row comes twice. The same rows in every epoch.
+        """
+        check_positional("sample", misplaced, "write sample(count, weights=…, replacement=True)")
+        return self._then(sample_rows(self.root, count, weights, seed, progress, replacement=replacement))
+
+    def sort(
+        self,
+        by: str | Expression,
+        *misplaced: Never,
+        descending: bool = False,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """All rows in the order of a column, equal ones as they were: sort("length") begins with the shortest, a curriculum.
+
+        Rows are then read one by one. A `shuffle` after it mixes them again.
+        """
+        check_positional("sort", misplaced, "write sort(column, descending=True)")
+        return self._then(sort_rows(self.root, by, progress, descending=descending))
+
     def _then(self, node: Node) -> Dataset:
         check_verb(node)
         check_order(node)
@@ -549,7 +628,7 @@ def of_source(
             f"{where}: {type(source).__name__} does not say how its rows are reached; give it `access`, one of penstock.source.Access"
         )
     plain = _plain_columns(source.spec, columns)
-    opened = Opened(source=source, read_ranges=read_ranges or ByteRanges(), storage=storage)
+    opened = Opened(source=source, read_ranges=read_ranges or ByteRanges(), storage=storage, asked=repr(columns))
     return Dataset(Read(opened=opened, where=where, format=source.manifest.format, columns=plain, limits=limits))
 
 

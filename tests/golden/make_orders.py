@@ -37,6 +37,28 @@ def plans() -> dict[str, ps.Dataset]:
         "mix, weights that change": ps.mix([b, c], weights={0: [1, 2], 3: [5, 1]}, rows=16).shuffle(seed=7),
         "mix of mixes": ps.mix([ps.mix([a, b]), c.repeat(2)], weights=[0.4, 0.6]).shuffle(seed=2),
     }
+    counted = np.arange(30)
+    columns = {
+        "image": pixels,
+        "n": counted,
+        "label": counted * counted % 7 % 3,
+        "user": [f"u{n // 4}" for n in counted],
+    }
+    data, shares = ps.from_arrays(columns), {"train": 0.6, "val": 0.4}
+    again = data.sample(40, weights=ps.col("n") + 1, replacement=True, seed=2)
+    batched |= {
+        "filter": data.filter((ps.col("n") % 5 != 2) & (ps.col("n") > 3)).shuffle(seed=1, block_rows=8),
+        "split": data.split(shares, seed=5)["train"].shuffle(seed=1, block_rows=2),
+        "split by a column": data.split(shares, by="user")["train"],
+        "split, stratified": data.split(shares, stratify="label")["val"],
+        "balance over": data.balance("label").shuffle(seed=3),
+        "balance under": data.balance("label", mode="under", seed=1),
+        "sample": data.sample(17, weights=counted + 1.0, seed=2),
+        "sample of all alike": data.sample(13),
+        "sample again": again.shuffle(seed=4).repeat(2),
+        "sort": data.sort(ps.col("n") * 7 % 11, descending=True),
+        "mix of filtered": ps.mix([data.filter(ps.col("n") < 12), data.sort("label")], weights=[2, 1]).shuffle(seed=6),
+    }
     made = {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}
     numbers = [number * 7 % 30 for number in range(30)]
     bucketed = ps.concat(parts).shuffle(seed=3).transform(**crop)

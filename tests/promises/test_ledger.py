@@ -51,6 +51,11 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "buckets, drop": lambda: (
         of(101).shuffle(seed=1).batch_bucketed(8, by=np.arange(101) * 7 % 30, quantiles=2, drop_last=True)
     ),
+    "filtered": lambda: of(180).filter(ps.col("id") % 5 < 3).shuffle(seed=1).batch(8, drop_last=True),
+    "balanced": lambda: of(101).balance(ps.col("id") < 40).shuffle(seed=1).batch(8, pad=True),
+    "sampled and repeated": lambda: (
+        of(40).sample(60, replacement=True).shuffle(seed=1).repeat(2).batch(8, drop_last=True)
+    ),
     "functions": lambda: of(101).shuffle(seed=1).map(dict).batch(8, pad=True),
 }
 

@@ -58,6 +58,18 @@ class Shards:
         return not pc.any(elsewhere).as_py()
 
     @cached_property
+    def identity(self) -> str | None:
+        """32 hex digits that name these files as they are now; None where one may be replaced unnoticed, or its name says not where it lies."""
+        if not self.is_local:
+            is_url = pc.all(pc.match_substring(self.paths, "://")).as_py()
+            if not is_url or np.isin(self.versions, [*_NO_VERSIONS]).any():
+                return None
+        state = hashlib.blake2b(digest_size=16)
+        for numbers in (*self.path_buffers, self.sizes, self.versions):
+            state.update(np.ascontiguousarray(numbers).data)
+        return state.hexdigest()
+
+    @cached_property
     def path_buffers(self) -> tuple[Ids, Bytes]:
         """All names for native code: their offsets (int64, one more than there are names), and their bytes."""
         _, offsets, names = self.paths.buffers()

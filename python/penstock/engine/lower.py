@@ -58,6 +58,7 @@ from penstock.plan.nodes import (
     Take,
     Transform,
 )
+from penstock.plan.picked_nodes import PICKED
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
@@ -427,6 +428,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Take: _Lowering.same,
     Skip: _Lowering.same,
     Every: _Lowering.same,
+    **dict.fromkeys(PICKED, _Lowering.same),
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
     Bucket: _Lowering.same,

@@ -18,6 +18,7 @@ from penstock.engine.lanes.cut import cut
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import WINDOW_BLOCKS, default_block_rows
 from penstock.order.bucketed import Bucketed
+from penstock.order.chosen import Chosen, ChosenRows, joined
 from penstock.order.concat import Concat as ConcatOrder
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import SHARD_KEY, SOURCE_KEY
@@ -40,12 +41,13 @@ from penstock.plan.nodes import (
     Node,
     Read,
     Repeat,
-    RowChoice,
     Shard,
     Shuffle,
     Skip,
     Take,
 )
+from penstock.plan.picked_nodes import PICKED, PickedRows
+from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, inputs_of, leaves
 from penstock.plan.weights import quotas_of
 from penstock.source.protocol import Access, AnySource, BlockSource
@@ -82,6 +84,13 @@ def rows_of(root: Node) -> int:
     if isinstance(root, Mix):
         return mixed_rows(root.quotas, [rows_of(below) for below in inputs_of(root)], Stop(root.stop), root.rows)
     return root.rows(rows) if isinstance(root, RowChoice) else rows
+
+
+def natural_rows(root: Node) -> ChosenRows:
+    """The ids of a plan's rows in their natural order, of a plan in which nothing has another."""
+    order = _RowOrders(root, 1, 1).rows
+    assert isinstance(order, Natural)
+    return order.segments
 
 
 def seed_of(root: Node) -> int:
@@ -225,36 +234,38 @@ class _RowOrders:
         if batch_size % lanes:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
         self._lanes, self._rows_per_lane, self._seed_here = lanes, batch_size // lanes, seed_here
+        self._first_ids = first_ids_of(root)
         self._next_id = 0  # of the next source that is met: they are met in flow order
         self._shuffle: Shuffle | None = None  # above what is met now
         self._bucket: Bucket | None = None  # likewise
         self._is_pushed, self._shuffles = False, 0  # whether it shuffles several datasets, each with a seed of its own
         self.rows = self._order(root, self._of(root))
 
-    def _order(self, node: Node, found: Segments | RowOrder) -> RowOrder:
+    def _order(self, node: Node, found: ChosenRows | RowOrder) -> RowOrder:
         """The order of a node's rows, shuffled where that was asked for above."""
         if isinstance(found, RowOrder):
             return found
         _check_rows(node, found.rows)
         if self._bucket is not None:
             return self._bucketed(self._bucket.buckets.codes, found)
-        segments, lanes, rows_per_lane = found, self._lanes, self._rows_per_lane
         shuffle, self._shuffles = self._shuffle, self._shuffles + 1
+        block_rows = (shuffle and shuffle.block_rows) or block_rows_of(node)
+        segments, lanes, rows_per_lane = found.read_by(block_rows, self._first_ids), self._lanes, self._rows_per_lane
+        wanted_rows = segments.rows_together(block_rows)
         if shuffle is None:
-            wanted_rows = block_rows_of(node)
             return Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, wanted_rows=wanted_rows)
         return Shuffled(
             segments=segments,
             lanes=lanes,
             rows_per_lane=rows_per_lane,
-            wanted_rows=1 if shuffle.mode == "global" else shuffle.block_rows or block_rows_of(node),
+            wanted_rows=1 if shuffle.mode == "global" else shuffle.block_rows or wanted_rows,
             window_blocks=shuffle.window_blocks or WINDOW_BLOCKS,
             seed=self._seed_here(
                 kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self._is_pushed else shuffle.seed
             ),
         )
 
-    def _bucketed(self, codes: npt.NDArray[np.uint16], found: Segments) -> Bucketed:
+    def _bucketed(self, codes: npt.NDArray[np.uint16], found: ChosenRows) -> Bucketed:
         """The rows in buckets, each in an order of its own."""
         if len(codes) != found.rows:
             raise PlanError(
@@ -263,7 +274,8 @@ class _RowOrders:
         lanes, rows_per_lane, shuffle = self._lanes, self._rows_per_lane, self._shuffle
         ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
         for code in range(int(codes.max()) + 1):
-            segments = Segments.of_ids(ids[codes == code])
+            kind = Chosen if isinstance(found, Chosen) else Segments
+            segments: ChosenRows = kind.of_ids(ids[codes == code])
             if shuffle is None:
                 inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
                 continue
@@ -277,7 +289,7 @@ class _RowOrders:
             seed=None if shuffle is None else self._seed_here(shuffle.seed),
         )
 
-    def _mixed(self, node: Mix, found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> RowOrder:
+    def _mixed(self, node: Mix, found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> RowOrder:
         orders = tuple(self._order(below, one) for below, one in zip(node.inputs, found, strict=True))
         for number, order in enumerate(orders):
             if not order.lane_rows().min():
@@ -297,7 +309,7 @@ class _RowOrders:
         quotas = tuple((step * self._rows_per_lane, quotas_of(weights)) for step, weights in node.schedule)
         return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=quotas, stop=stop, rows=rows)
 
-    def _of(self, node: Node) -> Segments | RowOrder:
+    def _of(self, node: Node) -> ChosenRows | RowOrder:
         if isinstance(node, Read):
             first_id, samples = self._next_id, node.opened.source.manifest.samples
             self._next_id += samples
@@ -334,37 +346,46 @@ class _RowOrders:
         return found[0]
 
 
-def _joined(found: Sequence[Segments | RowOrder], first_ids: Sequence[int]) -> Segments | RowOrder:
+def _joined(found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> ChosenRows | RowOrder:
     segments = [one for one in found if isinstance(one, Segments)]
     if len(segments) == len(found):
         return reduce(Segments.joined, segments)
-    orders = tuple(one for one in found if not isinstance(one, Segments))
+    rows = [one for one in found if not isinstance(one, RowOrder)]
+    if len(rows) == len(found):
+        return joined(rows)
+    orders = tuple(one for one in found if isinstance(one, RowOrder))
     return ConcatOrder(inputs=orders, first_ids=tuple(first_ids))
 
 
-def _chosen(node: RowChoice, found: Segments | RowOrder) -> Segments | RowOrder:
-    rows = found.rows if isinstance(found, Segments) else int(found.lane_rows().sum())
+def _chosen(node: RowChoice, found: ChosenRows | RowOrder) -> ChosenRows | RowOrder:
+    rows = int(found.lane_rows().sum()) if isinstance(found, RowOrder) else found.rows
     if not node.rows(rows):
         raise PlanError(node.none_left(rows))
     return CHOOSE[type(node)](node, found, rows)
 
 
-def _sliced(node: Take | Skip, found: Segments | RowOrder, rows: int) -> Segments | RowOrder:
+def _sliced(node: Take | Skip, found: ChosenRows | RowOrder, rows: int) -> ChosenRows | RowOrder:
     first, count = 0 if isinstance(node, Take) else node.count, node.rows(rows)
-    return found.sliced(first, count) if isinstance(found, Segments) else Slice(input=found, first=first, count=count)
+    return Slice(input=found, first=first, count=count) if isinstance(found, RowOrder) else found.sliced(first, count)
 
 
-def _every(node: Every, found: Segments | RowOrder, _: int) -> Segments:
+def _every(node: Every, found: ChosenRows | RowOrder, _: int) -> ChosenRows:
     if isinstance(found, RowOrder):
         raise PlanError("every: must come before shuffle, which has no neighbours; write every(…).shuffle(…)")
     return found.every(node.count)
 
 
+def _picked(node: PickedRows, found: ChosenRows | RowOrder, _: int) -> Chosen:
+    assert not isinstance(found, RowOrder), "plan.check says so before"
+    return Chosen.of(found, node.picked)
+
+
 #: How each verb that chooses rows does so: until something shuffles among runs of ids, after that lane by lane.
-CHOOSE: dict[type, Callable[[Any, Segments | RowOrder, int], Segments | RowOrder]] = {
+CHOOSE: dict[type, Callable[[Any, ChosenRows | RowOrder, int], ChosenRows | RowOrder]] = {
     Take: _sliced,
     Skip: _sliced,
     Every: _every,
+    **dict.fromkeys(PICKED, _picked),
 }
 
 

@@ -18,14 +18,14 @@ from penstock.engine.slots import Slots
 from penstock.source.protocol import Access, AnySource, BlockSource
 
 
-def load_samples(source: AnySource, read: ByteRanges, samples: Ids) -> Columns:
+def load_samples(source: AnySource, read: ByteRanges, samples: Ids, *, threads: int = 1) -> Columns:
     """The columns of neighbouring samples, in ascending order; DataError, with its place, for the first that is bad."""
     if isinstance(source, BlockSource):
         rows = np.arange(len(samples), dtype=np.int64)
-        block = load_block(source, int(samples[0]), len(samples))
-        return pick([block], np.zeros_like(rows), rows, source.spec, _new_array)
+        block = load_block(source, int(samples[0]), len(samples), threads=threads)
+        return pick([block], np.zeros_like(rows), rows, source.spec, _new_array, threads=threads)
     records = None if source.access is Access.MEMORY else read_records(source, read, samples, Slots())
-    return parse(source, samples, records, _new_array)
+    return parse(source, samples, records, _new_array, threads=threads)
 
 
 def load_readable(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,6 +66,11 @@ class Arrays:
             kernels.gather_rows(_flat(column), field.row_bytes, samples, _flat(out), threads)
             taken[name] = out
         return taken
+
+    def only(self, names: Collection[str]) -> Arrays:
+        """The same rows with these columns alone."""
+        spec = {name: field for name, field in self.spec.items() if name in names}
+        return replace(self, spec=spec, columns={name: self.columns[name] for name in spec})
 
     @property
     def gathers_steps(self) -> bool:

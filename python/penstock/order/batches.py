@@ -194,13 +194,19 @@ class BatchOrder:
     def next_uses(self, epoch: int, share: tuple[int, int], ids: Ids, step: int = 0) -> Ids:
         """The step, from `step` on, at which a share of the global batch needs each row's block; -1 where it never does.
 
-        Of a row that comes once in an epoch it is the only one, also where that was before.
+        Of a row that comes once in an epoch it is the only one, also where that was before. Where shares have parts of a lane, or
+        epochs are repeated, a copy of a row that others take may hide a later one in this share.
 
         Rows that `drop_last` drops have a step past the epoch's end. Of what lanes have left after the even steps, all shares that
         have rows of the lane in other steps are taken to need it. In the natural order, blocks belong to all.
         """
         rows_per_lane = self.rows_per_lane
-        lane, first, end = self.rows.windows(epoch, ids, np.full(self.lanes, step * rows_per_lane))
+        after = np.full(self.lanes, step * rows_per_lane)
+        if self.rows.has_copies:  # what comes in another lane as well counts where it comes in one of these
+            begin = np.arange(self.lanes) * rows_per_lane
+            is_other = (begin >= share[1]) | (begin + rows_per_lane <= share[0])
+            after[is_other] = np.maximum(after, self.rows.lane_rows())[is_other]
+        lane, first, end = self.rows.windows(epoch, ids, after)
         of_lane = np.maximum(lane, 0) * rows_per_lane
         low, high = np.maximum(share[0] - of_lane, 0), np.minimum(share[1] - of_lane, rows_per_lane)
         place = first % rows_per_lane

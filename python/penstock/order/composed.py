@@ -35,6 +35,11 @@ class Composed(RowOrder):
         """Whether an input has some."""
         return any(order.has_draws for order in self.inputs)
 
+    def block_rows_at(self, row_id: int) -> int:
+        """How many rows are read together, as the input of the row says."""
+        number = int(np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), row_id, side="right"))
+        return self.inputs[number].block_rows_at(row_id)
+
     def by_input(self, ids: Ids) -> Iterator[tuple[int, Ids]]:
         """The inputs that have some of these rows, and the places of theirs among them."""
         of = np.searchsorted(np.array(self.first_ids[1:], dtype=np.int64), ids, side="right")

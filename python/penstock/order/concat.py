@@ -42,6 +42,11 @@ class Concat(Composed):
         parts = [self.inputs[number].ids(epoch, *rows) for number, *rows in self._parts(lane, first, count)]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether rows of an input come several times."""
+        return any(order.has_copies for order in self.inputs)
+
     def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""
         parts = [self.inputs[number].draws(epoch, *rows) for number, *rows in self._parts(lane, first, count)]

@@ -10,11 +10,13 @@ import numpy as np
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.bucketed import Bucketed
+from penstock.order.chosen import ChosenRows
 from penstock.order.concat import Concat
 from penstock.order.mixed import Mixed, Stop
 from penstock.order.natural import Natural
 from penstock.order.protocol import RowOrder
 from penstock.order.repeat import Repeat
+from penstock.order.segments import Segments
 from penstock.order.slice import Slice
 
 #: Ids that an epoch chooses from: (first, count, distance, times), where 0 times are any number of times.
@@ -70,8 +72,7 @@ def runs_of(rows: RowOrder) -> tuple[Run, ...] | None:
 def _table_of(rows: RowOrder) -> Ids | None:
     """The same as int64 (runs, 4), as they come."""
     if isinstance(rows, Natural):
-        runs = np.array(rows.segments.runs, dtype=np.int64).reshape(-1, 3)
-        return np.concatenate([runs, np.ones((len(runs), 1), dtype=np.int64)], axis=1)
+        return _of_chosen(rows.segments)
     if isinstance(rows, Slice):
         return _table_of(rows.input)
     if isinstance(rows, Repeat):
@@ -79,6 +80,19 @@ def _table_of(rows: RowOrder) -> Ids | None:
     if isinstance(rows, Mixed):
         return _of_all(rows.inputs, 1 if rows.stop is Stop.FIRST else 0)
     return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed)) else None
+
+
+def _of_chosen(chosen: ChosenRows) -> Ids | None:
+    """Runs of ids that come equally often."""
+    if isinstance(chosen, Segments):
+        runs = np.array(chosen.runs, dtype=np.int64).reshape(-1, 3)
+        return np.concatenate([runs, np.ones((len(runs), 1), dtype=np.int64)], axis=1)
+    ids, times = np.unique(chosen.ids(np.arange(chosen.rows)), return_counts=True)
+    begins = np.flatnonzero((np.diff(ids, prepend=-2) != 1) | (np.diff(times, prepend=0) != 0))
+    if len(begins) > _MOST_RUNS:
+        return None
+    count = np.diff(begins, append=len(ids))
+    return np.stack([ids[begins], count, np.ones_like(count), times[begins]], axis=1)
 
 
 def _of_all(inputs: Sequence[RowOrder], times: int) -> Ids | None:

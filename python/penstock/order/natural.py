@@ -10,6 +10,7 @@ import numpy as np
 from penstock.core.distinct import distinct
 from penstock.core.kernels import EpochOrder, Epochs
 from penstock.core.spec import Ids
+from penstock.order.chosen import Chosen, ChosenRows
 from penstock.order.protocol import RowOrder, Shape
 from penstock.order.segments import Segments
 
@@ -18,7 +19,7 @@ from penstock.order.segments import Segments
 class Natural(RowOrder):
     """See `protocol.RowOrder`. wanted_rows: how many rows are worth reading together."""
 
-    segments: Segments
+    segments: ChosenRows
     lanes: int
     rows_per_lane: int
     wanted_rows: int = 1
@@ -26,15 +27,12 @@ class Natural(RowOrder):
     @cached_property
     def shape(self) -> Shape:
         """What the epochs have in common."""
-        return Shape(lanes=self.lanes, rows_per_lane=self.rows_per_lane, block_rows=self.epoch(0).block_rows)
+        block_rows = self.segments.rows_read(self.epoch(0).block_rows)
+        return Shape(lanes=self.lanes, rows_per_lane=self.rows_per_lane, block_rows=block_rows)
 
     def epoch(self, epoch: int) -> EpochOrder:
         """The native order of an epoch, of places."""
-        return _native(self, epoch)
-
-    def make_epoch(self, _: int) -> EpochOrder:
-        """The same, made anew."""
-        return EpochOrder.natural(self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows)
+        return _natural(self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows)
 
     def native(self, epoch: int) -> EpochOrder | None:
         """The native order, where ids are places."""
@@ -46,13 +44,13 @@ class Natural(RowOrder):
 
     def _native_epochs(self, window_blocks: int, seed: tuple[int, int] | None) -> Epochs:
         """The native order of all epochs; seed: with the purpose of its keys."""
-        return Epochs(
-            self.lanes, self.rows_per_lane, self.wanted_rows, window_blocks, seed, self.segments.runs_with_rows
-        )
+        assert isinstance(self.segments, Segments)
+        runs = self.segments.runs_with_rows
+        return Epochs(self.lanes, self.rows_per_lane, self.wanted_rows, window_blocks, seed, runs)
 
-    def native_epochs(self) -> Epochs:
-        """The native order of all epochs."""
-        return self._epochs
+    def native_epochs(self) -> Epochs | None:
+        """The native order of all epochs, where rows are runs of ids."""
+        return self._epochs if isinstance(self.segments, Segments) else None
 
     @cached_property
     def _lane_rows(self) -> Ids:
@@ -76,11 +74,14 @@ class Natural(RowOrder):
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """First ids and ends of the blocks that rows lie in, and the block of each row; a block ends where its run does."""
         segments, native = self.segments, self.epoch(epoch)
+        if not segments.has_neighbours:
+            first, which = distinct(ids)
+            return first, first + 1, which
         size, tail = native.block_rows, native.tail_start
         whole = -(-tail // size)  # the last one may be short in the natural order
         place = ids if segments.is_identity else segments.places(ids)
         number = np.where(place >= tail, place - tail + whole, place // size)
-        runs = len(segments.runs)
+        runs = segments.run_count
         if runs > 1:
             number = number * runs + segments.run_of(place)
         found, which = distinct(number)
@@ -93,19 +94,62 @@ class Natural(RowOrder):
         begin = segments.ids(first)
         return begin, segments.ids(end - 1) + 1, which
 
+    @property
+    def has_draws(self) -> bool:
+        """Whether rows come several times, and each copy is drawn anew."""
+        return self.segments.repeats
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether rows come several times."""
+        return self.segments.repeats
+
+    def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        """The epoch in which each row is drawn, or a number for each of its copies."""
+        if isinstance(self.segments, Chosen) and self.segments.repeats:
+            return self.segments.draws(epoch, self.epoch(epoch).lane_ids(lane, first, count))
+        return super().draws(epoch, lane, first, count)
+
+    def step_draws(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
+        """Writes the draws of the rows of whole steps."""
+        if not isinstance(self.segments, Chosen) or not self.segments.repeats:
+            out[:] = epoch
+            return
+        self.epoch(epoch).step_ids(share, step, out, threads)
+        out[:] = self.segments.draws(epoch, out)
+
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
         """When blocks are done: the lane and its row."""
+        if not self.segments.has_neighbours:
+            return lane, row + 1
         lane, _, end = self.windows(epoch, last, lane)
         return lane, end
 
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: lanes, and their rows [first, end)."""
-        place = self.segments.places(ids)
-        lane, first, end = self.epoch(epoch).windows(np.maximum(place, 0))
+        segments, native = self.segments, self.epoch(epoch)
+        if isinstance(segments, Chosen):
+            if segments.repeats:
+                return self._next_windows(native, segments, ids, after)
+            place = segments.reading_places(ids, native.block_rows)
+        else:
+            place = segments.places(ids)
+        lane, first, end = native.windows(np.maximum(place, 0))
         is_there = place >= 0
         return lane, np.where(is_there, first, 0), np.where(is_there, end, 0)
 
+    def _next_windows(self, native: EpochOrder, chosen: Chosen, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
+        """Of rows that come several times: the first window that ends behind a row of its lane."""
+        owner, place = chosen.every_place(ids)
+        lane, first, end = native.windows(place)
+        comes = np.flatnonzero(end > np.where(lane < 0, int(after.min()), after[lane]))
+        earliest = comes[np.lexsort((first[comes], owner[comes]))]
+        earliest = earliest[np.flatnonzero(np.diff(owner[earliest], prepend=-1))]
+        found = np.zeros((3, len(ids)), dtype=np.int64)
+        found[:, owner[earliest]] = lane[earliest], first[earliest], end[earliest]
+        return found[0], found[1], found[2]
 
-@lru_cache(maxsize=4096)
-def _native(order: Natural, epoch: int) -> EpochOrder:
-    return order.make_epoch(epoch)
+
+@lru_cache(maxsize=64)
+def _natural(rows: int, lanes: int, rows_per_lane: int, wanted_rows: int) -> EpochOrder:
+    return EpochOrder.natural(rows, lanes, rows_per_lane, wanted_rows)

@@ -49,6 +49,10 @@ class RowOrder(ABC):
     def shape(self) -> Shape:
         """What the epochs have in common."""
 
+    def block_rows_at(self, row_id: int) -> int:
+        """How many rows are read together of the source that a row belongs to: the same for all, where they have one order."""
+        return self.shape.block_rows
+
     @abstractmethod
     def lane_rows(self) -> Ids:
         """How many rows each lane has: the same in every epoch, so that all epochs have equally many steps."""
@@ -60,6 +64,11 @@ class RowOrder(ABC):
     @property
     def has_draws(self) -> bool:
         """Whether sources are in other epochs than the plan, so that `draws` says of each row in which one it is drawn."""
+        return False
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a row may come several times in the epochs of the sources that an epoch is made of."""
         return False
 
     def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:

@@ -23,6 +23,10 @@ class Repeat(RowOrder):
         """What the epochs have in common."""
         return self.input.shape
 
+    def block_rows_at(self, row_id: int) -> int:
+        """How many rows are read together, as the input says."""
+        return self.input.block_rows_at(row_id)
+
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
         return self.input.lane_rows() * self.times

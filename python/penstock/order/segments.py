@@ -48,6 +48,40 @@ class Segments:
         """Whether ids are places."""
         return len(self.runs) == 1 and self.runs[0][::2] == (0, 1)
 
+    @cached_property
+    def first_id(self) -> int | None:
+        """What ids are more than places, where that is the same for all."""
+        first = self.runs[0][0] if self.runs else 0
+        follow = zip(self.runs, self.edges.tolist(), strict=False)
+        return first if all((start, distance) == (first + edge, 1) for (start, _, distance), edge in follow) else None
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether rows at neighbouring places are read together: they lie in one run."""
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an id comes several times."""
+        return False
+
+    @property
+    def run_count(self) -> int:
+        """Number of runs."""
+        return len(self.runs)
+
+    def read_by(self, _: int, __: Ids) -> Segments:
+        """The same, however many rows are worth reading together, since a run lies in one source."""
+        return self
+
+    def rows_together(self, block_rows: int) -> int:
+        """How many of the rows are read together, where so many of the source's are."""
+        return block_rows
+
+    def rows_read(self, block_rows: int) -> int:
+        """How many rows a block of so many of these is."""
+        return block_rows
+
     def joined(self, other: Segments) -> Segments:
         """These and then the others."""
         return Segments(self.runs + other.runs)

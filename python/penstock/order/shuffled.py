@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from penstock.core import kernels
+from penstock.core.kernels import EpochOrder, Epochs, mix
 from penstock.order.keys import ORDER_KEY
 from penstock.order.natural import Natural
 from penstock.order.protocol import Shape
@@ -23,11 +23,19 @@ class Shuffled(Natural):
         """What the epochs have in common."""
         return replace(super().shape, window_blocks=self.window_blocks, is_shuffled=True)
 
-    def make_epoch(self, epoch: int) -> kernels.EpochOrder:
-        """The native order of an epoch."""
-        sizes = self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows
-        return kernels.EpochOrder.shuffled(*sizes, self.window_blocks, kernels.mix([self.seed, epoch, ORDER_KEY]))
+    def epoch(self, epoch: int) -> EpochOrder:
+        """The native order of an epoch, of places."""
+        sizes = self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows, self.window_blocks
+        return _shuffled(*sizes, self.seed, epoch)
 
     @cached_property
-    def _epochs(self) -> kernels.Epochs:
+    def _epochs(self) -> Epochs:
         return self._native_epochs(self.window_blocks, (self.seed, ORDER_KEY))
+
+
+@lru_cache(maxsize=4096)
+def _shuffled(
+    rows: int, lanes: int, rows_per_lane: int, wanted_rows: int, window_blocks: int, seed: int, epoch: int
+) -> EpochOrder:
+    key = mix([seed, epoch, ORDER_KEY])
+    return EpochOrder.shuffled(rows, lanes, rows_per_lane, wanted_rows, window_blocks, key)

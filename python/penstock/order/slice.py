@@ -32,6 +32,10 @@ class Slice(RowOrder):
         skipped = deal(self.first, self.input.lane_rows())
         return skipped, deal(self.count, self.input.lane_rows() - skipped)
 
+    def block_rows_at(self, row_id: int) -> int:
+        """How many rows are read together, as the input says."""
+        return self.input.block_rows_at(row_id)
+
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
         return self._cut[1]
@@ -44,6 +48,11 @@ class Slice(RowOrder):
     def has_draws(self) -> bool:
         """As the input's."""
         return self.input.has_draws
+
+    @property
+    def has_copies(self) -> bool:
+        """As the input."""
+        return self.input.has_copies
 
     def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """The epochs in which rows are drawn."""

@@ -14,18 +14,23 @@ from penstock.plan.nodes import (
     Batch,
     Bucket,
     Concat,
+    Every,
     LaneNode,
     Mix,
     Node,
     Pack,
     Pad,
+    Read,
     Repeat,
-    RowChoice,
     Shard,
     Shuffle,
+    Skip,
     SourceColumn,
+    Take,
     Transform,
 )
+from penstock.plan.picked_nodes import PickedRows
+from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 #: What gives datasets an order of their own, and how messages say so.
@@ -123,6 +128,16 @@ def _check_source_name(new: Node) -> None:
         raise PlanError(
             f"{new.input.verb}: source={new.name!r} names a column that the datasets have already; choose another name"
         )
+
+
+def check_picking(verb: str, below: Node) -> None:
+    """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
+    for node in flow(below):
+        if not isinstance(node, (Read, Concat, Take, Skip, Every, PickedRows)):
+            other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
+            raise PlanError(
+                f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"
+            )
 
 
 def _check_shuffled_mix(node: Node) -> None:

@@ -18,8 +18,14 @@ from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
+from penstock.core.picked import Picked
+from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
+from penstock.plan.row_choice import RowChoice
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
 from penstock.source.protocol import AnySource
+
+#: What else verbs take in place of a function.
+_OR = {"filter": ", or an expression such as penstock.col('width') >= 64"}
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
@@ -29,11 +35,12 @@ _LATER = {"later": True}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Opened:
-    """An opened source, how its bytes are read, and the storage that they lie in."""
+    """An opened source, how its bytes are read, and the storage that they lie in. asked: which columns were asked for, and as what."""
 
     source: AnySource
     read_ranges: ByteRanges
     storage: Any = None
+    asked: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,18 +129,6 @@ class Repeat:
             raise PlanError(f"repeat({self.times!r}): how often, from 1 on, in whole numbers")
 
 
-class RowChoice:
-    """What verbs have in common that choose rows of their input and change no column."""
-
-    def rows(self, below: int) -> int:
-        """How many rows are left of so many."""
-        raise NotImplementedError
-
-    def none_left(self, below: int) -> str:
-        """What to say where none is."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, kw_only=True)
 class Take(RowChoice):
     """The first rows."""
@@ -209,8 +204,7 @@ class Shuffle:
     def __post_init__(self) -> None:
         if self.mode not in ("block", "global"):
             raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
-        if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
-            raise PlanError(f"shuffle: seed={self.seed!r}; a seed is a number from 0 to 2**64 - 1")
+        check_seed("shuffle", self.seed)
         for name in ("block_rows", "window_blocks"):
             value = getattr(self, name)
             if value is not None and (not is_whole(value) or value < 1):
@@ -382,6 +376,11 @@ Node: TypeAlias = (
     | Bucket
     | Pad
     | Batch
+    | Filter
+    | Split
+    | Balance
+    | Sample
+    | Sort
 )
 
 #: Verbs with a function of the user's.
@@ -397,7 +396,9 @@ def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
 
 def describe(node: Node) -> str:
     """One line for people, such as "batch size=8 drop_last=True"."""
-    words = [field for field in fields(node) if field.name not in _NO_WORDS]
+    words = sorted(
+        (field for field in fields(node) if field.name not in _NO_WORDS), key=lambda field: field.name == "picked"
+    )
     parts = [_named(field.name, getattr(node, field.name), field.default) for field in words]
     inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix)) else []
     return " ".join([node.verb, *inputs, *filter(None, parts)])
@@ -411,12 +412,18 @@ def digest(node: Node) -> str:
 
 def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not callable(node.function):
-        raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function")
+        raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function{_OR.get(node.verb, '')}")
 
 
 def _check_count(node: Take | Skip) -> None:
     if not is_whole(node.count) or node.count < 0:
         raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
+
+
+def check_seed(verb: str, seed: Any) -> None:
+    """PlanError for what is no seed."""
+    if not is_whole(seed) or not 0 <= seed < 2**64:
+        raise PlanError(f"{verb}: seed={seed!r}; a seed is a number from 0 to 2**64 - 1")
 
 
 def is_whole(value: Any) -> bool:
@@ -446,6 +453,8 @@ def _plain(value: Any) -> Any:
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
+    if isinstance(value, Picked):
+        return repr(value)
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)

@@ -10,6 +10,7 @@ from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
 from penstock.plan.nodes import FUNCTION_NODES, Node, Pack, Pad, Read, SourceColumn, Transform
+from penstock.plan.picked_nodes import PickedRows
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -31,6 +32,9 @@ def parts_of(node: Node) -> tuple[Part, ...]:
                 for field in fields(settings)
                 if (value := getattr(node, field.name)) != field.default
             )
+    if isinstance(node, PickedRows):
+        words = [field.name for field in fields(node) if field.name not in ("input", "verb")]
+        return tuple(_part(name, str(getattr(node, name))) for name in words)
     return function_parts(node.function) if isinstance(node, FUNCTION_NODES) else ()
 
 

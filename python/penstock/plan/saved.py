@@ -23,11 +23,12 @@ from penstock.plan.difference import Described, differences
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.nodes import FUNCTION_NODES, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
+from penstock.plan.picked_nodes import PICKING
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 
 STATE_VERSION = 2
-_ORDER_VERBS = ("concat", "mix", "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch")
+_ORDER_VERBS = ("concat", "mix", "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch", *PICKING)
 #: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
 _LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80
@@ -150,9 +151,14 @@ def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
         raise StateError(f"the state has the details {details!r}; it was changed")
 
 
+def _in_clear(node: Node) -> bool:
+    """Whether a state says what a verb is; of functions it has digests."""
+    return node.verb in _ORDER_VERBS and not isinstance(node, FUNCTION_NODES)
+
+
 def _first_version(node: Node) -> str:
     """A verb as states of version 1 hold it; functions count by their qualified names."""
-    if node.verb in _ORDER_VERBS and len(shown := describe(node)) <= _SHOWN:
+    if _in_clear(node) and len(shown := describe(node)) <= _SHOWN:
         return shown
     return f"{node.verb} {digest(replace(node, where='') if isinstance(node, Read) else node)}"
 
@@ -163,7 +169,7 @@ def _described(node: Node) -> Described:
 
 
 def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
-    if node.verb in _ORDER_VERBS:
+    if _in_clear(node):
         return _first_version(node)
     digests = [_digest_of(part for part in parts if not part.is_code)]
     if isinstance(node, FUNCTION_NODES):

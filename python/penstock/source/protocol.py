@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -117,6 +117,14 @@ class PartSource(BlockSource, Protocol):
 
     def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
         """Tables, and for each of `samples` which table holds it, and in which row (both int64)."""
+
+
+@runtime_checkable
+class ColumnSource(Protocol):
+    """A source of which some columns can be read without the others."""
+
+    def only(self, names: Collection[str]) -> AnySource:
+        """The same rows with these of its columns alone."""
 
 
 @runtime_checkable

@@ -47,6 +47,11 @@ class Reading:
         return self.slots.array(field, rows)
 
     @property
+    def block_rows(self) -> int:
+        """How many of the source's rows are read together; 1 where each is read by itself."""
+        return self.order.rows.block_rows_at(self.first_id)
+
+    @property
     def read(self) -> Any:
         """Reads byte ranges of the source's files: (shard, offset, length, out, at)."""
         return partial(self.leaf.opened.read_ranges, self.leaf.opened.source.manifest.stored)

@@ -11,23 +11,28 @@ from penstock.engine.read.memory import Memory
 from penstock.engine.read.parts import Parts
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.records import SingleRecords, WindowedRecords
+from penstock.engine.read.single_rows import SingleRows
 from penstock.source.protocol import Access
 
 
 def _records(reading: Reading, source: Any) -> Reader:
-    is_single = reading.order.rows.shape.block_rows == 1 or source.manifest.scattered
+    is_single = reading.block_rows == 1 or source.manifest.scattered
     return SingleRecords(reading, source) if is_single else WindowedRecords(reading, source)
 
 
 def _parts(reading: Reading, source: Any) -> Reader:
-    return Parts(reading, source) if reading.order.rows.shape.block_rows == 1 else Blocks(reading, source)
+    return Parts(reading, source) if reading.block_rows == 1 else Blocks(reading, source)
+
+
+def _blocks(reading: Reading, source: Any) -> Reader:
+    return SingleRows(reading, source) if reading.block_rows == 1 else Blocks(reading, source)
 
 
 #: A reader for each way to reach a source's rows.
 READERS: dict[Access, Callable[[Reading, Any], Reader]] = {
     Access.RECORDS: _records,
     Access.MEMORY: Memory,
-    Access.BLOCKS: Blocks,
+    Access.BLOCKS: _blocks,
     Access.PARTS: _parts,
     Access.FORWARD: Forward,
 }

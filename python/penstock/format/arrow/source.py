@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from penstock.core.ragged import edges_of
 from penstock.core.rows import Rows, as_rows, join_columns, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
-from penstock.derived.decoded import DecodedParts
+from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.source.manifest import TableManifest
@@ -191,6 +191,15 @@ class ArrowBatches:
         if len(plain) == len(parts):
             return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
+
+    def only(self, names: Collection[str]) -> ArrowBatches:
+        """The same rows with these columns alone, of which nothing is written to the cache."""
+        columns = tuple(column for column in self.batches.columns if column.name in names)
+        spec = {column.name: column.field for column in columns}
+        batches = replace(self.batches, columns=columns, spec=spec)
+        held_bytes = min(self.manifest.held_bytes, MEMORY_BYTES)
+        decoded = DecodedParts(batches.decode, batches.key, len(batches), held_bytes)
+        return replace(self, spec=spec, batches=batches, ready=Ready(batches.load), decoded=decoded)
 
 
 def _slice(column: Any, start: int, count: int) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,12 @@ class MediaFolder:
                 _refuse_empty(records)
                 columns[name] = records
         return columns
+
+    def only(self, names: Collection[str]) -> MediaFolder:
+        """The same files with these columns alone; nothing is read for labels and paths."""
+        features = {name: feature for name, feature in self.features.items() if name in names}
+        access = Access.MEMORY if {*features.values()} <= {"label", "path"} else self.access
+        return replace(self, spec={name: self.spec[name] for name in features}, features=features, access=access)
 
 
 def _refuse_empty(records: Spans) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from penstock.core.options import Options
 from penstock.core.rows import Rows, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids, Spec
-from penstock.derived.decoded import DecodedParts
+from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
@@ -113,6 +113,15 @@ class Parquet:
     def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
         """Rows in any order, out of the parts that were decoded before."""
         return self.decoded.pick(self.first_row, samples)
+
+    def only(self, names: Collection[str]) -> Parquet:
+        """The same rows with these columns alone, of which nothing is written to the cache."""
+        columns = tuple(column for column in self.stored.columns if column.name in names)
+        spec = {column.name: column.field for column in columns}
+        stored = replace(self.stored, columns=columns, spec=spec)
+        held_bytes = min(self.manifest.held_bytes, MEMORY_BYTES)
+        decoded = DecodedParts(stored.decode, stored.key, len(self.first_row) - 1, held_bytes)
+        return replace(self, spec=spec, stored=stored, decoded=decoded)
 
 
 def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -252,6 +252,10 @@ class PlacedColumns:
     def spec(self) -> Spec:
         """The columns."""
         return {name: placed.column.field for name, placed in self.columns.items()}
+
+    def only(self, names: Collection[str]) -> PlacedColumns:
+        """The same rows with these columns alone."""
+        return replace(self, columns={name: placed for name, placed in self.columns.items() if name in names})
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The samples' rows of every column."""

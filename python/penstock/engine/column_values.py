@@ -1,0 +1,141 @@
+"""The values of an expression for the rows of a plan, in their natural order: what a verb looks at to choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.stack import materialize
+from penstock.core.byte_ranges import Progress
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError
+from penstock.core.names import did_you_mean
+from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.engine.ordering import first_ids_of, natural_rows
+from penstock.engine.single import load_samples
+from penstock.plan.check import spec_of
+from penstock.plan.expression import Expression, columns_of, no_rows, value_of
+from penstock.plan.nodes import Node, Read
+from penstock.plan.tree import leaves
+from penstock.source.protocol import BlockSource, ColumnSource
+
+#: Bytes of records, and rows, that are looked at together.
+_BYTES, _ROWS = 16 << 20, 1 << 20
+#: Of rows in columns, those between two that are wanted are loaded as well, if they are no more.
+_BRIDGED_ROWS = 1024
+
+
+def check_expression(verb: str, root: Node, expression: Expression) -> Any:
+    """What an expression gives, without rows; PlanError for columns that are not there, and types that do not fit."""
+    spec, names = spec_of(root), columns_of(expression)
+    for name in sorted(names):
+        if name not in spec:
+            known = ", ".join(sorted(spec))
+            raise PlanError(f"{verb}: no column {name!r}; there are {known}{did_you_mean(name, spec)}")
+    if not names:
+        raise PlanError(
+            f"{verb}: {expression!r} names no column, so that it is the same for all rows; write penstock.col(name)"
+        )
+    try:
+        found = value_of(expression, {name: no_rows(spec[name]) for name in names})
+    except PlanError as error:
+        raise PlanError(f"{verb}: {error}") from None
+    if not isinstance(found, pa.Array) and np.ndim(found) != 1:
+        kinds = ", ".join(f"{name} is {spec[name]}" for name in sorted(names))
+        raise PlanError(
+            f"{verb}: {expression!r} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
+        )
+    if isinstance(found, pa.Array) and not (
+        pa.types.is_large_string(found.type) or pa.types.is_large_binary(found.type)
+    ):
+        raise PlanError(f"{verb}: {expression!r} gives lists, where one value a row belongs; len() is their length")
+    return found
+
+
+def column_values(verb: str, root: Node, expression: Expression, progress: Progress | None) -> Any:
+    """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes. Reads the columns that it names, and no row twice."""
+    empty = check_expression(verb, root, expression)
+    rows, first_ids = natural_rows(root), first_ids_of(root)
+    places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
+    wanted = np.arange(rows.rows) if places is None else np.unique(places)
+    done, parts = 0, []
+    for number, leaf in enumerate(leaves(root)):
+        low, high = np.searchsorted(wanted, first_ids[number : number + 2])
+        samples = wanted[low:high] - first_ids[number]
+        for part in _Looking(leaf, columns_of(expression)).batches(samples):
+            parts.append(value_of(expression, part.columns))
+            done += part.rows
+            if progress is not None:
+                progress(done, len(wanted))
+    whole = _joined([empty, *parts])
+    if places is None or (rows.rows == len(wanted) and bool((places == wanted).all())):
+        return whole
+    taken = np.searchsorted(wanted, places)
+    return _taken(whole, taken)
+
+
+def _taken(column: Any, rows: Ids) -> Any:
+    return column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows, and their columns."""
+
+    rows: int
+    columns: Mapping[str, Any]
+
+
+class _Looking:
+    """Goes through some columns of a source once."""
+
+    def __init__(self, leaf: Read, names: set[str]) -> None:
+        source = leaf.opened.source
+        self._source = source.only(names) if isinstance(source, ColumnSource) else source
+        self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
+        manifest = source.manifest
+        self._rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
+
+    def batches(self, samples: Ids) -> Iterator[_Part]:
+        """The columns of samples, which ascend."""
+        for begin in range(0, len(samples), self._rows):
+            some = samples[begin : begin + self._rows]
+            for run in self._runs(some):
+                yield _Part(len(run), _plain(self._load(run), self._spec, self._names))
+
+    def _runs(self, samples: Ids) -> list[Ids]:
+        if not isinstance(self._source, BlockSource):
+            return [samples]
+        return np.split(samples, np.flatnonzero(np.diff(samples) > _BRIDGED_ROWS) + 1)
+
+    def _load(self, samples: Ids) -> Columns:
+        if not isinstance(self._source, BlockSource):
+            return load_samples(self._source, self._read, samples, threads=usable_cpus())
+        first = int(samples[0])
+        spanned = np.arange(first, int(samples[-1]) + 1)
+        loaded = load_samples(self._source, self._read, spanned, threads=usable_cpus())
+        if len(samples) == len(spanned):
+            return loaded
+        return {name: _taken(column, samples - first) for name, column in materialize(loaded).items()}
+
+
+def _plain(columns: Columns, spec: Spec, names: Sequence[str]) -> dict[str, Any]:
+    """Columns as expressions take them: bytes as Arrow arrays, bfloat16 as float32."""
+    found = materialize({name: columns[name] for name in names})
+    return {name: _as_float(column) if _is_bfloat16(spec[name]) else column for name, column in found.items()}
+
+
+def _is_bfloat16(field: Field) -> bool:
+    return field.dtype == "bfloat16" and field.is_fixed
+
+
+def _as_float(column: Any) -> Any:
+    return (column.astype(np.uint32) << np.uint32(16)).view(np.float32)

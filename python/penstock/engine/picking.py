@@ -1,0 +1,214 @@
+"""The verbs that look at columns once, when they are written, and from then on choose rows by arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.byte_ranges import Progress
+from penstock.core.errors import PlanError
+from penstock.core.picked import Picked
+from penstock.core.spec import Ids
+from penstock.engine.column_values import check_expression
+from penstock.engine.looking import Looking, digest
+from penstock.engine.row_keys import row_keys, value_keys
+from penstock.order.balance import balanced
+from penstock.order.sampling import drawn_again, drawn_once
+from penstock.order.split import part_rows, split_by_key, split_classes
+from penstock.plan.expression import Expression, expression_of
+from penstock.plan.nodes import Node, check_seed, is_whole
+from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
+from penstock.plan.tree import leaves
+
+#: Shares of parts add up to 1 but for rounding.
+_ROUNDING = 1e-9
+
+
+def filter_rows(root: Node, predicate: Expression, progress: Progress | None) -> Filter:
+    """The rows for which a predicate is true."""
+    looking = Looking("filter", root, progress)
+    kind = check_expression("filter", root, predicate)
+    if isinstance(kind, pa.Array) or kind.dtype != np.bool_:
+        found = getattr(kind, "dtype", None) or kind.type
+        raise PlanError(f"filter: {predicate!r} gives {found}, where true or false belongs; compare it with something")
+    (picked,) = looking.picked([repr(predicate)], lambda: [np.flatnonzero(looking.values(predicate))])
+    if not len(picked):
+        raise PlanError(
+            f"filter: {predicate!r} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"
+        )
+    return Filter(input=root, predicate=repr(predicate), picked=picked)
+
+
+def split_rows(
+    root: Node, parts: Any, by: Any, stratify: Any, seed: int, progress: Progress | None
+) -> dict[str, Split]:
+    """Parts of the rows."""
+    looking = Looking("split", root, progress)
+    names, sizes = _shares(parts)
+    check_seed("split", seed)
+    if by is not None and stratify is not None:
+        raise PlanError("split: by= and stratify= together cannot be kept exactly; choose one")
+    key, label = (None if given is None else expression_of("split", given) for given in (by, stratify))
+    for expression in (key, label):
+        if expression is not None:
+            check_expression("split", root, expression)
+
+    def make() -> list[Ids]:
+        keys = row_keys(root) if key is None else value_keys(looking.values(key))
+        if label is None:
+            part = split_by_key(keys, seed, sizes)
+        else:
+            part = split_classes(keys, _codes(looking, label), seed, sizes)
+        return [part_rows(part, number) for number in range(len(names))]
+
+    texts = {"by": "" if key is None else repr(key), "stratify": "" if label is None else repr(label)}
+    words = [f"{name} of {parts} {texts} {seed}" for name in names]
+    picked = [Picked(rows, looking.rows) for rows in make()] if not any(texts.values()) else looking.picked(words, make)
+    pairs = tuple(zip(names, sizes, strict=True))
+    return {
+        name: Split(input=root, part=name, parts=pairs, seed=seed, picked=rows, **texts)
+        for name, rows in zip(names, picked, strict=True)
+    }
+
+
+def balance_rows(root: Node, by: Any, mode: str, seed: int, progress: Progress | None) -> Balance:
+    """As many rows of every class."""
+    looking = Looking("balance", root, progress)
+    if mode not in ("over", "under"):
+        raise PlanError(f"balance: mode={mode!r}; choose 'over' or 'under'")
+    check_seed("balance", seed)
+    label = expression_of("balance", by)
+    check_expression("balance", root, label)
+
+    def make() -> list[Ids]:
+        return [balanced(row_keys(root), _codes(looking, label), seed, over=mode == "over")]
+
+    (picked,) = looking.picked([f"{label!r} {mode} {seed} {_class_names(root)}"], make)
+    return Balance(input=root, by=repr(label), mode=mode, seed=seed, picked=picked)
+
+
+def sample_rows(
+    root: Node, count: Any, weights: Any, seed: int, progress: Progress | None, *, replacement: bool
+) -> Sample:
+    """Rows drawn by weights."""
+    looking = Looking("sample", root, progress)
+    check_seed("sample", seed)
+    if not is_whole(count) or count < 1:
+        raise PlanError(f"sample({count!r}): how many rows, from 1 on, in whole numbers")
+    if not replacement and count > looking.rows:
+        raise PlanError(
+            f"sample({count:,}): there are {looking.rows:,} rows, and without replacement none comes twice; draw fewer, or pass replacement=True"
+        )
+    is_column = isinstance(weights, (str, Expression))
+    expression = expression_of("sample", weights) if is_column else None
+    if expression is not None:
+        check_expression("sample", root, expression)
+    given = None if is_column or weights is None else _weights(looking, weights, "weights")
+    text = repr(expression) if is_column else "" if given is None else f"array #{digest(given.tobytes().hex())[:8]}"
+
+    def make() -> list[Ids]:
+        found = given if expression is None else _weights(looking, looking.values(expression), repr(expression))
+        if replacement:
+            return [drawn_again(int(count), looking.rows, found, seed)]
+        return [drawn_once(int(count), row_keys(root), found, seed)]
+
+    (picked,) = looking.picked([f"{count} {text} {replacement} {seed}"], make)
+    return Sample(input=root, count=int(count), weights=text, replacement=bool(replacement), seed=seed, picked=picked)
+
+
+def sort_rows(root: Node, by: Any, progress: Progress | None, *, descending: bool) -> Sort:
+    """All rows by a value; equal ones stay in order."""
+    looking = Looking("sort", root, progress)
+    expression = expression_of("sort", by)
+    check_expression("sort", root, expression)
+
+    def make() -> list[Ids]:
+        values = looking.values(expression)
+        if not isinstance(values, pa.Array):
+            return [_sorted(values, descending=descending)]
+        order = "descending" if descending else "ascending"
+        return [pc.array_sort_indices(values, order=order).to_numpy().astype(np.int64)]
+
+    (picked,) = looking.picked([f"{expression!r} {descending}"], make)
+    return Sort(input=root, by=repr(expression), descending=bool(descending), picked=picked)
+
+
+def _sorted(values: npt.NDArray[Any], *, descending: bool) -> Ids:
+    if not descending:
+        return np.argsort(values, kind="stable")
+    return np.ascontiguousarray((len(values) - 1 - np.argsort(values[::-1], kind="stable"))[::-1])
+
+
+# What was given
+
+
+def _shares(parts: Any) -> tuple[list[str], list[float]]:
+    if not isinstance(parts, Mapping) or len(parts) < 2 or not all(isinstance(name, str) for name in parts):
+        raise PlanError(
+            f'split({parts!r}): pass names and shares of at least two parts, as {{"train": 0.9, "val": 0.1}}'
+        )
+    sizes = []
+    for name, share in parts.items():
+        is_number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
+        if not is_number or not 0 < share < 1:
+            raise PlanError(
+                f"split: {name!r} has the share {share!r}; shares are numbers above 0 and below 1, not counts of rows"
+            )
+        sizes.append(float(share))
+    if not math.isclose(sum(sizes), 1, abs_tol=_ROUNDING):
+        raise PlanError(
+            f"split: the shares add up to {sum(sizes):g}, and every row belongs to one part; let them add up to 1"
+        )
+    return list(parts), sizes
+
+
+def _weights(looking: Looking, given: Any, name: str) -> npt.NDArray[np.float64]:
+    """Weights of all rows; PlanError for those that are none."""
+    try:
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(
+            f"sample: {name} holds no numbers; pass an array of them, one for each row, or the name of a column"
+        ) from None
+    if weights.shape != (looking.rows,):
+        raise PlanError(
+            f"sample: {name} has the shape {weights.shape}, and there are {looking.rows:,} rows; give each row one weight"
+        )
+    wrong = np.flatnonzero(~((weights > 0) & (weights < math.inf)))
+    if len(wrong):
+        raise PlanError(
+            f"sample: {name} of row {wrong[0]:,} is {weights[wrong[0]]:g} ({len(wrong):,} of {looking.rows:,} rows); a weight is a number above 0, "
+            f"so leave rows out with filter instead"
+        )
+    return weights
+
+
+def _codes(looking: Looking, label: Expression) -> Ids:
+    """The class of every row as a number from 0 on; PlanError for numbers that are of no class."""
+    values = looking.values(label)
+    names = _class_names(looking.root)
+    if names and label.operation == "column" and _is_label(looking.root, label.operands[0]):
+        wrong = np.flatnonzero((values < 0) | (values >= len(names)))
+        if len(wrong):
+            raise PlanError(
+                f"{looking.verb}: {label!r} is {values[wrong[0]]} in row {wrong[0]:,}, and there are the classes 0 … {len(names) - 1} "
+                f"({len(wrong):,} such rows of {looking.rows:,}); leave them out with filter"
+            )
+    if not isinstance(values, pa.Array):
+        values = pa.array(values.astype(np.float64) + 0.0 if values.dtype.kind == "f" else values)
+    codes: Ids = values.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _class_names(root: Node) -> tuple[str, ...]:
+    return tuple(getattr(leaves(root)[0].opened.source, "classes", ()))
+
+
+def _is_label(root: Node, name: str) -> bool:
+    return all(dict(leaf.columns).get(name) == "label" for leaf in leaves(root))
