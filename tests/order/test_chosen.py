@@ -102,7 +102,7 @@ def orders(draw: st.DrawFn, ids: st.SearchStrategy[Ids] = IDS) -> RowOrder:
         if kind == "concat" or not min(part.lane_rows().min() for part in both):
             return Concat(inputs=both, first_ids=first_ids)
         stop = draw(st.sampled_from([Stop.FIRST, Stop.ALL]))
-        mixed = Mixed(inputs=both, first_ids=first_ids, quotas=(draw(st.integers(1, 3)), 1), stop=stop)
+        mixed = Mixed(inputs=both, first_ids=first_ids, quotas=((0, (draw(st.integers(1, 3)), 1)),), stop=stop)
         return mixed if mixed.lane_rows().min() else made
     return made
 
