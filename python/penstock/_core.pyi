@@ -131,6 +131,9 @@ class MixedOrder:
     def lane(self, draws: bool, epoch: int, lane: int, first: int, count: int) -> _Ids:
         """The ids, or the draws, of rows [first, first + count) of a lane."""
 
+    def segments(self, draws: bool, epoch: int, lane: _Ids, first: _Ids, count: _Ids) -> _Ids:
+        """The same of rows [first[i], first[i] + count[i]) of lane[i], one after the other."""
+
     def steps(self, draws: bool, epoch: int, share: tuple[int, int], step: int, out: _Ids, threads: int) -> None:
         """Writes the same of whole steps from one on."""
 

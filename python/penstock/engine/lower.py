@@ -75,8 +75,9 @@ _ITEM_STEPS = 1024
 _FAR_BYTES = 256 << 20
 _FAR_THREADS = 32
 
-#: Below a lane stage so many rows are made together, if they are not long. Above it an item has no more, so that the first one comes soon.
-_LANE_ROWS, _FEWEST_LANE_ROWS = 1024, 16
+#: Below a lane stage so many rows are made together at first, if they are not long, and then more. Above it an item has no more, so that the
+#: first one comes soon.
+_LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 1024, 16, 1 << 14
 _LANE_DEPTH = 2
 
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
@@ -279,7 +280,10 @@ class _Lowering:
             first_id=first_id,
             place=RowPlaces(below.first_ids, below.leaves),
             mine=self.lanes,
-            together=max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+            together=(
+                max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+                max(_FEWEST_LANE_ROWS, min(_MOST_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+            ),
             seed=self.seed,
             cpus=self.where.cpus,
             epoch_rows=int(below.first_ids[-1]) // order.lanes if not below.feeds else 0,

@@ -35,17 +35,15 @@ class DemandOrder(BatchOrder):
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of the rows of a piece of work, lane after lane."""
-        return np.concatenate([self.rows.ids(epoch, *one) for one in self._segments(step)])
+        asked = self.asked[step]
+        return self.rows.rows_of_lanes(epoch, asked.lane, asked.first, asked.count)
 
     def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids | None:
         """The draws of the same rows."""
         if not self.rows.has_draws:
             return None
-        return np.concatenate([self.rows.draws(epoch, *one) for one in self._segments(step)])
-
-    def _segments(self, step: int) -> list[tuple[int, int, int]]:
         asked = self.asked[step]
-        return list(zip(asked.lane.tolist(), asked.first.tolist(), asked.count.tolist(), strict=True))
+        return self.rows.rows_of_lanes(epoch, asked.lane, asked.first, asked.count, draws=True)
 
     def place(self, step: int, steps: int, rank: int, world_size: int, index: Ids) -> tuple[Ids, Ids]:
         """The lanes of some of a work's rows, by their places among `ids`, and which rows of these they are."""

@@ -44,6 +44,12 @@ class LaneRows(RowOrder):
         begin = first + epoch * (self.epoch_rows or 0)
         return np.arange(begin, begin + count, dtype=np.int64) + (self.first_id + (lane << LANE_BITS))
 
+    def rows_of_lanes(self, epoch: int, lane: Ids, first: Ids, count: Ids, *, draws: bool = False) -> Ids:
+        """Ids of rows of several lanes; their draw is the epoch."""
+        begin = (lane << LANE_BITS) + first + (self.first_id + epoch * (self.epoch_rows or 0))
+        at = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        return np.full(len(at), epoch) if draws else np.repeat(begin, count) + at
+
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
         """Writes the ids of whole steps."""
         lane, place = np.divmod(np.arange(*share, dtype=np.int64), self.rows_per_lane)

@@ -137,6 +137,12 @@ class Mixed(Composed):
         rounds = None if self.stop is Stop.ROWS else [self._begin(1, number)[1] for number in range(len(inputs))]
         return MixedOrder(self._mixture, inputs, self._lane_rows, rounds)
 
+    def rows_of_lanes(self, epoch: int, lane: Ids, first: Ids, count: Ids, *, draws: bool = False) -> Ids:
+        """Ids, or draws, of rows of several lanes."""
+        if self._native is None:
+            return super().rows_of_lanes(epoch, lane, first, count, draws=draws)
+        return self._native.segments(draws, epoch, lane, first, count)
+
     def native_epochs(self) -> MixedOrder | None:
         """The native order of all epochs, where the inputs have one."""
         return self._native

@@ -94,6 +94,12 @@ class RowOrder(ABC):
         stands for all lanes; where first and end are equal the row is never needed.
         """
 
+    def rows_of_lanes(self, epoch: int, lane: Ids, first: Ids, count: Ids, *, draws: bool = False) -> Ids:
+        """Ids, or draws, of rows [first[i], first[i] + count[i]) of lane[i], one after the other."""
+        of = self.draws if draws else self.ids
+        found = [of(epoch, *one) for one in zip(lane.tolist(), first.tolist(), count.tolist(), strict=True)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
         """Writes the ids of whole steps from `step` on, of the places [share[0], share[1]) of each global batch."""
         self._write_steps(self.ids, epoch, share, step, out)

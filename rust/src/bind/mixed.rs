@@ -168,6 +168,45 @@ impl MixedOrder {
         Ok(ids(py, out))
     }
 
+    /// The same of several lanes, one after the other: rows [first[i], first[i] + count[i]) of lane[i].
+    #[allow(clippy::needless_pass_by_value)]
+    fn segments<'py>(
+        &self,
+        py: Python<'py>,
+        draws: bool,
+        epoch: u64,
+        lane: Ids<'py>,
+        first: Ids<'py>,
+        count: Ids<'py>,
+    ) -> PyResult<NewIds<'py>> {
+        let (lane, first, count) = (lane.as_slice()?, first.as_slice()?, count.as_slice()?);
+        if [first.len(), count.len()] != [lane.len(); 2] {
+            return Err(misuse("lane, first and count must be equally long"));
+        }
+        let wrong = || misuse("lanes, rows and counts are at least 0, and there are fewer rows than memory");
+        let mut parts = Vec::with_capacity(lane.len());
+        let mut rows = 0_usize;
+        for ((&lane, &first), &count) in lane.iter().zip(first).zip(count) {
+            let (lane, first) = (u64::try_from(lane).map_err(|_| wrong())?, u64::try_from(first).map_err(|_| wrong())?);
+            let count = usize::try_from(count).map_err(|_| wrong())?;
+            if lane >= self.0.lanes() {
+                return Err(misuse(format!("lane {lane} of {}", self.0.lanes())));
+            }
+            rows = rows.checked_add(count).filter(|rows| *rows <= 1 << 40).ok_or_else(wrong)?;
+            parts.push((lane, first, count));
+        }
+        let mut out = vec![0; rows];
+        detach_for(py, rows, || {
+            let mut rest = out.as_mut_slice();
+            for (lane, first, count) in parts {
+                let (mine, more) = rest.split_at_mut(count);
+                self.0.lane(asked(draws), epoch, lane, first, mine);
+                rest = more;
+            }
+        });
+        Ok(ids(py, out))
+    }
+
     /// The same of whole steps.
     #[allow(clippy::too_many_arguments)]
     fn steps(

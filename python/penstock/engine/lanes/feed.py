@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
-from penstock.engine.lanes.states import BEGIN, Lane, Mark, Place, rows_given
+from penstock.engine.lanes.states import BEGIN, Lanes, Place, rows_given
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.run import Run
 from penstock.engine.stage import Columned, Item, Stage
@@ -29,6 +30,9 @@ from penstock.order.keys import STAGE_KEY
 #: A lane may be fed so many rows, and two epochs of its own, before one must come out; and never more than so many.
 _PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
 
+#: Every so many items, those that took less are made twice as large.
+_LOOK_ITEMS, _SHORT_S = 8, 0.01
+
 #: Runs what is below on a sequence of work, with one more stage behind it.
 Start = Callable[[Iterator[Work], Stage], Run]
 
@@ -37,16 +41,8 @@ Allocate = Callable[[str, Field, int], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
-    """Rows that came out together: row i of them is row rows[i] of the columns."""
-
-    columns: Columns
-    rows: Ids
-
-
-@dataclass(frozen=True, eq=False)
 class _Left:
-    """Rows of a lane that are fed again, before its next ones: `rows` of the columns and keys."""
+    """Rows of a lane that are fed again, before its next ones: `rows` of the columns, ids and keys."""
 
     columns: Columns
     rows: Ids
@@ -56,25 +52,33 @@ class _Left:
 
 @dataclass(kw_only=True)
 class _Output(Item):
-    """What came of an item."""
+    """What came of an item. states: of its groups, before their first rows."""
 
     made: Made
+    states: Sequence[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
-    """Rows [first, first + count) of a lane's output: they are rows begin, begin + 1, … of a piece."""
+class _Piece:
+    """Rows that came out together: of lane l, rows [first[l], end[l]) of its output are rows begin[l], begin[l] + 1, … of `rows`, which are rows of the columns."""
 
-    first: int
-    count: int
-    piece: _Piece
-    begin: int
+    columns: Columns
+    rows: Ids
+    first: Ids
+    end: Ids
+    begin: Ids
+
+    def find(self, lane: Ids, row: Ids) -> tuple[Ids, Ids]:
+        """Which of some rows of lanes it has, by their numbers, and the rows of its columns that they are."""
+        mine = np.flatnonzero((row >= self.first[lane]) & (row < self.end[lane]))
+        return mine, self.rows[(self.begin - self.first)[lane[mine]] + row[mine]]
 
 
 class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
-    first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how many rows are worth asking for at once.
+    first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how many rows to ask for at once, at first and at
+    most.
     epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
     """
 
@@ -87,14 +91,19 @@ class LaneFeed:
         first_id: int,
         place: Callable[[int], str],
         mine: Sequence[int],
-        together: int,
+        together: tuple[int, int],
         seed: int,
         cpus: int,
         epoch_rows: int = 0,
         below: Sequence[LaneFeed] = (),
     ) -> None:
         self._stage, self._order, self._start = stage, order, start
-        self.first_id, self._place, self._mine, self._together = first_id, place, list(mine), together
+        self.first_id, self._place, self._mine, self._together = (
+            first_id,
+            place,
+            np.array(mine, dtype=np.int64),
+            together,
+        )
         self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
         self._lock = threading.RLock()
         self._run: Run | None = None
@@ -108,33 +117,35 @@ class LaneFeed:
         """Goes on at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; what ran is over."""
         self.close()
         lanes = self._order.lanes
-        row = np.zeros(lanes, dtype=np.int64) if row is None else row
-        self._lanes = [Lane() for _ in range(lanes)]
-        self._held: list[deque[_Stretch]] = [deque() for _ in range(lanes)]
+        given = [places.get(lane, BEGIN) for lane in range(lanes)]
+        self._issued = np.array([place[0] for place in given], dtype=np.int64)
+        self._taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
+        self._lanes = Lanes(self._taken, given)
+        self._states = [place[2] for place in given]
         self._left: dict[int, _Left] = {}
-        self._states = [places.get(lane, BEGIN)[2] for lane in range(lanes)]
-        self._total_fed = self._total_made = 0
-        for lane, one in enumerate(self._lanes):
-            one.begin(int(row[lane]), places.get(lane, BEGIN))
-        given = rows_given(self._order.rows, 0, np.array([one.issued for one in self._lanes], dtype=np.int64))
+        self._pieces: deque[_Piece] = deque()
+        below = rows_given(self._order.rows, 0, self._issued)
         for number, feed in enumerate(self.below):
             inner = {lane: place[3][number] for lane, place in places.items() if number < len(place[3])}
-            feed.begin(inner, given[feed.first_id])
+            feed.begin(inner, below[feed.first_id])
+        self._rows_at_once = self._together[0]
         self._is_closed = False
 
     def place(self, lane: int, row: int) -> Place:
         """How to go on with an output row of a lane."""
         with self._lock:
-            mark = self._lanes[lane].mark_at(row)
-            below = [feed.place(lane, at) for feed, at in self._below(lane, mark.row)]
-            return [mark.row, row - mark.first + mark.left_out, mark.state, below]
+            fed, used, state = self._lanes.place(lane, row)
+            below = [feed.place(lane, at) for feed, at in self._below(lane, fed)]
+            return [fed, used, state, below]
 
-    def forget_before(self, lane: int, row: int) -> None:
-        """Nobody asks any more for the place of an output row before this one."""
+    def forget_before(self, row: Ids) -> None:
+        """Nobody asks any more for the places of output rows before these, one a lane."""
         with self._lock:
-            mark = self._lanes[lane].forget_before(row)
-            for feed, at in self._below(lane, mark.row):
-                feed.forget_before(lane, at)
+            self._lanes.forget_before(row)
+            if self.below:
+                given = rows_given(self._order.rows, 0, self._lanes.oldest)
+                for feed in self.below:
+                    feed.forget_before(given[feed.first_id])
 
     def _below(self, lane: int, row: int) -> list[tuple[LaneFeed, int]]:
         """The lane stages below, and the rows of a lane that they had given before a row of the input."""
@@ -147,28 +158,20 @@ class LaneFeed:
 
     def take(self, lane: Ids, row: Ids, allocate: Allocate) -> Columns:
         """Columns of rows of lanes, which come no earlier than what was taken before."""
-        wanted = np.full(self._order.lanes, -1, dtype=np.int64)
-        np.maximum.at(wanted, lane, row)
-        asked = np.flatnonzero(wanted >= 0).tolist()
-        for one in asked:
-            while self._lanes[one].made <= wanted[one]:
-                self._feed_next()
-        pieces: dict[int, _Piece] = {}
-        which, at = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-        turn = np.argsort(lane, kind="stable")
-        edges = np.searchsorted(lane[turn], [*asked, self._order.lanes])
-        for number, one in enumerate(asked):
-            mine = turn[edges[number] : edges[number + 1]]
-            for run in self._held[one]:
-                inside = mine[(row[mine] >= run.first) & (row[mine] < run.first + run.count)]
-                if len(inside):
-                    pieces.setdefault(id(run.piece), run.piece)
-                    which[inside] = list(pieces).index(id(run.piece))
-                    at[inside] = run.piece.rows[run.begin + row[inside] - run.first]
-            while self._held[one] and self._held[one][0].first + self._held[one][0].count <= wanted[one] + 1:
-                self._held[one].popleft()
-        parts = list(pieces.values())
-        return self._gathered([part.columns for part in parts], which, at, self.spec, allocate)
+        wanted = self._taken.copy()
+        np.maximum.at(wanted, lane, row + 1)
+        while (self._lanes.made < wanted).any():
+            self._feed_next()
+        which, at = np.zeros(len(row), dtype=np.int64), np.zeros(len(row), dtype=np.int64)
+        pieces = [*self._pieces]
+        for number, piece in enumerate(pieces):
+            mine, rows = piece.find(lane, row)
+            which[mine], at[mine] = number, rows
+        columns = self._gathered([piece.columns for piece in pieces], which, at, self.spec, allocate)
+        self._taken = wanted
+        while self._pieces and (self._pieces[0].end <= wanted).all():
+            self._pieces.popleft()
+        return columns
 
     def _feed_next(self) -> None:
         """Takes note of what comes of the next item of what is below."""
@@ -181,26 +184,28 @@ class LaneFeed:
             run = self._run
         item = cast("_Output", next(run))
         with self._lock:
-            self._keep(self._order.asked.pop(item.step), item.made)
+            self._keep(self._order.asked.pop(item.step), item)
 
     def _make(self, item: Columned) -> _Output:
         """What comes of an item; items come in order, in one thread."""
-        fed = self._fed(item, self._order.asked[item.step])
+        asked = self._order.asked[item.step]
+        fed = self._fed(item, asked)
         with NamedRows(self._place, fed.ids):
             made = self._stage.feed(fed)
-        edges = fed.edges.tolist()
-        for number, lane in enumerate(self._order.asked[item.step].lane.tolist()):
-            self._states[lane] = made.states[number]
-            if (first := edges[number] + int(made.used[number])) < edges[number + 1]:
-                self._left[lane] = _Left(fed.columns, np.arange(first, edges[number + 1]), fed.ids, fed.keys)
-        return item.to(_Output, made=made)
+        for number in np.flatnonzero(made.used < fed.counts).tolist():
+            first, end = fed.edges[number : number + 2].tolist()
+            rows = np.arange(first + int(made.used[number]), end)
+            self._left[int(asked.lane[number])] = _Left(fed.columns, rows, fed.ids, fed.keys)
+        for lane, state in zip(asked.lane.tolist(), made.states, strict=True):
+            self._states[lane] = state
+        return item.to(_Output, made=made, states=fed.states)
 
     def _fed(self, item: Columned, asked: Asked) -> Fed:
         """An item's rows by lane, each after what is left of those before it."""
         (part,) = item.parts
         lanes = asked.lane.tolist()
         columns, counts, ids, keys = part.columns, asked.count, item.ids_of(part), item.keys_of(part)
-        left = [self._left.pop(lane, None) for lane in lanes]
+        left = [self._left.pop(lane, None) for lane in lanes] if self._left else []
         if some := [one for one in left if one is not None]:
             counts = counts + np.array([0 if one is None else len(one.rows) for one in left])
             rows = np.split(np.arange(len(keys)), asked.edges[1:-1])
@@ -221,74 +226,71 @@ class LaneFeed:
 
     def _gathered(self, tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate) -> Columns:
         """Columns whose row i is row `row[i]` of `tables[which[i]]`."""
+        used, which = np.unique(which, return_inverse=True)
+        tables = [tables[number] for number in used.tolist()]
         return {
             name: gather([table[name] for table in tables], which, row, name, field, allocate, threads=self._cpus)
             for name, field in spec.items()
         }
 
-    def _keep(self, asked: Asked, made: Made) -> None:
+    def _keep(self, asked: Asked, item: _Output) -> None:
+        made = item.made
         if len(made.rows):
             if self.spec and made.spec != self.spec:
                 raise PlanError(
                     f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; the same columns must come of all rows"
                 )
             self.spec = made.spec
-        piece, begin = _Piece(made.columns, made.rows), 0
-        for number, lane in enumerate(asked.lane.tolist()):
-            one, rows, given = self._lanes[lane], int(asked.count[number]), int(made.counts[number])
-            left_out, used = min(one.left_out, given), int(made.used[number])
-            if kept := given - left_out:
-                self._held[lane].append(_Stretch(one.made, kept, piece, begin + left_out))
-            one.left_out -= left_out
-            one.made += kept
-            one.fed += used
-            one.state = made.states[number]
-            one.unlucky = 0 if given else one.unlucky + rows
-            one.marks.append(Mark(one.made, one.fed, one.state, one.left_out))
-            begin += given
-            self._total_fed, self._total_made = self._total_fed + rows, self._total_made + given
-            self._check_luck(lane, one)
+        first, left_out = self._lanes.made, self._lanes.left_out
+        begin, given = self._lanes.feed(asked.lane, asked.count, made.used, made.counts, item.states, made.states)
+        if len(made.rows):
+            begin = begin + np.minimum(left_out, given)
+            self._pieces.append(_Piece(made.columns, made.rows, first, self._lanes.made, begin))
+        self._check_luck()
 
-    def _check_luck(self, lane: int, one: Lane) -> None:
-        if one.unlucky < _PATIENCE_ROWS:
-            return
-        if one.unlucky >= min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * self._epoch_rows)):
+    def _check_luck(self) -> None:
+        lanes = self._lanes
+        worst = int(lanes.unlucky.argmax())
+        most = min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * self._epoch_rows))
+        if lanes.unlucky[worst] >= most:
             raise DataError(
-                f"{self._stage.name}: of the last {one.unlucky:,} rows of lane {lane} none came out, and of all {self._total_fed:,} rows so far "
-                f"{self._total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
+                f"{self._stage.name}: of the last {lanes.unlucky[worst]:,} rows of lane {worst} none came out, and of all {lanes.total_fed:,} rows so far "
+                f"{lanes.total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
             )
 
     # What to read next
 
     def _works(self) -> Iterator[Work]:
+        since = time.monotonic()
         for number in count():
+            if number % _LOOK_ITEMS == _LOOK_ITEMS - 1:  # short items cost more to hand on than to make
+                if time.monotonic() - since < _LOOK_ITEMS * _SHORT_S:
+                    self._rows_at_once = min(2 * self._rows_at_once, self._together[1])
+                since = time.monotonic()
             with self._lock:
                 lane, rows = self._next_rows()
-                some = [self._lanes[one] for one in lane.tolist()]
-                first = np.array([one.issued for one in some], dtype=np.int64)
-                for one, more in zip(some, rows.tolist(), strict=True):
-                    one.issued += more
-                next_row = np.array([one.issued for one in self._lanes], dtype=np.int64)
+                first = self._issued[lane]
+                self._issued[lane] += rows
+                next_row = self._issued.copy()
                 lane, first, rows = self._in_groups(lane, first, rows)
                 self._order.asked[number] = Asked(lane=lane, first=first, count=rows, next_row=next_row)
             yield Work(0, number, 1)
 
     def _next_rows(self) -> tuple[Ids, Ids]:
         """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not taken."""
-        some = [self._lanes[lane] for lane in self._mine]
-        share = (self._total_made + 1) / (self._total_fed + 1)
-        held = np.array([sum(run.count for run in self._held[lane]) for lane in self._mine])
-        ahead = held + np.array([one.issued - one.fed for one in some]) * share
+        lanes, mine = self._lanes, self._mine
+        share = (lanes.total_made + 1) / (lanes.total_fed + 1)
+        ahead = (lanes.made - self._taken)[mine] + (self._issued - lanes.fed)[mine] * share
         group = self._stage.rows or 1
-        wanted = (ahead.mean() - ahead) / share + self._together / len(some)
+        wanted = (ahead.mean() - ahead) / share + self._rows_at_once / len(mine)
         groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
         if not groups.any():
-            groups[np.argsort(ahead)[: max(1, self._together // group)]] = 1
-        most = max(1, 2 * self._together // group)
+            groups[np.argsort(ahead)[: max(1, self._rows_at_once // group)]] = 1
+        most = max(1, 2 * self._rows_at_once // group)
         if groups.sum() > most:
             groups = np.maximum(groups * most // groups.sum(), (ahead == ahead.min()))
         chosen = np.flatnonzero(groups)
-        return np.array(self._mine)[chosen], groups[chosen] * group
+        return mine[chosen], groups[chosen] * group
 
     def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> tuple[Ids, Ids, Ids]:
         """The same rows in the groups that the stage takes."""
@@ -320,7 +322,7 @@ class LaneFeed:
             run.close()
         self._order.asked.clear()
         self._left = {}
-        self._held = [deque() for _ in range(self._order.lanes)]
+        self._pieces = deque()
 
 
 def _shown(spec: Spec) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -45,16 +45,13 @@ class LaneFeeds:
         if not self.feeds:
             return
         rows = self._rows(position)
-        for lane, feed in self._each():
-            feed.forget_before(lane, int(rows[feed.first_id][lane]))
+        for feed in self.feeds:
+            feed.forget_before(rows[feed.first_id])
 
     def close(self) -> None:
         """Stops what runs."""
         for feed in self.feeds:
             feed.close()
-
-    def _each(self) -> Iterator[tuple[int, LaneFeed]]:
-        return ((lane, feed) for feed in self.feeds for lane in self.mine)
 
     def _rows(self, position: Position) -> dict[int, Ids]:
         """The next row of each stage's output in every lane."""

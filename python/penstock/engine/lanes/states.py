@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from penstock.core.errors import StateError
 from penstock.core.spec import Ids
@@ -20,48 +22,82 @@ Place = list[Any]
 BEGIN: Place = [0, 0, None, []]
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a group was fed: the first row that it gave, the input's row at which it begins, the state then, and how many of its rows were left out."""
+@dataclass(frozen=True, eq=False)
+class _Mark:
+    """Where rows were fed.
 
-    first: int
-    row: int
-    state: Any
-    left_out: int = 0
-
-
-@dataclass
-class Lane:
-    """What is known of one lane while it runs.
-
-    issued: the next row of the input to ask for. fed: rows of it that were fed. made: rows that came out, counted from the first of all. left_out: how many that
-    come next are used already. unlucky: rows fed since one came out. state: the stage's. marks: where groups were fed that may be asked for.
+    of[lane]: the first of a lane's groups, -1 for none. first: the rows that lanes had given before. row: their rows of the input that were
+    used up. left_out: how many that come next are used already. states: of the groups.
     """
 
-    issued: int = 0
-    fed: int = 0
-    made: int = 0
-    left_out: int = 0
-    unlucky: int = 0
-    state: Any = None
-    marks: deque[Mark] = field(default_factory=deque)
+    of: Ids
+    first: Ids
+    row: Ids
+    left_out: Ids
+    states: Sequence[Any]
 
-    def begin(self, made: int, place: Place) -> None:
-        """Goes on at a place, with the row number `made`."""
-        row, self.left_out, self.state, _ = place
-        self.issued = self.fed = row
-        self.made, self.unlucky = made, 0
-        self.marks = deque([Mark(made, row, self.state, self.left_out)])
 
-    def mark_at(self, row: int) -> Mark:
-        """The last group that begins at an output row or before it."""
-        return next(mark for mark in reversed(self.marks) if mark.first <= row)
+class Lanes:
+    """What is known of lanes while they run, a number each.
 
-    def forget_before(self, row: int) -> Mark:
-        """Forgets groups whose rows are all before an output row; the first that is left."""
-        while len(self.marks) > 1 and self.marks[1].first <= row:
-            self.marks.popleft()
-        return self.marks[0]
+    fed: rows of the input that are used up. made: rows that came out, counted from the first of all. left_out: how many that
+    come next are used already. unlucky: rows fed since one came out.
+    """
+
+    def __init__(self, made: Ids, places: Sequence[Place]) -> None:
+        self.made = made.copy()
+        self.fed = np.array([place[0] for place in places], dtype=np.int64)
+        self.left_out = np.array([place[1] for place in places], dtype=np.int64)
+        self.unlucky = np.zeros_like(made)
+        self.total_fed = self.total_made = 0
+        self._states = [place[2] for place in places]
+        nothing = np.arange(len(made))
+        self._marks: deque[_Mark] = deque([_Mark(nothing, self.made, self.fed, self.left_out, [*self._states])])
+
+    def feed(
+        self, lane: Ids, count: Ids, used: Ids, given: Ids, before: Sequence[Any], after: Sequence[Any]
+    ) -> tuple[Ids, Ids]:
+        """Takes note of groups of rows, those of a lane one after the other; where each lane's rows begin among what came out, and how many they are."""
+        lanes = len(self.made)
+        of = np.full(lanes, -1)
+        of[lane[::-1]] = np.arange(len(lane))[::-1]
+        self._marks.append(_Mark(of, self.made, self.fed, self.left_out, before))
+        rows, taken, came = (np.bincount(lane, one, lanes).astype(np.int64) for one in (count, used, given))
+        begins = np.cumsum(given) - given
+        left_out = np.minimum(self.left_out, came)
+        self.left_out, self.made, self.fed = self.left_out - left_out, self.made + came - left_out, self.fed + taken
+        self.unlucky = np.where(came > 0, 0, self.unlucky + rows)
+        self.total_fed, self.total_made = self.total_fed + int(rows.sum()), self.total_made + int(came.sum())
+        for one, state in zip(lane.tolist(), after, strict=True):
+            self._states[one] = state
+        return np.where(of >= 0, begins[of], 0), came
+
+    def place(self, lane: int, row: int) -> tuple[int, int, Any]:
+        """How to go on with an output row: the input's row, how many rows that come of it are used, and the state."""
+        if row >= self.made[lane]:
+            return int(self.fed[lane]), int(row - self.made[lane] + self.left_out[lane]), self._states[lane]
+        mark = next(mark for mark in reversed(self._marks) if mark.of[lane] >= 0 and mark.first[lane] <= row)
+        return int(mark.row[lane]), int(row - mark.first[lane] + mark.left_out[lane]), mark.states[mark.of[lane]]
+
+    def forget_before(self, row: Ids) -> None:
+        """Forgets what no output row from these on, one a lane, needs."""
+        while len(self._marks) > 1 and (self._marks[1].first <= row).all():
+            gone, next_one = self._marks.popleft(), self._marks.popleft()
+            stays = next_one.of < 0  # what was fed before still says where these lanes stand
+            states = [
+                gone.states[lane] if old else next_one.states[next_one.of[lane]]
+                for lane, old in enumerate(stays.tolist())
+            ]
+            of = np.arange(len(row))
+            first, at, left_out = (
+                np.where(stays, getattr(gone, name), getattr(next_one, name)) for name in ("first", "row", "left_out")
+            )
+            self._marks.appendleft(_Mark(of, first, at, left_out, states))
+
+    @property
+    def oldest(self) -> Ids:
+        """The rows of the input that are still needed to say how to go on."""
+        return self._marks[0].row
 
 
 def rows_given(order: RowOrder, epoch: int, row: Ids) -> dict[int, Ids]:
