@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core import kernels
+from penstock.core.ragged import is_numbers, offsets_of, pick_numbers
 from penstock.core.rows import Rows, spans_to_arrow, unpack_rows
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
@@ -40,20 +40,9 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
 
 def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
     """The rows of large_binary or large_string arrays as spans over the arrays' memory."""
-    edges = [_edges(part) for part in parts]
-    first, end = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-    kernels.unpack_rows(edges, [8], which, row, [first.view(np.uint8)], 1)
-    kernels.unpack_rows(edges, [8], which, row + 1, [end.view(np.uint8)], 1)
+    first, end = (offsets_of(parts, which, row + behind) for behind in (0, 1))
     data = tuple(np.frombuffer(part.buffers()[2] or b"", dtype=np.uint8) for part in parts)
     return Spans(data, which, first, end - first)
-
-
-def _edges(part: pa.Array) -> Bytes:
-    """The bytes of an array's offsets: where each row begins, and where the last one ends."""
-    offsets = part.buffers()[1]
-    if offsets is None:  # Arrow allows this for an empty array
-        return np.zeros(8, dtype=np.uint8)
-    return np.frombuffer(offsets, dtype=np.uint8)[8 * part.offset : 8 * (part.offset + len(part) + 1)]
 
 
 def _text(spans: Spans) -> pa.Array:
@@ -62,7 +51,9 @@ def _text(spans: Spans) -> pa.Array:
 
 
 def pick_lists(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
-    """Rows of nested arrays: taken piece by piece, then put in order."""
+    """Rows of arrays of one type: of lists of numbers by one copy, of others piece by piece, and then put in order."""
+    if all(map(is_numbers, parts)):
+        return pick_numbers(parts, which, row)
     turn = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[turn], np.arange(len(parts) + 1))
     taken = [

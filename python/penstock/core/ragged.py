@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core import kernels
 from penstock.core.errors import PlanError, RowError
 from penstock.core.spec import Bytes, Column, Ids, is_list
 
@@ -126,3 +127,44 @@ def _check_nulls(name: str, column: pa.Array) -> None:
 def _holds_null(values: pa.Array) -> bool:
     inner = isinstance(values, pa.FixedSizeListArray) and not values.null_count
     return _holds_null(values.flatten()) if inner else bool(values.null_count)
+
+
+def is_numbers(part: pa.Array) -> bool:
+    """Whether rows are lists of numbers of whole bytes, and none of either is missing."""
+    kind = part.type
+    if not pa.types.is_large_list(kind) or not pa.types.is_primitive(kind.value_type) or kind.value_type.bit_width % 8:
+        return False
+    return bool(part.null_count == 0 and part.values.null_count == 0)
+
+
+def pick_numbers(parts: Sequence[pa.Array], which: Ids, row: Ids) -> pa.Array:
+    """Rows of such arrays by one copy: row i is row `row[i]` of `parts[which[i]]`."""
+    first, end = (offsets_of(parts, which, row + behind) for behind in (0, 1))
+    kind = parts[0].type
+    width = kind.value_type.bit_width // 8
+    data = tuple(_values(part.values, width) for part in parts)
+    edges = np.zeros(len(row) + 1, dtype=np.int64)
+    np.cumsum(end - first, out=edges[1:])
+    joined = np.empty(int(edges[-1]) * width, dtype=np.uint8)
+    kernels.join_spans(list(data), which, first * width, (end - first) * width, joined)
+    child = pa.Array.from_buffers(kind.value_type, int(edges[-1]), [None, pa.py_buffer(joined)])
+    return pa.Array.from_buffers(kind, len(row), [None, pa.py_buffer(edges)], children=[child])
+
+
+def offsets_of(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Ids:
+    """Where rows begin in the values of their parts."""
+    found = np.empty(len(row), dtype=np.int64)
+    kernels.unpack_rows([_edges(part) for part in parts], [8], which, row, [found.view(np.uint8)], 1)
+    return found
+
+
+def _values(values: pa.Array, width: int) -> Bytes:
+    return np.frombuffer(values.buffers()[1] or b"", dtype=np.uint8)[values.offset * width :]
+
+
+def _edges(part: pa.Array) -> Bytes:
+    """The bytes of an array's offsets: where each row begins, and where the last one ends."""
+    offsets = part.buffers()[1]
+    if offsets is None:  # Arrow allows this for an empty array
+        return np.zeros(8, dtype=np.uint8)
+    return np.frombuffer(offsets, dtype=np.uint8)[8 * part.offset : 8 * (part.offset + len(part) + 1)]

@@ -229,7 +229,8 @@ class _Lowering:
         if not any(reader.in_order for reader in readers):
             self.add("read", "io", lambda work: read(begin(work)), threads=threads)
         elif threads == 1:
-            self.add("read", "io", lambda work: read(begin(work)))
+            is_made = all(leaf.opened.source.access is Access.LANES for leaf in self.leaves)
+            self.add("read", "cpu" if is_made else "io", lambda work: read(begin(work)))
         else:
             self.add("plan", "cpu", begin)
             self.add("read", "io", read, threads=threads)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.ragged import is_numbers, pick_numbers
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.inputs.memory_columns import hold, named_columns
 from penstock.source.manifest import Manifest, StatedManifest
@@ -45,6 +46,14 @@ class MemoryManifest(StatedManifest):
         return state.hexdigest()
 
 
+def _taken(column: pa.Array, samples: Ids) -> pa.Array:
+    return (
+        pick_numbers([column], np.zeros_like(samples), samples)
+        if is_numbers(column)
+        else column.take(pa.array(samples))
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Arrays:
     """Columns in memory, gathered by native code."""
@@ -59,7 +68,7 @@ class Arrays:
         taken: Columns = {}
         for name, column in self.columns.items():
             if isinstance(column, pa.Array):
-                taken[name] = column.take(pa.array(samples))
+                taken[name] = _taken(column, samples)
                 continue
             field = self.spec[name]
             out = allocate(name, field, len(samples))
