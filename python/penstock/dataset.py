@@ -19,7 +19,7 @@ from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
-from penstock.engine.picking import balance_rows, filter_rows, sample_rows, sort_rows, split_rows
+from penstock.engine.picking import balance_rows, filter_rows, numbers_of_rows, sample_rows, sort_rows, split_rows
 from penstock.engine.simulate import Simulation, simulate
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
@@ -296,11 +296,14 @@ class Dataset:
         wrap: bool = False,
         lanes: int | None = None,
         per_rank: bool = False,
+        progress: Progress | None = None,
     ) -> Dataset:
-        """`batch_padded` with rows of similar length in each batch: batch_bucketed(32, by=lengths, boundaries=[128, 512]).
+        """`batch_padded` with rows of similar length in each batch: batch_bucketed(32, by="tokens", boundaries=[128, 512]).
 
-        by: a number for each row of the dataset, in the order of the data, its length for example. boundaries: bucket 0 has the rows below the first,
-        bucket 1 those from there to below the second, and so on. quantiles: that many buckets of about equally many rows instead.
+        by: the name of a column, whose rows' lengths count if it holds lists or text; or an expression, as `filter` takes; or an array with a number
+        for each row of the dataset, in the order of the data. A column is read once, now; `progress` is called with the rows done, and all.
+        boundaries: bucket 0 has the rows below the first, bucket 1 those from there to below the second, and so on. quantiles: that many
+        buckets of about equally many rows instead.
 
         A batch takes its rows of one bucket, so that all ranks have rows of the same bucket in a step. After `shuffle`, buckets take turns in another order every
         epoch; without it, one follows the other. The rows that are left over of all buckets come in the last batches of an epoch, shortest
@@ -309,7 +312,8 @@ class Dataset:
         The other options are those of `batch_padded`. Raises PlanError where `by` does not fit, or rows are chosen or mixed after `shuffle`.
         """
         check_positional("batch_bucketed", misplaced, "write batch_bucketed(size, by=lengths, boundaries=[…])")
-        bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(by, boundaries, quantiles)))
+        numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
+        bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(numbers, boundaries, quantiles)))
         return bucketed.batch_padded(
             size,
             columns=columns,

@@ -115,6 +115,23 @@ def test_a_state_of_other_buckets_is_refused() -> None:
         loader.load_state_dict(state)
 
 
+def test_the_lengths_of_a_column_are_looked_up() -> None:
+    """Below a shuffle and functions, which keep all rows."""
+    by_array = ragged().shuffle(seed=1).batch_bucketed(8, by=LENGTHS, boundaries=EDGES)
+    plans = [
+        ragged().shuffle(seed=1).batch_bucketed(8, by="tokens", boundaries=EDGES),
+        ragged().shuffle(seed=1).map(dict).batch_bucketed(8, by=ps.col("tokens").len(), boundaries=EDGES),
+        ps.from_arrays({"id": np.arange(ROWS), "length": LENGTHS})
+        .shuffle(seed=1)
+        .batch_bucketed(8, by="length", boundaries=EDGES),
+    ]
+    with ps.Loader(by_array) as loader:
+        wanted = [batch["id"].tolist() for batch in loader]
+    for plan in plans:
+        with ps.Loader(plan) as loader:
+            assert [batch["id"].tolist() for batch in loader] == wanted
+
+
 def bucketed(data: ps.Dataset, **more: Any) -> ps.Dataset:
     return data.batch_bucketed(8, **{"by": LENGTHS, "boundaries": EDGES, **more})
 
@@ -122,7 +139,7 @@ def bucketed(data: ps.Dataset, **more: Any) -> ps.Dataset:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: bucketed(rows(), by="length"), "by='length' is no number for each row"),
+        (lambda: bucketed(rows(), by="length"), "no column 'length'"),
         (lambda: bucketed(rows(), by=LENGTHS[None]), "by='ndarray' is no number for each row"),
         (lambda: bucketed(rows(), by=[1.0, float("nan")]), r"by\[1\] is nan"),
         (lambda: bucketed(rows(), by=LENGTHS[1:]), "by= has 202 numbers, and there are 203 rows"),

@@ -274,8 +274,7 @@ class _RowOrders:
         lanes, rows_per_lane, shuffle = self._lanes, self._rows_per_lane, self._shuffle
         ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
         for code in range(int(codes.max()) + 1):
-            kind = Chosen if isinstance(found, Chosen) else Segments
-            segments: ChosenRows = kind.of_ids(ids[codes == code])
+            segments = Chosen.of_ids(ids[codes == code])
             if shuffle is None:
                 inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
                 continue

@@ -21,8 +21,9 @@ from penstock.engine.row_keys import row_keys, value_keys
 from penstock.order.balance import balanced
 from penstock.order.sampling import drawn_again, drawn_once
 from penstock.order.split import part_rows, split_by_key, split_classes
+from penstock.plan.check import spec_of
 from penstock.plan.expression import Expression, expression_of
-from penstock.plan.nodes import Node, check_seed, is_whole
+from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed, is_whole
 from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 
@@ -143,6 +144,20 @@ def _sorted(values: npt.NDArray[Any], *, descending: bool) -> Ids:
     if not descending:
         return np.argsort(values, kind="stable")
     return np.ascontiguousarray((len(values) - 1 - np.argsort(values[::-1], kind="stable"))[::-1])
+
+
+def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -> Any:
+    """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
+    if not isinstance(by, (str, Expression)):
+        return by
+    while isinstance(root, (Shuffle, Map, MapRows, Transform)):
+        root = root.input
+    looking, expression = Looking(verb, root, progress), expression_of(verb, by)
+    field = spec_of(root).get(by) if isinstance(by, str) else None
+    if field is not None and not field.is_fixed:
+        expression = expression.len()
+    check_expression(verb, root, expression)
+    return looking.values(expression)
 
 
 # What was given

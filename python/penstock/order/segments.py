@@ -19,20 +19,6 @@ class Segments:
 
     runs: tuple[tuple[int, int, int], ...]
 
-    @classmethod
-    def of_ids(cls, ids: Ids) -> Segments:
-        """Some ids, in this order: neighbours are one run."""
-        first = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 2) != 1)
-        counts = np.diff(first, append=len(ids))
-        return cls(tuple((int(start), int(count), 1) for start, count in zip(ids[first], counts, strict=True)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.runs)  # once: orders are looked up by it at every step, and runs may be many
-
     @cached_property
     def rows(self) -> int:
         """Rows of all runs together."""
