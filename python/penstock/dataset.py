@@ -19,7 +19,15 @@ from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
-from penstock.engine.picking import balance_rows, filter_rows, numbers_of_rows, sample_rows, sort_rows, split_rows
+from penstock.engine.picking import (
+    balance_rows,
+    filter_rows,
+    filter_rows_ahead,
+    numbers_of_rows,
+    sample_rows,
+    sort_rows,
+    split_rows,
+)
 from penstock.engine.simulate import Simulation, simulate
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
@@ -141,7 +149,11 @@ class Dataset:
         return self._then(MapRows(input=self.root, function=function))
 
     def filter(
-        self, predicate: Expression | Callable[..., Any], *misplaced: Never, progress: Progress | None = None
+        self,
+        predicate: Expression | Callable[..., Any],
+        *misplaced: Never,
+        ahead: bool = False,
+        progress: Progress | None = None,
     ) -> Dataset:
         """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
 
@@ -151,11 +163,14 @@ class Dataset:
 
         A function, filter(lambda batch: batch["length"] > 16), gets whole batches while training, as for `map`, and returns a mask, one bool
         a row. How many rows stay is known once they were made, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume: a state says how far every lane is used.
+        resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
+        function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         if isinstance(predicate, Expression):
             return self._then(filter_rows(self.root, predicate, progress))
+        if ahead:
+            return self._then(filter_rows_ahead(self.root, predicate, progress))
         return self._then(FilterFunction(input=self.root, function=predicate))
 
     def flat_map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never, rows: int = 16) -> Dataset:

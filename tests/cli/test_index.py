@@ -54,3 +54,15 @@ def test_checksums_are_made_once_and_checked_from_then_on(
     os.utime(victim, ns=(found.st_atime_ns, found.st_mtime_ns))
     with pytest.raises(ps.DataError, match=r"007\.jpg, bytes 0 to [\d,]+: their checksum is 0x"):
         list(ps.Loader(ps.read(root).batch(8)))
+
+
+def test_a_filter_is_looked_at_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"n": row}) + "\n" for row in range(100)))
+    (tmp_path / "filters_of_test_index.py").write_text("def even(batch):\n    return batch['n'] % 2 == 0\n")
+    monkeypatch.chdir(tmp_path)
+    figures = json.loads(invoke("index", "rows.jsonl", "--filter", "filters_of_test_index:even", "--json").stdout)
+    assert (figures["filter"]["samples"], figures["filter"]["rows"]) == (100, 50)
+    assert "50 of 100 rows pass" in invoke("index", "rows.jsonl", "--filter", "filters_of_test_index:even").stdout
+    for wrong, message in (("even", "write module:function"), ("filters_of_test_index:odd", "has no attribute 'odd'")):
+        with pytest.raises(ps.PlanError, match=message):  # which the command line shows without a traceback
+            invoke("index", "rows.jsonl", "--filter", wrong)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
@@ -35,6 +36,20 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
 def columns_of(made: Mapping[str, Any], where: str) -> Columns:
     """Columns out of what a user's function, named by `where`, returned."""
     return {name: _as_column(name, column, where) for name, column in made.items()}
+
+
+def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
+    """What a user's predicate, named by `where`, returned: one bool a row."""
+    mask: npt.NDArray[np.bool_] = made
+    if isinstance(made, (pa.Array, pa.ChunkedArray)):
+        mask = made.to_numpy(zero_copy_only=False) if isinstance(made, pa.Array) else made.to_numpy()
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_ or mask.shape != (rows,):
+        found = f"{type(made).__name__} of dtype {mask.dtype} and shape {mask.shape}" if mask.shape else repr(made)
+        raise PlanError(
+            f"{where} returned {found} for {rows:,} rows; return a mask: one bool a row, such as batch['length'] > 16"
+        )
+    return mask
 
 
 def stack_rows(rows: Sequence[Any], function: str) -> Columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,14 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
 def column_values(verb: str, root: Node, expression: Expression, progress: Progress | None) -> Any:
     """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes. Reads the columns that it names, and no row twice."""
     empty = check_expression(verb, root, expression)
+    names = columns_of(expression)
+    return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress)
+
+
+def row_values(
+    root: Node, names: set[str], make: Callable[[dict[str, Any], int], Any], empty: Any, progress: Progress | None
+) -> Any:
+    """What `make` gives for every row, out of columns of some rows and their number. empty: what it gives for none."""
     rows, first_ids = natural_rows(root), first_ids_of(root)
     places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
@@ -66,8 +74,8 @@ def column_values(verb: str, root: Node, expression: Expression, progress: Progr
     for number, leaf in enumerate(leaves(root)):
         low, high = np.searchsorted(wanted, first_ids[number : number + 2])
         samples = wanted[low:high] - first_ids[number]
-        for part in _Looking(leaf, columns_of(expression)).batches(samples):
-            parts.append(value_of(expression, part.columns))
+        for part in _Looking(leaf, names).batches(samples):
+            parts.append(make(dict(part.columns), part.rows))
             done += part.rows
             if progress is not None:
                 progress(done, len(wanted))

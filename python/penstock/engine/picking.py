@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.batch.stack import mask_of
 from penstock.core.byte_ranges import Progress
 from penstock.core.errors import PlanError
 from penstock.core.picked import Picked
 from penstock.core.spec import Ids
-from penstock.engine.column_values import check_expression
+from penstock.engine.column_values import check_expression, row_values
 from penstock.engine.looking import Looking, digest
 from penstock.engine.row_keys import row_keys, value_keys
 from penstock.order.balance import balanced
@@ -23,9 +24,11 @@ from penstock.order.sampling import drawn_again, drawn_once
 from penstock.order.split import part_rows, split_by_key, split_classes
 from penstock.plan.check import spec_of
 from penstock.plan.expression import Expression, expression_of
+from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed, is_whole
 from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
+from penstock.transform.function import name_of, wants_generator
 
 #: Shares of parts add up to 1 but for rounding.
 _ROUNDING = 1e-9
@@ -44,6 +47,38 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
             f"filter: {predicate!r} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"
         )
     return Filter(input=root, predicate=repr(predicate), picked=picked)
+
+
+def filter_rows_ahead(root: Node, function: Callable[..., Any], progress: Progress | None) -> Filter:
+    """The rows for which a user's function says True, looked at now."""
+    looking, name = Looking("filter", root, progress), f"filter({name_of(function)})"
+    if not callable(function):
+        raise PlanError(
+            f"filter: {function!r} cannot be called; pass a function, or an expression such as penstock.col('width') >= 64"
+        )
+    if wants_generator(function):
+        raise PlanError(
+            f"{name}: draws random numbers, and what is looked at ahead is the same in every epoch; leave out ahead=True"
+        )
+    spec, words = (
+        spec_of(root),
+        digest(" ".join(f"{part.name} {part.digest.hex()}" for part in function_parts(function))),
+    )
+
+    def make() -> list[Ids]:
+        mask = row_values(
+            root,
+            {*spec},
+            lambda columns, rows: mask_of(function(columns), rows, name),
+            np.zeros(0, dtype=bool),
+            progress,
+        )
+        return [np.flatnonzero(mask)]
+
+    (picked,) = looking.picked([f"{name} {words}"], make)
+    if not len(picked):
+        raise PlanError(f"{name}: is true for none of the {looking.rows:,} rows that were looked at")
+    return Filter(input=root, predicate=f"{name} {words[:8]}", picked=picked)
 
 
 def split_rows(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.pack import pack_window
-from penstock.batch.stack import columns_of, field_of, materialize
+from penstock.batch.stack import columns_of, field_of, mask_of, materialize
 from penstock.core.errors import PlanError
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
@@ -82,21 +82,11 @@ class FilterRows:
 
     def feed(self, fed: Fed) -> Made:
         """The columns as they are, and the rows that stay."""
-        mask = self._mask(self._function(materialize(fed.columns), fed.keys, fed.key), len(fed.keys))
+        made = self._function(materialize(fed.columns), fed.keys, fed.key)
+        mask = mask_of(made, len(fed.keys), self.name)
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
         return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
-
-    def _mask(self, made: Any, rows: int) -> Any:
-        if isinstance(made, (pa.Array, pa.ChunkedArray)):
-            made = made.to_numpy(zero_copy_only=False)
-        mask: Any = np.asarray(made)
-        if mask.dtype != np.bool_ or mask.shape != (rows,):
-            found = f"{type(made).__name__} of dtype {mask.dtype} and shape {mask.shape}" if mask.shape else repr(made)
-            raise PlanError(
-                f"{self.name} returned {found} for {rows:,} rows; return a mask: one bool a row, such as batch['length'] > 16"
-            )
-        return mask
 
 
 class FlatMapRows:
