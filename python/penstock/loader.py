@@ -166,6 +166,8 @@ class Loader(Generic[BatchT]):
         """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
         if not self._progress.is_running and (ranks := self._ranks.find()) != self._share.ranks:
             share = self._new_share(ranks)
+            if self._lowered.lanes and self._progress.here != Position():
+                self._lane_places = {**(self._lane_places or {}), **self._places_now()}
             self.close()
             self._finalizer.detach()
             self._take(share)
@@ -182,6 +184,11 @@ class Loader(Generic[BatchT]):
         self._finalizer = weakref.finalize(
             self, _close_runs, self._runs, self._lowered.slots, self._ahead, self._lowered.lanes
         )
+
+    def _places_now(self) -> dict[str, list[Place]]:
+        """The places of this rank's lanes, as states have them."""
+        places = self._lowered.lanes.places(self._progress.here) if self._lowered.lanes else {}
+        return {str(lane): stages for lane, stages in places.items()}
 
     def _places_here(self, lanes: Any) -> dict[int, list[Place]]:
         """The places of this rank's lanes out of a state's; StateError where one is missing."""
@@ -377,8 +384,7 @@ class Loader(Generic[BatchT]):
             self._weights = before
             raise
         if self._lowered.lanes:
-            places = self._lowered.lanes.places(self._progress.here)
-            self._lane_places = {str(lane): stages for lane, stages in places.items()}
+            self._lane_places = self._places_now()
         self.close()
         self._finalizer.detach()
         self._take(share)
@@ -393,7 +399,7 @@ class Loader(Generic[BatchT]):
             self._ledger.flush()  # what a state counts as done is recorded
         order = self._lowered.order
         position = self._progress.here
-        places = self._lowered.lanes.places(position) if self._lowered.lanes else {}
+        places = self._places_now()
         return {
             "version": STATE_VERSION,
             "data": self.dataset.digest,
@@ -401,7 +407,7 @@ class Loader(Generic[BatchT]):
             **self._saved_plan.on(self._share.world_size).entries,
             "epoch": position.epoch,
             "step": position.step,
-            **({"lanes": {str(lane): stages for lane, stages in places.items()}} if places else {}),
+            **({"lanes": places} if places else {}),
             **self._weights.entries,
             **self._share.node,
         }
