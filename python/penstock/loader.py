@@ -241,6 +241,7 @@ class Loader(Generic[BatchT]):
         if self._runs and self._progress.is_broken_off:
             self.close()  # where lanes stand counts from here
         self._progress.begin_pass()
+        self._lane_places = None  # of lanes that other ranks have, they are out of date from now on
         if self._ledger is not None:
             here = self._normal(self._progress.here)
             self._ledger.begin(self._share.ledger_header(self._saved_plan), here.epoch, here.step)

@@ -360,6 +360,24 @@ def test_parts_of_a_state() -> None:
         loader.close()
 
 
+def test_ranks_may_change_between_epochs_as_far_as_lanes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a process group comes after the loader: one rank knows all lanes, and one of two only its own."""
+    plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
+    whole, _ = run(plan)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with ps.Loader(plan) as loader:
+        assert len(list(loader)) == STEPS
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        found = [keep(batch) for batch in loader]
+        for here, wanted in zip(found, whole[STEPS:], strict=True):
+            assert here["x"].tolist() == wanted["x"][SIZE // 2 :].tolist()
+        monkeypatch.setenv("RANK", "0")
+        with pytest.raises(ps.StateError, match="lane 0 is not among them"):
+            next(iter(loader))
+
+
 def test_what_asks_for_any_step_is_refused() -> None:
     with ps.Loader(PLANS["filter"]().batch(SIZE, steps=STEPS)) as loader:
         for ask in (loader.batch_at, loader.sample_ids):
