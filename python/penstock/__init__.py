@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.kernels import native_version as __version__
     from penstock.core.limits import Limits
     from penstock.core.options import Column
-    from penstock.dataset import Dataset, concat, mix
+    from penstock.dataset import Dataset, concat, mix, zip
     from penstock.engine.lanes.states import merge_states
     from penstock.format import register_format
     from penstock.loader import Loader
@@ -49,6 +49,7 @@ __all__ = [
     "read_sql",
     "read_stream",
     "register_format",
+    "zip",
 ]
 
 #: Modules by the names that are theirs; of the others it is `core.errors` or `open`. They are imported when a name is first used, so that a
@@ -65,6 +66,7 @@ _HOMES = {
     "merge_states": "engine.lanes.states",
     "mix": "dataset",
     "register_format": "format",
+    "zip": "dataset",
 }
 
 

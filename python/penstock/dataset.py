@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builtins import zip as pairs  # `zip` is a verb here
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -31,7 +32,7 @@ from penstock.engine.picking import (
 from penstock.engine.simulate import Simulation, simulate
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
-from penstock.plan.check import check_positional, check_verb, spec_of
+from penstock.plan.check import check_positional, check_verb, classes_of, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
@@ -56,6 +57,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Take,
     Transform,
+    Zip,
 )
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
@@ -464,13 +466,13 @@ class Dataset:
 
     @property
     def spec(self) -> Spec:
-        """The columns that the source offers; of several sources, those that all of them offer."""
+        """The columns that the source offers; of several sources, those that all of them offer, and of a zip those of all."""
         return spec_of(self.root)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label; empty if the source names none."""
-        return tuple(getattr(leaves(self.root)[0].opened.source, "classes", ()))
+        return classes_of(self.root)
 
     @property
     def source(self) -> AnySource:
@@ -622,6 +624,26 @@ def mix(
     check_verb(node)
     check_order(node)
     return _with_source(node, source)
+
+
+def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> Dataset:
+    """Row i of every dataset as one row, with the columns of all: zip([images, captions]).shuffle(seed=0).batch(256).
+
+    Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
+    after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
+
+    Rows must be equally many; strict=False cuts all datasets to the shortest. Raises PlanError where counts differ, a verb does not fit, or two
+    datasets have a column of one name: rename it, read(…, columns={"caption_id": "id"}).
+    """
+    check_positional("zip", misplaced, "write zip([…, …])")
+    roots = _roots("zip", datasets)
+    check_verb(Zip(inputs=roots))
+    if not strict:
+        counts = [*map(rows_of, roots)]
+        roots = tuple(root if rows == min(counts) else Take(input=root, count=min(counts)) for root, rows in pairs(roots, counts, strict=True))
+    node = Zip(inputs=roots)
+    check_order(node)
+    return Dataset(node)
 
 
 def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:

@@ -15,7 +15,7 @@ from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.limits import Limits
-from penstock.core.spec import EntryPoints, Field, Ids, Spec
+from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
 from penstock.engine.budget import Budget
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
@@ -109,7 +109,7 @@ class ApplyKernels:
         self,
         sources: tuple[int, int],
         first_ids: Ids,
-        leaves: Sequence[Read],
+        places: RowPlaces,
         slots: Slots,
         kernels_by_column: Mapping[str, ColumnKernel],
         *,
@@ -118,7 +118,7 @@ class ApplyKernels:
         budget: Budget,
     ) -> None:
         self._sources, self._first_ids = sources, first_ids
-        self._places = RowPlaces(first_ids, leaves)
+        self._places = places
         self._slots, self._budget = slots, budget
         self._seed, self._number = seed, number
         self._kernels = kernels_by_column
@@ -197,7 +197,7 @@ class MergeParts:
             self._check_alike(self._branches.index(part.sources), part.spec)
         if len(parts) == 1:
             whole = first.at if first.at is not None and len(first.at) < rows else None
-            return Part(self._sources, whole, first.columns, first.spec)
+            return Part(self._sources, whole, first.columns, first.spec, first.ids)
         places = [part.at for part in parts if part.at is not None]
         together, at = _closed_up(places, rows)
         which, row = kernels.sources_of(at)
@@ -206,7 +206,8 @@ class MergeParts:
             name: gather([part.columns[name] for part in parts], which, row, name, field, self._allocate, threads=cpus)
             for name, field in first.spec.items()
         }
-        return Part(self._sources, together, columns, first.spec)
+        ids = None if first.ids is None else np.concatenate([part.ids for part in parts if part.ids is not None])
+        return Part(self._sources, together, columns, first.spec, ids if ids is None else ids[np.argsort(np.concatenate(at))])
 
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)
@@ -226,6 +227,32 @@ class MergeParts:
                     f"{self._verb}: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
                     f"them alike, with Resize or a crop for images, or with map"
                 )
+
+
+class ZipParts:
+    """Joins the columns of several branches, which have the same rows."""
+
+    def __init__(self, branches: Sequence[tuple[int, int]]) -> None:
+        self._branches = branches
+        self._sources = branches[0][0], branches[-1][1]
+
+    def __call__(self, item: Columned) -> Columned:
+        """One part instead of those of the branches; PlanError for a column that two of them have."""
+        parts = [part for part in map(item.part, self._branches) if part is not None]
+        if not parts:
+            return item
+        columns: Columns = {}
+        spec: dict[str, Field] = {}
+        for number, part in enumerate(parts):
+            if both := [name for name in part.columns if name in columns]:
+                raise PlanError(
+                    f"zip: dataset {number} and one before it have a column {both[0]!r}; let a function return it by another name"
+                )
+            columns.update(part.columns)
+            spec.update(part.spec)
+        others = [part for part in item.parts if part.sources not in self._branches]
+        item.parts = [*others, Part(self._sources, parts[0].at, columns, spec, parts[0].ids)]
+        return item
 
 
 def _closed_up(places: list[Ids], rows: int) -> tuple[Ids | None, list[Ids]]:

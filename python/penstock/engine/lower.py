@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from penstock.core.errors import PlanError
 from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
-from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts
+from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
 from penstock.engine.budget import Budget
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
@@ -25,7 +25,7 @@ from penstock.engine.lanes.reader import Lanes
 from penstock.engine.lanes.stages import STAGES
 from penstock.engine.lanes.states import lanes_of
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, demand_order, first_ids_of, order_of
+from penstock.engine.ordering import Where, demand_order, first_ids_of, links_of, order_of
 from penstock.engine.pad import PadColumns
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherMixed, GatherSteps
@@ -57,6 +57,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Take,
     Transform,
+    Zip,
 )
 from penstock.plan.picked_nodes import PICKED
 from penstock.plan.rules import optimize
@@ -143,12 +144,16 @@ def _is_as_long_as_records(source: AnySource) -> bool:
 
 @dataclass
 class _Branch:
-    """What comes out of a node: rows of the sources numbered [sources[0], sources[1]). spec: None after a user's function."""
+    """What comes out of a node: rows of the sources numbered [sources[0], sources[1]). spec: None after a user's function.
+
+    leaf: the first source. leaf_of: the sources of columns that come from another one.
+    """
 
     sources: tuple[int, int]
     leaf: Read
     spec: dict[str, Field] | None
     limits: Limits
+    leaf_of: Mapping[str, Read] = field(default_factory=dict)
 
     @property
     def is_one_source(self) -> bool:
@@ -161,7 +166,7 @@ class _Lowering:
 
     def __init__(self, root: Node, order: BatchOrder, where: Where, seed: int, slots: Slots, memory_bytes: int) -> None:
         self.root, self.order, self.where, self.seed, self.slots = root, order, where, seed, slots
-        self.leaves, self.first_ids = leaves(root), first_ids_of(root)
+        self.leaves, self.first_ids, self.links = leaves(root), first_ids_of(root), links_of(root)
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
         self.budget = Budget(memory_bytes, (slots, self.record_slots), cpus=where.cpus)
         self.window_bytes = 0
@@ -170,7 +175,9 @@ class _Lowering:
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
         size_bytes = sum(source.manifest.size_bytes for source in sources)
-        self.record_bytes = size_bytes // max(1, int(self.first_ids[-1]))
+        leads = [not any(link.follows[0] <= one < link.follows[1] for link in self.links) for one in self.first_ids[:-1]]
+        self.rows = int(np.diff(self.first_ids)[leads].sum())  # of all sources, but those that follow others
+        self.record_bytes = size_bytes // max(1, self.rows)
         self.item_bytes = ColumnBytes(self.record_bytes, self.widest)
         self.cursor = Cursor(order, where.rank, where.world_size)
         self.feeds: list[LaneFeed] = []
@@ -279,7 +286,7 @@ class _Lowering:
                 (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
             ),
             first_id=first_id,
-            place=RowPlaces(below.first_ids, below.leaves),
+            place=RowPlaces(below.first_ids, below.leaves, below.links),
             mine=self.lanes,
             together=(
                 max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
@@ -287,7 +294,7 @@ class _Lowering:
             ),
             seed=self.seed,
             cpus=self.where.cpus,
-            epoch_rows=int(below.first_ids[-1]) // order.lanes if not below.feeds else 0,
+            epoch_rows=below.rows // order.lanes if not below.feeds else 0,
             below=below.feeds,
         )
         self.feeds.append(feed)
@@ -320,7 +327,16 @@ class _Lowering:
         lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
         shape = order.rows.shape
         blocks = lanes * shape.window_blocks * 3 // 2 if shape.is_shuffled else 1
-        self.window_bytes = blocks * shape.block_rows * self.record_bytes
+        self.window_bytes = blocks * shape.block_rows * self._block_record_bytes
+
+    @property
+    def _block_record_bytes(self) -> int:
+        """Bytes of a row that are read in blocks: all, but where a zip reads files of a row each one by one."""
+        if not self.links:
+            return self.record_bytes
+        sources = zip(self.leaves, self.first_ids.tolist(), strict=False)
+        sizes = [leaf.opened.source.manifest.size_bytes for leaf, first_id in sources if self.order.rows.block_rows_at(first_id) > 1]
+        return sum(sizes) // max(1, self.rows)
 
     # Nodes
 
@@ -350,7 +366,18 @@ class _Lowering:
             merge = MergeParts(node.verb, [branch.sources for branch in inputs], self.slots, self.budget)
             self.add(node.verb, "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
-        return _Branch(sources, inputs[0].leaf, spec, limits)
+        return replace(inputs[0], sources=sources, spec=spec, limits=limits)
+
+    def zipped(self, node: Zip, inputs: Sequence[_Branch]) -> _Branch:
+        """The parts of several branches side by side."""
+        sources = inputs[0].sources[0], inputs[-1].sources[1]
+        specs = [branch.spec for branch in inputs]
+        known = [spec for spec in specs if spec is not None]
+        spec = {name: field for one in known for name, field in one.items()} if len(known) == len(specs) else None
+        limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
+        leaf_of = {name: branch.leaf_of.get(name, branch.leaf) for branch in inputs for name in branch.spec or branch.leaf.opened.source.spec}
+        self.add(node.verb, "cpu", ZipParts([branch.sources for branch in inputs]))
+        return _Branch(sources, inputs[0].leaf, spec, limits, leaf_of)
 
     def source_column(self, node: SourceColumn, inputs: Sequence[_Branch]) -> _Branch:
         """The number of the dataset that each row came of."""
@@ -360,15 +387,14 @@ class _Lowering:
         self.add(f"{node.verb} {node.name}", "cpu", number)
         self.widest[node.name] = SOURCE_FIELD
         self.item_bytes.update(self.widest)
-        spec = None if branch.spec is None else {**branch.spec, node.name: SOURCE_FIELD}
-        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
+        return replace(branch, spec=None if branch.spec is None else {**branch.spec, node.name: SOURCE_FIELD})
 
     def transform(self, node: Transform, inputs: Sequence[_Branch]) -> _Branch:
         """Native ops on columns."""
         (branch,) = inputs
         applied, spec = {}, None if branch.spec is None else dict(branch.spec)
         for name, ops in node.ops:
-            first = FirstImage(branch.leaf, name, ops)
+            first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
             if spec is None or self.is_described:
                 applied[name] = ColumnKernel(ops, first, branch.limits)
                 continue
@@ -381,7 +407,7 @@ class _Lowering:
         apply = ApplyKernels(
             branch.sources,
             self.first_ids,
-            self.leaves,
+            self._places_of(branch),
             self.slots,
             applied,
             seed=self.seed,
@@ -389,7 +415,13 @@ class _Lowering:
             budget=self.budget,
         )
         self.add("transform" if number == 0 else f"transform {number + 1}", "cpu", apply, threads=self.together)
-        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
+        return replace(branch, spec=spec)
+
+    def _places_of(self, branch: _Branch) -> RowPlaces:
+        """Names the rows of a branch, with those that follow them in it."""
+        begin, end = (int(self.first_ids[number]) for number in branch.sources)
+        links = tuple(link for link in self.links if begin <= link.leads[0] and link.follows[1] <= end)
+        return RowPlaces(self.first_ids, self.leaves, links)
 
     def _entry_points(self, branch: _Branch, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
         """The JPEG index for a column that comes from files of one source, as its Decode asks for it."""
@@ -408,7 +440,7 @@ class _Lowering:
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, call, self.seed, number)
         self.add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
-        return _Branch(branch.sources, branch.leaf, None, branch.limits)
+        return replace(branch, spec=None)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
         """Ragged columns become dense."""
@@ -417,10 +449,9 @@ class _Lowering:
         if spec is not None:
             self.widest.update(spec)
             self.item_bytes.update(self.widest)
-        places = RowPlaces(self.first_ids, self.leaves)
-        pad = PadColumns(branch.sources, node, places, self.slots, self.budget)
+        pad = PadColumns(branch.sources, node, self._places_of(branch), self.slots, self.budget)
         self.add("pad", "cpu", pad, threads=self.together)
-        return _Branch(branch.sources, branch.leaf, spec, branch.limits)
+        return replace(branch, spec=spec)
 
 
 #: What becomes of each node.
@@ -428,6 +459,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Read: _Lowering.read,
     Concat: _Lowering.joined,
     Mix: _Lowering.joined,
+    Zip: _Lowering.zipped,
     SourceColumn: _Lowering.source_column,
     Repeat: _Lowering.same,
     Take: _Lowering.same,

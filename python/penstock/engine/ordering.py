@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from math import gcd, lcm
 from typing import Any
 
@@ -31,6 +32,7 @@ from penstock.order.repeat import Repeat as RepeatOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
+from penstock.order.zipped import Link, Range, Zipped
 from penstock.plan.nodes import (
     Batch,
     Bucket,
@@ -45,6 +47,7 @@ from penstock.plan.nodes import (
     Shuffle,
     Skip,
     Take,
+    Zip,
 )
 from penstock.plan.picked_nodes import PICKED, PickedRows
 from penstock.plan.row_choice import RowChoice
@@ -78,6 +81,8 @@ def rows_of(root: Node) -> int:
         return root.rows
     if isinstance(root, Read):
         return root.opened.source.manifest.samples
+    if isinstance(root, Zip):
+        return rows_of(root.inputs[0])
     rows = sum(map(rows_of, inputs_of(root)))
     if isinstance(root, Repeat):
         return rows * root.times
@@ -91,6 +96,33 @@ def natural_rows(root: Node) -> ChosenRows:
     order = _RowOrders(root, 1, 1).rows
     assert isinstance(order, Natural)
     return order.segments
+
+
+def links_of(root: Node, first_id: int = 0) -> tuple[Link, ...]:
+    """How rows follow those of other sources, by the `zip`s of a plan that was cut; outer ones first. first_id: of its first source."""
+    links, inner, begin, leader = list[Link](), list[Link](), first_id, None
+    for below in inputs_of(root):
+        ids = begin, begin + int(first_ids_of(below)[-1])
+        if isinstance(root, Zip):
+            if leader is None:
+                leader = natural_rows(below), ids
+            else:
+                links.append(Link(leader=leader[0], follower=natural_rows(below), leads=leader[1], follows=ids))
+        inner += links_of(below, begin)
+        begin = ids[1]
+    return (*links, *inner)
+
+
+def _zipped(root: Node, rows: RowOrder) -> RowOrder:
+    """The order of a plan that was cut, also of rows that follow others; of these, files of a row each are read one by one."""
+    links = links_of(root)
+    if not links:
+        return rows
+    ranges, single = [side for link in links for side in (link.leads, link.follows)], list[Range]()
+    for leaf, ids in zip(leaves(root), pairwise(first_ids_of(root).tolist()), strict=True):
+        if _block_rows(leaf.opened.source) == 1 and any(first <= ids[0] < end for first, end in ranges):
+            single.append(ids)
+    return Zipped(input=rows, links=links, single=tuple(single))
 
 
 def seed_of(root: Node) -> int:
@@ -132,23 +164,23 @@ def order_of(root: Node, where: Where) -> Ordered:
     if shard is None:
         lanes = batch.lanes or default_lanes(batch.size)
         rows = _RowOrders(cut(root), lanes, batch.size).rows
-        if isinstance(rows, Bucketed):
-            return Ordered(order=_bucketed_batches(rows, batch), where=where, seed=seed_of(root))
+        steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
         if batch.steps is not None:
             rows = _in_steps(rows, batch.steps * batch.size)
-        return Ordered(order=BatchOrder(rows=rows, last=_last(batch)), where=where, seed=seed_of(root))
+        order = BatchOrder(rows=_zipped(cut(root), rows), last=_last(batch), steps=steps)
+        return Ordered(order=order, where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
 
 
-def _bucketed_batches(rows: Bucketed, batch: Batch) -> BatchOrder:
-    """Batches of one bucket each; without drop_last, those that hold what is left of all come last."""
+def _steps_of_buckets(rows: Bucketed, batch: Batch) -> int | None:
+    """Steps whose batches have rows of one bucket each, with drop_last; else None, since those that hold what is left of all come last."""
     if batch.steps is not None:
         raise PlanError("batch_bucketed: how long an epoch is follows from the buckets; leave out steps=…")
     if not rows.even_steps:
         raise PlanError(
             f"batch_bucketed: none of the {len(rows.inputs)} buckets has rows for a batch of {batch.size:,}; take fewer buckets, or a smaller batch"
         )
-    return BatchOrder(rows=rows, last=_last(batch), steps=rows.even_steps if batch.drop_last else None)
+    return rows.even_steps if batch.drop_last else None
 
 
 def _in_steps(order: RowOrder, rows: int) -> RowOrder:
@@ -172,7 +204,7 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
         )
     if not _is_endless(root):
         rows = _in_steps(rows, lanes * LANE_ROWS)
-    return DemandOrder(rows=rows, steps=1)
+    return DemandOrder(rows=_zipped(root, rows), steps=1)
 
 
 def _is_endless(root: Node) -> bool:
@@ -212,7 +244,7 @@ def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Orde
     rows = _RowOrders(root, lanes, size, seed_here).rows
     shuffle = find(root, Shuffle)
     return Ordered(
-        order=BatchOrder(rows=rows, last=_last(batch), steps=steps),
+        order=BatchOrder(rows=_zipped(root, rows), last=_last(batch), steps=steps),
         where=replace(where, rank=rank, world_size=ranks),
         seed=0 if shuffle is None else seed_here(shuffle.seed),
     )
@@ -424,8 +456,21 @@ def check_order(root: Node) -> None:
         )
     if isinstance(root, Shard):
         _check_shard(root)
+    if isinstance(root, Zip):
+        _check_pairs(root)
     if isinstance(root, Batch):
         order_of(root, some_rank(root))  # says if no batch can be made of so few samples
+
+
+def _check_pairs(node: Zip) -> None:
+    """PlanError where rows have no counterpart."""
+    first, *others = map(rows_of, node.inputs)
+    for number, rows in enumerate(others, 1):
+        if rows != first:
+            raise PlanError(
+                f"zip: dataset 0 has {first:,} rows and dataset {number} has {rows:,}, so that some would have no counterpart; look whether rows are "
+                f"missing, or cut all of them to the shortest with strict=False"
+            )
 
 
 def _check_shard(node: Shard) -> None:
@@ -452,7 +497,10 @@ def block_rows_of(root: Node) -> int:
     """Rows that are worth reading together: what suits the source, or the least of what suits several that are read."""
     sources = [leaf.opened.source for leaf in leaves(root)]
     read = [source for source in sources if source.access is not Access.MEMORY or len(source.manifest.shards)]
-    return min(map(_block_rows, read or sources))
+    rows = list(map(_block_rows, read or sources))
+    if find(root, Zip) is not None:  # files of a row each are read one by one there, whatever others like
+        rows = [some for some in rows if some > 1] or rows
+    return min(rows)
 
 
 def _block_rows(source: AnySource) -> int:

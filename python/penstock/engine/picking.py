@@ -22,7 +22,7 @@ from penstock.engine.row_keys import row_keys, value_keys
 from penstock.order.balance import balanced
 from penstock.order.sampling import drawn_again, drawn_once
 from penstock.order.split import part_rows, split_by_key, split_classes
-from penstock.plan.check import spec_of
+from penstock.plan.check import classes_of, spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed, is_whole
@@ -257,8 +257,9 @@ def _codes(looking: Looking, label: Expression) -> Ids:
 
 
 def _class_names(root: Node) -> tuple[str, ...]:
-    return tuple(getattr(leaves(root)[0].opened.source, "classes", ()))
+    return classes_of(root)
 
 
 def _is_label(root: Node, name: str) -> bool:
-    return all(dict(leaf.columns).get(name) == "label" for leaf in leaves(root))
+    having = [leaf for leaf in leaves(root) if name in leaf.opened.source.spec]
+    return all(dict(leaf.columns).get(name) == "label" for leaf in having)

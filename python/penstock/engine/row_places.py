@@ -7,16 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.core.spec import Ids
+from penstock.order.zipped import Link, followed
 from penstock.plan.nodes import Read
 
 
 class RowPlaces:
-    """Names rows by the place that their source's manifest gives them, such as "b.jsonl, record 2"."""
+    """Names rows by the place that their source's manifest gives them, such as "b.jsonl, record 2".
 
-    def __init__(self, first_ids: Ids, leaves: Sequence[Read]) -> None:
-        self._first_ids, self._leaves = first_ids, leaves
+    links: what follows rows (see `order.zipped`), and is named with them.
+    """
+
+    def __init__(self, first_ids: Ids, leaves: Sequence[Read], links: tuple[Link, ...] = ()) -> None:
+        self._first_ids, self._leaves, self._links = first_ids, leaves, links
 
     def __call__(self, row_id: int) -> str:
         """The place of a row."""
+        ids, _ = followed(self._links, np.array([row_id], dtype=np.int64))
+        return " with ".join(map(self._place, ids.tolist()))
+
+    def _place(self, row_id: int) -> str:
         source = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
         return self._leaves[source].opened.source.manifest.place(row_id - int(self._first_ids[source]))

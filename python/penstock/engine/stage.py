@@ -86,13 +86,14 @@ class SourceRows:
     """An item's rows of one source.
 
     source: its number. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
-    source's reader has of them so far (see `engine.read.reader`).
+    source's reader has of them so far (see `engine.read.reader`). ids: as of `Part`.
     """
 
     source: int
     at: Ids | None
     samples: Ids
     held: Any = None
+    ids: Ids | None = None
 
 
 @dataclass(kw_only=True)
@@ -116,12 +117,16 @@ class Loaded(Item):
 
 @dataclass
 class Part:
-    """Columns of an item's rows of some neighbouring sources: those numbered [sources[0], sources[1])."""
+    """Columns of an item's rows of some neighbouring sources: those numbered [sources[0], sources[1]).
+
+    at: their places among the item's rows, None for all of them. ids: theirs, where they are not the item's: of rows that follow others (`zip`).
+    """
 
     sources: tuple[int, int]
     at: Ids | None
     columns: Columns
     spec: Spec
+    ids: Ids | None = None
 
 
 @dataclass(kw_only=True)
@@ -146,6 +151,8 @@ class Columned(Item):
 
     def ids_of(self, part: Part) -> Ids:
         """The ids of a part's rows."""
+        if part.ids is not None:
+            return part.ids
         return self.ids if part.at is None else self.ids[part.at]
 
     def keys_of(self, part: Part) -> Ids:

@@ -18,6 +18,7 @@ from penstock.order.protocol import RowOrder
 from penstock.order.repeat import Repeat
 from penstock.order.segments import Segments
 from penstock.order.slice import Slice
+from penstock.order.zipped import Zipped
 
 #: Ids that an epoch chooses from: (first, count, distance, times), where 0 times are any number of times.
 Run = tuple[int, int, int, int]
@@ -73,7 +74,7 @@ def _table_of(rows: RowOrder) -> Ids | None:
     """The same as int64 (runs, 4), as they come."""
     if isinstance(rows, Natural):
         return _of_chosen(rows.segments)
-    if isinstance(rows, Slice):
+    if isinstance(rows, (Slice, Zipped)):
         return _table_of(rows.input)
     if isinstance(rows, Repeat):
         return _of_all([rows.input], rows.times)

@@ -75,6 +75,10 @@ class RowOrder(ABC):
         """The epoch of its source in which each of these rows is drawn."""
         return np.full(count, epoch, dtype=np.int64)
 
+    def with_followers(self, ids: Ids) -> tuple[Ids, Ids | None]:
+        """Ids, then those of the rows that follow them from other sources (see `zipped`), and for each its number among `ids`; None without any."""
+        return ids, None
+
     @abstractmethod
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """The blocks that rows lie in, each of one source: their first ids and ends, and the block of each row."""

@@ -16,6 +16,8 @@ from penstock.plan.nodes import (
     Concat,
     Every,
     LaneNode,
+    Map,
+    MapRows,
     Mix,
     Node,
     Pack,
@@ -28,10 +30,14 @@ from penstock.plan.nodes import (
     SourceColumn,
     Take,
     Transform,
+    Zip,
 )
 from penstock.plan.picked_nodes import PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
+
+#: What may stand below a zip: each row keeps its place, or a place that the plan knows.
+_PAIRED = (Read, Concat, Zip, Take, Skip, Every, PickedRows, Transform, Map, MapRows, SourceColumn)
 
 #: What gives datasets an order of their own, and how messages say so.
 _ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
@@ -42,6 +48,9 @@ def check_verb(new: Node) -> None:
     check_changing(new)
     if isinstance(new, (Concat, Mix)):
         _check_joined(new)
+        return
+    if isinstance(new, Zip):
+        _check_zipped(new)
         return
     (input_,) = inputs_of(new)
     _check_lanes(new, input_)
@@ -133,7 +142,7 @@ def _check_source_name(new: Node) -> None:
 def check_picking(verb: str, below: Node) -> None:
     """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
     for node in flow(below):
-        if not isinstance(node, (Read, Concat, Take, Skip, Every, PickedRows)):
+        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, PickedRows)):
             other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
             raise PlanError(
                 f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"
@@ -167,9 +176,42 @@ def _check_columns(new: Transform) -> None:
 
 
 def spec_of(root: Node) -> Spec:
-    """The columns that a plan begins with: those of its source, or what all of its sources offer alike."""
-    specs = [leaf.opened.source.spec for leaf in leaves(root)]
+    """The columns that a plan begins with: those of its source, or what all of its sources offer alike; of a zip, those of all."""
+    if isinstance(root, Read):
+        return dict(root.opened.source.spec)
+    specs = [spec_of(below) for below in inputs_of(root)]
+    if isinstance(root, Zip):
+        return {name: field for spec in specs for name, field in spec.items()}
     return {name: field for name, field in specs[0].items() if all(name in spec for spec in specs)}
+
+
+def classes_of(root: Node) -> tuple[str, ...]:
+    """Names of the classes, by label: those of the first source; of a zip, of the first that names some."""
+    if isinstance(root, Read):
+        return tuple(getattr(root.opened.source, "classes", ()))
+    some = map(classes_of, inputs_of(root))
+    return next(filter(None, some), ()) if isinstance(root, Zip) else next(some, ())
+
+
+def _check_zipped(new: Zip) -> None:
+    if len(new.inputs) < 2:
+        number = "no datasets" if not new.inputs else "one dataset"
+        raise PlanError(f"zip: {number}; pass a list of at least two, whose rows belong together")
+    for number, branch in enumerate(new.inputs):
+        for node in flow(branch):
+            if not isinstance(node, _PAIRED) or (isinstance(node, PickedRows) and node.picked.repeats):
+                raise PlanError(
+                    f"zip: dataset {number} has a {node.verb} already, and rows are paired by their places in the data; write zip([…]).{node.verb}(…)"
+                )
+    known: dict[str, int] = {}
+    for number, branch in enumerate(new.inputs):
+        for name in _known_columns(branch) or ():
+            if name in known:
+                raise PlanError(
+                    f"zip: datasets {known[name]} ({_place(new.inputs[known[name]])}) and {number} ({_place(branch)}) both have a column {name!r}; "
+                    f"rename one, for example read(…, columns={{'{name}_{number}': {name!r}}}), or leave it out"
+                )
+            known[name] = number
 
 
 def _check_joined(new: Concat | Mix) -> None:
@@ -197,7 +239,7 @@ def _check_joined(new: Concat | Mix) -> None:
     for number, other in enumerate(others, 1):
         if first is not None and other is not None:
             _check_alike(new, first, number, other)
-    names = [tuple(getattr(leaf.opened.source, "classes", ())) for leaf in leaves(new)]
+    names = list(map(classes_of, new.inputs))
     if len({*names}) > 1:
         another = next(some for some in names if some != names[0])
         raise PlanError(

@@ -102,6 +102,14 @@ class Mix:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Zip:
+    """The columns of several inputs side by side: row i of each is row i."""
+
+    inputs: tuple[Node, ...]
+    verb: str = "zip"
+
+
+@dataclass(frozen=True, kw_only=True)
 class SourceColumn:
     """A column with the number of the dataset, of a mix or a concat, that each row came of."""
 
@@ -360,6 +368,7 @@ Node: TypeAlias = (
     Read
     | Concat
     | Mix
+    | Zip
     | SourceColumn
     | Repeat
     | Take
@@ -400,7 +409,7 @@ def describe(node: Node) -> str:
         (field for field in fields(node) if field.name not in _NO_WORDS), key=lambda field: field.name == "picked"
     )
     parts = [_named(field.name, getattr(node, field.name), field.default) for field in words]
-    inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix)) else []
+    inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix, Zip)) else []
     return " ".join([node.verb, *inputs, *filter(None, parts)])
 
 

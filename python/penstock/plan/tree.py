@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.plan.nodes import Concat, Mix, Node, Read
+from penstock.plan.nodes import Concat, Mix, Node, Read, Zip
 
 _Kind = TypeVar("_Kind", bound=Node)
 
@@ -18,14 +18,14 @@ def inputs_of(node: Node) -> tuple[Node, ...]:
     """What a node gets its rows from; nothing for a leaf."""
     if isinstance(node, Read):
         return ()
-    return node.inputs if isinstance(node, (Concat, Mix)) else (node.input,)
+    return node.inputs if isinstance(node, (Concat, Mix, Zip)) else (node.input,)
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same node on other inputs."""
     if isinstance(node, Read):
         return node
-    return replace(node, inputs=tuple(inputs)) if isinstance(node, (Concat, Mix)) else replace(node, input=inputs[0])
+    return replace(node, inputs=tuple(inputs)) if isinstance(node, (Concat, Mix, Zip)) else replace(node, input=inputs[0])
 
 
 def flow(root: Node) -> tuple[Node, ...]:

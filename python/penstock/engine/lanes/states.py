@@ -14,6 +14,7 @@ from penstock.core.spec import Ids
 from penstock.order.lane_rows import LaneRows
 from penstock.order.mixed import Mixed
 from penstock.order.protocol import RowOrder
+from penstock.order.zipped import Zipped
 
 #: A lane's place in a stage: the first row of its input that still matters, how many of the rows that come of it and what follows are used,
 #: the stage's own state before that row, and the places in the stages below, each of the same form.
@@ -105,6 +106,8 @@ def rows_given(order: RowOrder, epoch: int, row: Ids) -> dict[int, Ids]:
     if isinstance(order, LaneRows):
         return {order.first_id: order.given(epoch, row)}
     found: dict[int, Ids] = {}
+    if isinstance(order, Zipped):
+        return rows_given(order.input, epoch, row)
     if isinstance(order, Mixed):
         for number, below in enumerate(order.inputs):
             found |= rows_given(below, 0, order.given(number, epoch, row))

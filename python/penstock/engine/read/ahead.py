@@ -138,10 +138,11 @@ class Ahead:
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
         """Fetches what a work needs and the cache lacks; the bytes that it needs."""
-        samples = self._cursor.ids(work) - self._first_id
+        ids, _ = self._order.rows.with_followers(self._cursor.ids(work))
+        samples = ids - self._first_id
         samples = samples[(samples >= 0) & (samples < self._manifest.samples)]
         places = Places(self._manifest)
-        if self._order.rows.shape.block_rows == 1 or self._manifest.scattered or not len(samples):
+        if self._order.rows.block_rows_at(self._first_id) == 1 or self._manifest.scattered or not len(samples):
             shard, offset, length = places.of(samples)
         else:
             first, end, _ = blocks_of(self._order, work.epoch, self._first_id, samples)

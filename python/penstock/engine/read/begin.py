@@ -90,7 +90,7 @@ class Begin:
 
     def _item(self, work: Work) -> Planned:
         ids = self._cursor.ids(work, self._budget.cpus)
-        parts = split(ids, self._first_ids, [reader.in_order for reader in self._readers])
+        parts = self._parts(ids)
         return Planned(
             work=work,
             rows_per_step=len(ids) // work.steps,
@@ -98,6 +98,17 @@ class Begin:
             find_draws=partial(self._cursor.draws, work, self._budget.cpus),
             parts=parts,
         )
+
+    def _parts(self, ids: Ids) -> list[SourceRows]:
+        """The rows of each source, and those that follow them from other sources."""
+        whole, row = self._cursor.order.rows.with_followers(ids)
+        parts = split(whole, self._first_ids, [reader.in_order for reader in self._readers])
+        for part in parts if row is not None else ():
+            places = part.at
+            if len(part.samples) and places[0] >= len(ids):
+                part.ids = whole[places]
+            part.at = None if len(part.samples) == len(ids) else row[places]
+        return parts
 
 
 def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
@@ -131,7 +142,7 @@ def columns_with(readers: Sequence[Reader]) -> Callable[[Item], Columned]:
             if len(rows.samples):
                 reader = readers[rows.source]
                 made = reader.columns(item, rows)
-                parts.append(Part((rows.source, rows.source + 1), rows.at, made, dict(reader.spec)))
+                parts.append(Part((rows.source, rows.source + 1), rows.at, made, dict(reader.spec), rows.ids))
             rows.held = None  # what columns do not look into is free
         return item.to(Columned, parts=parts)
 
