@@ -640,7 +640,10 @@ def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> 
     check_verb(Zip(inputs=roots))
     if not strict:
         counts = [*map(rows_of, roots)]
-        roots = tuple(root if rows == min(counts) else Take(input=root, count=min(counts)) for root, rows in pairs(roots, counts, strict=True))
+        roots = tuple(
+            root if rows == min(counts) else Take(input=root, count=min(counts))
+            for root, rows in pairs(roots, counts, strict=True)
+        )
     node = Zip(inputs=roots)
     check_order(node)
     return Dataset(node)

@@ -207,7 +207,9 @@ class MergeParts:
             for name, field in first.spec.items()
         }
         ids = None if first.ids is None else np.concatenate([part.ids for part in parts if part.ids is not None])
-        return Part(self._sources, together, columns, first.spec, ids if ids is None else ids[np.argsort(np.concatenate(at))])
+        return Part(
+            self._sources, together, columns, first.spec, ids if ids is None else ids[np.argsort(np.concatenate(at))]
+        )
 
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)

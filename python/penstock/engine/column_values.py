@@ -15,8 +15,9 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
 from penstock.core.spec import Columns, Field, Ids, Spec
-from penstock.engine.ordering import first_ids_of, natural_rows
+from penstock.engine.ordering import first_ids_of, links_of, natural_rows
 from penstock.engine.single import load_samples
+from penstock.order.zipped import Link, followed
 from penstock.plan.check import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read
@@ -67,23 +68,54 @@ def row_values(
     root: Node, names: set[str], make: Callable[[dict[str, Any], int], Any], empty: Any, progress: Progress | None
 ) -> Any:
     """What `make` gives for every row, out of columns of some rows and their number. empty: what it gives for none."""
-    rows, first_ids = natural_rows(root), first_ids_of(root)
+    rows = natural_rows(root)
     places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
     done, parts = 0, []
-    for number, leaf in enumerate(leaves(root)):
-        low, high = np.searchsorted(wanted, first_ids[number : number + 2])
-        samples = wanted[low:high] - first_ids[number]
-        for part in _Looking(leaf, names).batches(samples):
-            parts.append(make(dict(part.columns), part.rows))
-            done += part.rows
-            if progress is not None:
-                progress(done, len(wanted))
+    for part in _parts_of(root, names, wanted):
+        parts.append(make(dict(part.columns), part.rows))
+        done += part.rows
+        if progress is not None:
+            progress(done, len(wanted))
     whole = _joined([empty, *parts])
     if places is None or (rows.rows == len(wanted) and bool((places == wanted).all())):
         return whole
     taken = np.searchsorted(wanted, places)
     return _taken(whole, taken)
+
+
+def _parts_of(root: Node, names: set[str], ids: Ids) -> Iterator[_Part]:
+    """Columns of rows by their ids, which ascend."""
+    first_ids, links = first_ids_of(root), links_of(root)
+    if links:
+        yield from _parts_of_zips(root, names, ids, links)
+        return
+    for number, leaf in enumerate(leaves(root)):
+        low, high = np.searchsorted(ids, first_ids[number : number + 2])
+        yield from _Looking(leaf, names).batches(ids[low:high] - first_ids[number])
+
+
+def _parts_of_zips(root: Node, names: set[str], ids: Ids, links: tuple[Link, ...]) -> Iterator[_Part]:
+    """The same where columns of a row come from several sources."""
+    first_ids = first_ids_of(root).tolist()
+    having = [(number, leaf, names & leaf.opened.source.spec.keys()) for number, leaf in enumerate(leaves(root))]
+    looking = [(number, _Looking(leaf, some)) for number, leaf, some in having if some]
+    together = min(one.rows for _, one in looking)
+    for begin in range(0, len(ids), together):
+        some = ids[begin : begin + together]
+        whole, row = followed(links, some)
+        found: dict[str, list[tuple[Ids, Any]]] = {name: [] for name in sorted(names)}
+        for number, one in looking:
+            mine = np.flatnonzero((whole >= first_ids[number]) & (whole < first_ids[number + 1]))
+            for name, column in one.columns(whole[mine] - first_ids[number]).items():
+                found[name].append((row[mine], column))
+        yield _Part(len(some), {name: _at_rows(pieces) for name, pieces in found.items()})
+
+
+def _at_rows(pieces: Sequence[tuple[Ids, Any]]) -> Any:
+    """A column of pieces, by the rows that each is of."""
+    rows, columns = zip(*pieces, strict=True)
+    return _taken(_joined(columns), np.argsort(np.concatenate(rows)))
 
 
 def _taken(column: Any, rows: Ids) -> Any:
@@ -110,14 +142,21 @@ class _Looking:
         self._source = source.only(names) if isinstance(source, ColumnSource) else source
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
         manifest = source.manifest
-        self._rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
+        self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 
     def batches(self, samples: Ids) -> Iterator[_Part]:
         """The columns of samples, which ascend."""
-        for begin in range(0, len(samples), self._rows):
-            some = samples[begin : begin + self._rows]
+        for begin in range(0, len(samples), self.rows):
+            some = samples[begin : begin + self.rows]
             for run in self._runs(some):
                 yield _Part(len(run), _plain(self._load(run), self._spec, self._names))
+
+    def columns(self, samples: Ids) -> dict[str, Any]:
+        """The columns of samples in any order, each of which comes once; nothing for none."""
+        turn = np.argsort(samples)
+        parts = [part.columns for part in self.batches(samples[turn])]
+        back = np.argsort(turn)
+        return {name: _taken(_joined([part[name] for part in parts]), back) for name in self._names if parts}
 
     def _runs(self, samples: Ids) -> list[Ids]:
         if not isinstance(self._source, BlockSource):

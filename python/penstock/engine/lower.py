@@ -175,7 +175,9 @@ class _Lowering:
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
         size_bytes = sum(source.manifest.size_bytes for source in sources)
-        leads = [not any(link.follows[0] <= one < link.follows[1] for link in self.links) for one in self.first_ids[:-1]]
+        leads = [
+            not any(link.follows[0] <= one < link.follows[1] for link in self.links) for one in self.first_ids[:-1]
+        ]
         self.rows = int(np.diff(self.first_ids)[leads].sum())  # of all sources, but those that follow others
         self.record_bytes = size_bytes // max(1, self.rows)
         self.item_bytes = ColumnBytes(self.record_bytes, self.widest)
@@ -335,7 +337,11 @@ class _Lowering:
         if not self.links:
             return self.record_bytes
         sources = zip(self.leaves, self.first_ids.tolist(), strict=False)
-        sizes = [leaf.opened.source.manifest.size_bytes for leaf, first_id in sources if self.order.rows.block_rows_at(first_id) > 1]
+        sizes = [
+            leaf.opened.source.manifest.size_bytes
+            for leaf, first_id in sources
+            if self.order.rows.block_rows_at(first_id) > 1
+        ]
         return sum(sizes) // max(1, self.rows)
 
     # Nodes
@@ -375,7 +381,11 @@ class _Lowering:
         known = [spec for spec in specs if spec is not None]
         spec = {name: field for one in known for name, field in one.items()} if len(known) == len(specs) else None
         limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
-        leaf_of = {name: branch.leaf_of.get(name, branch.leaf) for branch in inputs for name in branch.spec or branch.leaf.opened.source.spec}
+        leaf_of = {
+            name: branch.leaf_of.get(name, branch.leaf)
+            for branch in inputs
+            for name in branch.spec or branch.leaf.opened.source.spec
+        }
         self.add(node.verb, "cpu", ZipParts([branch.sources for branch in inputs]))
         return _Branch(sources, inputs[0].leaf, spec, limits, leaf_of)
 

@@ -68,9 +68,13 @@ class Zipped(RowOrder):
         """How many rows are read together of a source: as many as of its leader, or each by itself."""
         if any(first <= row_id < end for first, end in self.single):
             return 1
+        return self._rows_of_block(row_id)
+
+    def _rows_of_block(self, row_id: int) -> int:
+        """How many rows a block has."""
         for link in reversed(self.links):
             if link.follows[0] <= row_id < link.follows[1]:
-                return self.block_rows_at(link.leads[0]) if link.follower.has_neighbours else 1
+                return self._rows_of_block(link.leads[0]) if link.follower.has_neighbours else 1
         return self.input.block_rows_at(row_id)
 
     def lane_rows(self) -> Ids:
@@ -120,7 +124,9 @@ class Zipped(RowOrder):
         which = np.empty(len(ids), dtype=np.int64)
         firsts, ends, known = [ids[:0]], [ids[:0]], 0
         for link, mine in self._by_link(ids):
-            first, end, block = self.input.blocks(epoch, ids[mine]) if link is None else self._blocks_of(link, epoch, ids[mine])
+            first, end, block = (
+                self.input.blocks(epoch, ids[mine]) if link is None else self._blocks_of(link, epoch, ids[mine])
+            )
             which[mine] = block + known
             firsts.append(first)
             ends.append(end)
@@ -133,7 +139,7 @@ class Zipped(RowOrder):
         if not rows.has_neighbours:
             first, which = distinct(ids)
             return first, first + 1, which
-        leaders = link.lead(ids, self.block_rows_at(link.follows[0]))
+        leaders = link.lead(ids, self._rows_of_block(link.follows[0]))
         first, end, block = self.blocks(epoch, leaders)
         found, which = distinct(block * rows.run_count + rows.run_of(link.places(leaders)))
         block, run = np.divmod(found, rows.run_count)
@@ -158,7 +164,7 @@ class Zipped(RowOrder):
         for link in reversed(self.links):
             mine = np.flatnonzero((leaders >= link.follows[0]) & (leaders < link.follows[1]))
             if len(mine):
-                leaders[mine] = link.lead(leaders[mine], self.block_rows_at(link.follows[0]))
+                leaders[mine] = link.lead(leaders[mine], self._rows_of_block(link.follows[0]))
         return leaders
 
     def _by_link(self, ids: Ids) -> list[tuple[Link | None, Ids]]:
@@ -167,10 +173,13 @@ class Zipped(RowOrder):
         for number, link in enumerate(self.links):
             # Of a follower that leads another one, the inner link's ids are a part of the outer one's.
             of[(ids >= link.follows[0]) & (ids < link.follows[1])] = number
-        return [(None if number < 0 else self.links[number], np.flatnonzero(of == number)) for number in np.unique(of).tolist()]
+        return [
+            (None if number < 0 else self.links[number], np.flatnonzero(of == number))
+            for number in np.unique(of).tolist()
+        ]
 
 
-def followed(links: tuple[Link, ...], ids: Ids) -> tuple[Ids, Ids | None]:
+def followed(links: tuple[Link, ...], ids: Ids) -> tuple[Ids, Ids]:
     """See `Zipped.with_followers`."""
     whole, at = [ids], [np.arange(len(ids))]
     for link in links:

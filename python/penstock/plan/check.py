@@ -195,8 +195,8 @@ def classes_of(root: Node) -> tuple[str, ...]:
 
 def _check_zipped(new: Zip) -> None:
     if len(new.inputs) < 2:
-        number = "no datasets" if not new.inputs else "one dataset"
-        raise PlanError(f"zip: {number}; pass a list of at least two, whose rows belong together")
+        found = "one dataset" if new.inputs else "no datasets"
+        raise PlanError(f"zip: {found}; pass a list of at least two, whose rows belong together")
     for number, branch in enumerate(new.inputs):
         for node in flow(branch):
             if not isinstance(node, _PAIRED) or (isinstance(node, PickedRows) and node.picked.repeats):

@@ -28,7 +28,8 @@ from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 
 STATE_VERSION = 2
-_ORDER_VERBS = ("concat", "mix", "zip", "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch", *PICKING)
+_JOIN_VERBS = ("concat", "mix", "zip")
+_ORDER_VERBS = (*_JOIN_VERBS, "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch", *PICKING)
 #: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
 _LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80

@@ -25,7 +25,9 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same node on other inputs."""
     if isinstance(node, Read):
         return node
-    return replace(node, inputs=tuple(inputs)) if isinstance(node, (Concat, Mix, Zip)) else replace(node, input=inputs[0])
+    return (
+        replace(node, inputs=tuple(inputs)) if isinstance(node, (Concat, Mix, Zip)) else replace(node, input=inputs[0])
+    )
 
 
 def flow(root: Node) -> tuple[Node, ...]:

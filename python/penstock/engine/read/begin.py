@@ -103,11 +103,12 @@ class Begin:
         """The rows of each source, and those that follow them from other sources."""
         whole, row = self._cursor.order.rows.with_followers(ids)
         parts = split(whole, self._first_ids, [reader.in_order for reader in self._readers])
-        for part in parts if row is not None else ():
-            places = part.at
-            if len(part.samples) and places[0] >= len(ids):
-                part.ids = whole[places]
-            part.at = None if len(part.samples) == len(ids) else row[places]
+        for part in parts:
+            if row is None or part.at is None:
+                break
+            if len(part.at) and part.at[0] >= len(ids):
+                part.ids = whole[part.at]
+            part.at = None if len(part.at) == len(ids) else row[part.at]
         return parts
 
 
