@@ -59,9 +59,17 @@ def plans() -> dict[str, ps.Dataset]:
         "sort": data.sort(ps.col("n") * 7 % 11, descending=True),
         "mix of filtered": ps.mix([data.filter(ps.col("n") < 12), data.sort("label")], weights=[2, 1]).shuffle(seed=6),
     }
+    half = ps.from_arrays({"half": counted[:15]})
+    images = ps.concat(parts)
+    batched |= {
+        "zip": ps.zip([ps.from_arrays({"n": counted}), images]).shuffle(seed=8, block_rows=3),
+        "zip of parts": ps.zip([half, images.every(2)]).shuffle(seed=8).repeat(2),
+    }
     made = {name: plan.transform(**crop).batch(4, lanes=4) for name, plan in batched.items()}
     numbers = [number * 7 % 30 for number in range(30)]
     bucketed = ps.concat(parts).shuffle(seed=3).transform(**crop)
+    below = ps.zip([half, images.skip(15).transform(**crop)]).shuffle(seed=8)
+    made["zip, ops below"] = below.batch(4, lanes=4)
     return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 

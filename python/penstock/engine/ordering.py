@@ -32,7 +32,7 @@ from penstock.order.repeat import Repeat as RepeatOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
-from penstock.order.zipped import Link, Range, Zipped
+from penstock.order.zipped import Link, Zipped
 from penstock.plan.nodes import (
     Batch,
     Bucket,
@@ -114,15 +114,13 @@ def links_of(root: Node, first_id: int = 0) -> tuple[Link, ...]:
 
 
 def _zipped(root: Node, rows: RowOrder) -> RowOrder:
-    """The order of a plan that was cut, also of rows that follow others; of these, files of a row each are read one by one."""
+    """The order of a plan that was cut, also of rows that follow others. Beside blocks of these, files of a row each are still read one by one."""
     links = links_of(root)
     if not links:
         return rows
-    ranges, single = [side for link in links for side in (link.leads, link.follows)], list[Range]()
-    for leaf, ids in zip(leaves(root), pairwise(first_ids_of(root).tolist()), strict=True):
-        if _block_rows(leaf.opened.source) == 1 and any(first <= ids[0] < end for first, end in ranges):
-            single.append(ids)
-    return Zipped(input=rows, links=links, single=tuple(single))
+    ranges = zip(leaves(root), pairwise(first_ids_of(root).tolist()), strict=True)
+    single = tuple(ids for leaf, ids in ranges if _block_rows(leaf.opened.source) == 1)
+    return Zipped(input=rows, links=links, single=single)
 
 
 def seed_of(root: Node) -> int:
