@@ -87,6 +87,7 @@ PLANS: dict[str, Callable[[Path], ps.Dataset]] = {
     "a slice of the order": lambda folder: all_of(folder).shuffle(seed=1, block_rows=4).skip(7).take(40).batch(8, lanes=4),
     "every third": lambda folder: all_of(folder).every(3).shuffle(seed=1, block_rows=3).batch(4, wrap=True),
     "filtered": lambda folder: all_of(folder).filter((ps.col("label") != 1) & (ps.col("id") > 5)).shuffle(seed=1, block_rows=4).batch(8, lanes=4),
+    "filtered ahead by a function": lambda folder: all_of(folder).filter(lambda batch: (batch["n"] + batch["m"] + batch["id"]) % 2 == 0, ahead=True).shuffle(seed=1, block_rows=4).batch(6, lanes=2),
     "split": lambda folder: all_of(folder).split({"a": 0.6, "b": 0.4}, stratify="label")["a"].shuffle(seed=1, block_rows=4).batch(8, lanes=4),
     "sorted": lambda folder: all_of(folder).sort("m", descending=True).batch(8, lanes=4),
     "balanced": lambda folder: all_of(folder).filter(ps.col("n") < 100).balance("label").shuffle(seed=3).batch(8, lanes=4),
