@@ -19,11 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
-from penstock.core.distinct import distinct
 from penstock.core.errors import SourceError
 from penstock.core.lru import Lru
 from penstock.core.rows import Rows
-from penstock.core.spec import Ids
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 from penstock.derived.lock import one_maker
@@ -77,26 +75,18 @@ class DecodedParts:
         others = {name: pa.concat_arrays([column, column.slice(0, 0)]) for name, column in part.others.items()}
         return Rows(part.fixed.copy(), others)
 
-    def pick(self, first_row: Ids, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
-        """Rows in any order: the parts that hold them, the part of each row, and the row's place in it.
+    def has(self, number: int) -> bool:
+        """Whether a part can be had without decoding it."""
+        return number in self._mapped or number in self._memory
 
-        Part p holds rows first_row[p] … first_row[p + 1] - 1. Parts that are not cached whole hold only these rows.
-        """
-        number = np.searchsorted(first_row, samples, side="right") - 1
-        row = samples - first_row[number]
-        needed, which = distinct(number)
-        pieces = []
-        for place, part in enumerate(needed.tolist()):
-            whole = self._part(part)
-            if self._is_kept(part):
-                pieces.append(whole)
-                continue
-            mine = np.flatnonzero(which == place)
-            chosen = row[mine]
-            others = {name: column.take(pa.array(chosen)) for name, column in whole.others.items()}
-            pieces.append(Rows(whole.fixed[chosen], others))
-            row[mine] = np.arange(len(mine))
-        return tuple(pieces), which, row
+    def part(self, number: int) -> tuple[Rows, bool]:
+        """A whole part, and whether it stays where it is: else what is wanted of it is to be copied."""
+        return self._part(number), self._is_kept(number)
+
+    @property
+    def stays_in_memory(self) -> bool:
+        """Whether all parts do, each decoded once."""
+        return self._total_bytes <= MEMORY_BYTES
 
     def _is_kept(self, number: int) -> bool:
         return self._total_bytes <= MEMORY_BYTES or number in self._mapped

@@ -31,6 +31,7 @@ from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherMixed, GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
+from penstock.engine.read.together import read_together
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -171,6 +172,7 @@ class _Lowering:
         self.budget = Budget(memory_bytes, (slots, self.record_slots), cpus=where.cpus)
         self.window_bytes = 0
         self.stages: list[Stage] = []
+        self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
         self.is_described = False
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
@@ -226,9 +228,10 @@ class _Lowering:
 
     def add_reading(self) -> None:
         """The stages that read all sources."""
-        readers = [self._reader(number, leaf) for number, leaf in enumerate(self.leaves)]
-        begin = Begin(self.cursor, readers, self.first_ids, self.budget, self.item_bytes)
-        read, columns = read_with(readers), columns_with(readers)
+        readers = self._readers()
+        first_ids = self.first_ids[[*(low for low, _ in self.read_as_one), -1]]
+        begin = Begin(self.cursor, readers, first_ids, self.budget, self.item_bytes)
+        read, columns = read_with(readers), columns_with(readers, self.read_as_one)
         if any(reader.in_order for reader in readers):
             self._note_windows()
         if all(leaf.opened.source.access is Access.MEMORY for leaf in self.leaves):
@@ -246,8 +249,20 @@ class _Lowering:
         name = "parse" if any(reader.kind == "parse" for reader in readers) else "gather"
         self.add(name, "cpu", columns, threads=self.together)
 
-    def _reader(self, number: int, leaf: Read) -> Reader:
-        reading = Reading(
+    def _readers(self) -> list[Reader]:
+        """A reader a source, or one for several that only the order works on; notes which sources each reads."""
+        found = list[Reader]()
+        readings = [self._reading(number, leaf) for number, leaf in enumerate(self.leaves)]
+        for low, high in untouched(self.root):
+            some = readings[low:high]
+            readers = [self._reader(reading) for reading in some]
+            one = read_together(some, readers)
+            self.read_as_one += [(low, high)] if one else [(number, number + 1) for number in range(low, high)]
+            found += [one] if one else readers
+        return found
+
+    def _reading(self, number: int, leaf: Read) -> Reading:
+        return Reading(
             leaf=leaf,
             number=number,
             first_id=int(self.first_ids[number]),
@@ -260,7 +275,9 @@ class _Lowering:
             budget=self.budget,
             item_bytes=self.item_bytes,
         )
-        source: Any = leaf.opened.source
+
+    def _reader(self, reading: Reading) -> Reader:
+        source: Any = reading.leaf.opened.source
         return (
             Lanes(reading, self._feed(source, reading.first_id))
             if isinstance(source, LaneOutput)
@@ -368,7 +385,7 @@ class _Lowering:
         specs = [branch.spec for branch in inputs]
         spec = specs[0] if all(one is not None and one == specs[0] for one in specs) else None
         limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
-        if len(inputs) > 1:
+        if len(inputs) > 1 and not any(low <= sources[0] and sources[1] <= high for low, high in self.read_as_one):
             merge = MergeParts(node.verb, [branch.sources for branch in inputs], self.slots, self.budget)
             self.add(node.verb, "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
@@ -464,6 +481,16 @@ class _Lowering:
         return replace(branch, spec=spec)
 
 
+def untouched(root: Node, first: int = 0) -> list[tuple[int, int]]:
+    """Runs of sources [low, high) that together make all of each other's rows: what joins them and lies below is order alone."""
+    if all(LOWER[type(node)] in _ORDER for node in flow(root)):
+        return [(first, first + len(leaves(root)))]
+    found = list[tuple[int, int]]()
+    for below in inputs_of(root):
+        found += untouched(below, found[-1][1] if found else first)
+    return found
+
+
 #: What becomes of each node.
 LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Read: _Lowering.read,
@@ -485,3 +512,6 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Map: _Lowering.function,
     MapRows: _Lowering.function,
 }
+
+#: How nodes are lowered that change no column, and join nothing but rows.
+_ORDER = (_Lowering.read, _Lowering.joined, _Lowering.same)

@@ -83,9 +83,9 @@ class Item:
 
 @dataclass
 class SourceRows:
-    """An item's rows of one source.
+    """An item's rows of one source, or of several that are read as one.
 
-    source: its number. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
+    source: the number of its reader. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
     source's reader has of them so far (see `engine.read.reader`). ids: as of `Part`.
     """
 

@@ -113,10 +113,22 @@ class BlockSource(Opened, Protocol):
 
 @runtime_checkable
 class PartSource(BlockSource, Protocol):
-    """A source of blocks that keeps parts of itself in memory, out of which single rows are picked."""
+    """A source of blocks that keeps parts of itself, out of which single rows are picked.
 
-    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
-        """Tables, and for each of `samples` which table holds it, and in which row (both int64)."""
+    first_row: int64, the first row of each part, and the end of all.
+    """
+
+    first_row: Ids
+
+    @property
+    def stays_in_memory(self) -> bool:
+        """Whether all parts stay in memory, so that blocks need not be opened."""
+
+    def has_part(self, number: int) -> bool:
+        """Whether a part is at hand."""
+
+    def part(self, number: int) -> tuple[Rows, bool]:
+        """A part, and whether it stays where it is: else what is wanted of it is to be copied."""
 
 
 @runtime_checkable

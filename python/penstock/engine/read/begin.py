@@ -113,8 +113,8 @@ class Begin:
 
 
 def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
-    """The rows of each source that has some, or that `always` wants to hear of an item."""
-    if len(first_ids) == 2:  # one source
+    """The rows of each reader that has some, or that `always` wants to hear of an item."""
+    if len(first_ids) == 2:  # one reader
         return [SourceRows(0, None, ids)]
     places, samples, edges = kernels.divide_rows(ids, first_ids)
     numbers = np.flatnonzero((edges[1:] > edges[:-1]) | np.asarray(always)).tolist()
@@ -134,8 +134,8 @@ def read_with(readers: Sequence[Reader]) -> Callable[[Planned], Loaded]:
     return read
 
 
-def columns_with(readers: Sequence[Reader]) -> Callable[[Item], Columned]:
-    """A stage that makes columns of what was read."""
+def columns_with(readers: Sequence[Reader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
+    """A stage that makes columns of what was read; each reader reads the sources [low, high)."""
 
     def columns(item: Item) -> Columned:
         parts = []
@@ -143,7 +143,7 @@ def columns_with(readers: Sequence[Reader]) -> Callable[[Item], Columned]:
             if len(rows.samples):
                 reader = readers[rows.source]
                 made = reader.columns(item, rows)
-                parts.append(Part((rows.source, rows.source + 1), rows.at, made, dict(reader.spec), rows.ids))
+                parts.append(Part(sources[rows.source], rows.at, made, dict(reader.spec), rows.ids))
             rows.held = None  # what columns do not look into is free
         return item.to(Columned, parts=parts)
 

@@ -21,7 +21,7 @@ def _records(reading: Reading, source: Any) -> Reader:
 
 
 def _parts(reading: Reading, source: Any) -> Reader:
-    return Parts(reading, source) if reading.block_rows == 1 else Blocks(reading, source)
+    return Parts(reading, source) if reading.block_rows == 1 or source.stays_in_memory else Blocks(reading, source)
 
 
 def _blocks(reading: Reading, source: Any) -> Reader:

@@ -110,9 +110,18 @@ class Parquet:
                 pieces.append(self.decoded.slice(part, start - low, min(first + rows, high) - start))
         return join_rows(pieces)
 
-    def pick(self, samples: Ids) -> tuple[tuple[Rows, ...], Ids, Ids]:
-        """Rows in any order, out of the parts that were decoded before."""
-        return self.decoded.pick(self.first_row, samples)
+    @property
+    def stays_in_memory(self) -> bool:
+        """Whether all parts stay in memory; how large they are is known beforehand where all columns are of fixed shape."""
+        return self.decoded.stays_in_memory and all(field.is_fixed for field in self.spec.values())
+
+    def has_part(self, number: int) -> bool:
+        """Whether a part was decoded before."""
+        return self.decoded.has(number)
+
+    def part(self, number: int) -> tuple[Rows, bool]:
+        """A decoded part, and whether it stays where it is."""
+        return self.decoded.part(number)
 
     def only(self, names: Collection[str]) -> Parquet:
         """The same rows with these columns alone, of which nothing is written to the cache."""
