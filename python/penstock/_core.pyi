@@ -138,6 +138,19 @@ class MixedOrder:
         """Writes the same of whole steps from one on."""
 
     @property
+    def has_blocks(self) -> bool:
+        """Whether the next three can be called: each input is one dataset as it lies."""
+
+    def block_numbers(self, ids: _Ids) -> _Ids:
+        """The blocks in which rows lie, numbered through in the order of their ids."""
+
+    def block_edges(self, numbers: _Ids) -> tuple[_Ids, _Ids]:
+        """The ids at which blocks begin and end."""
+
+    def until(self, epoch: int, lanes: _Ids, rows: _Ids, last: _Ids) -> tuple[_Ids, _Ids]:
+        """When the blocks are done in which rows of lanes lie, by their last ids: the lane, -1 for all, and its first row that needs them no more."""
+
+    @property
     def is_plain(self) -> bool:
         """Whether `gather_steps` can be called: each input is one dataset as it lies."""
 

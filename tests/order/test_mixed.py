@@ -237,3 +237,41 @@ def test_epochs_end_as_asked() -> None:
     on = [one for number in range(10) for one in epoch(mixed(Stop.ROWS, 20), number) if one >= 10]
     assert sorted(on) == [*range(10, 110)], "each epoch goes on where the one before ended"
     assert mixed_rows((1, 1), (10, 100), Stop.FIRST, None) in range(20, 23)
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(4, 90), st.integers(1, 9), st.booleans()), min_size=1, max_size=5),
+    st.sampled_from(Stop),
+    st.integers(0, 3),
+    st.integers(0, 50),
+)
+def test_native_blocks_are_those_of_the_inputs(
+    sizes: list[tuple[int, int, bool]], stop: Stop, epoch: int, first: int
+) -> None:
+    """Blocks of rows, and when they are done, asked of all inputs at once and one by one."""
+    inputs, first_ids, begin = list[RowOrder](), list[int](), 3
+    for number, (count, wanted_rows, is_shuffled) in enumerate(sizes):
+        shape = {"segments": Segments(((begin, count, 1),)), "lanes": 4, "rows_per_lane": 2, "wanted_rows": wanted_rows}
+        inputs.append(Shuffled(**shape, window_blocks=2, seed=number) if is_shuffled else Natural(**shape))
+        first_ids.append(begin)
+        begin += count
+    quotas = ((0, tuple(range(1, len(sizes) + 1))),)
+    rows = 80 if stop is Stop.ROWS else None
+    order, plain = (
+        Mixed(inputs=tuple(inputs), first_ids=(0, *first_ids[1:]), quotas=quotas, stop=stop, rows=rows) for _ in "ab"
+    )
+    plain.__dict__["_native"] = None  # one by one
+    for lane in range(4):
+        count = min(30, int(order.lane_rows()[lane]))
+        row = (first + np.arange(count)) % order.lane_rows()[lane]
+        ids = order.ids(epoch, lane, first, count)
+        found, wanted = order.blocks(epoch, ids), plain.blocks(epoch, ids)
+        for one, other in zip(found, wanted, strict=True):
+            assert one.tolist() == other.tolist()
+        last = (found[1] - 1)[found[2]]
+        lanes = np.full(count, lane)
+        for one, other in zip(
+            order.until(epoch, lanes, row, last), plain.until(epoch, lanes, row, last), strict=True
+        ):
+            assert one.tolist() == other.tolist()

@@ -194,14 +194,11 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedR
         for is_list in (False, True)
     )
     numbers = {name: number for number, name in enumerate([*plain, *lists])}
-    parser = kernels.ExampleParser(
-        plain,
-        [features[name].name for name in lists],
-        [column.description(numbers[column.feature]) for column in columns],
-        verify=options.verify,
-        values_limit=options.limits.values,
-    )
-    return ParsedRecords(manifest, columns, parser)
+    described = [column.description(numbers[column.feature]) for column in columns]
+    named = plain, [features[name].name for name in lists]
+    checks = {"verify": options.verify, "values_limit": options.limits.values}
+    parser = kernels.ExampleParser(*named, described, **checks)
+    return ParsedRecords(manifest, columns, parser, parsing=("tfrecord", named, columns, checks))
 
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:

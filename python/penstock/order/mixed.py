@@ -161,8 +161,17 @@ class Mixed(Composed):
         else:
             self._native.steps(True, epoch, share, step, out, threads)
 
+    def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+        """First ids and ends of the blocks that rows lie in, and the block of each row."""
+        if self._native is None or not self._native.has_blocks:
+            return super().blocks(epoch, ids)
+        found, which = distinct(self._native.block_numbers(ids))
+        return *self._native.block_edges(found), which
+
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
         """When blocks are done: the lane and its row."""
+        if self._native is not None and self._native.has_blocks:
+            return self._native.until(epoch, lane, row, last)
         found, end = lane.copy(), row + 1
         for number, mine in self.by_input(last):
             begin, base = self._begin(epoch, number)

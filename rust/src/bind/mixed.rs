@@ -225,6 +225,45 @@ impl MixedOrder {
         Ok(())
     }
 
+    /// Whether `block_numbers`, `block_edges` and `until` can be called: each input is one dataset as it lies.
+    #[getter]
+    fn has_blocks(&self) -> bool {
+        self.0.has_blocks()
+    }
+
+    /// The blocks in which rows lie, numbered through in the order of their ids.
+    fn block_numbers<'py>(&self, py: Python<'py>, ids: Ids<'py>) -> PyResult<NewIds<'py>> {
+        let ids = ids.as_slice()?;
+        let found = detach_for(py, ids.len(), || self.0.block_numbers(ids));
+        Ok(PyArray1::from_vec(py, found.ok_or_else(|| misuse("ids of rows that there are"))?))
+    }
+
+    /// The ids at which blocks begin and end.
+    fn block_edges<'py>(&self, py: Python<'py>, numbers: Ids<'py>) -> PyResult<(NewIds<'py>, NewIds<'py>)> {
+        let numbers = numbers.as_slice()?;
+        let found = detach_for(py, numbers.len(), || self.0.block_edges(numbers));
+        let (first, end) = found.ok_or_else(|| misuse("numbers of blocks that there are"))?;
+        Ok((PyArray1::from_vec(py, first), PyArray1::from_vec(py, end)))
+    }
+
+    /// When the blocks are done in which rows of lanes lie, by their last ids: the lane, -1 for all, and its first row that needs them no more.
+    fn until<'py>(
+        &self,
+        py: Python<'py>,
+        epoch: u64,
+        lanes: Ids<'py>,
+        rows: Ids<'py>,
+        last: Ids<'py>,
+    ) -> PyResult<(NewIds<'py>, NewIds<'py>)> {
+        let (lanes, rows, last) = (lanes.as_slice()?, rows.as_slice()?, last.as_slice()?);
+        if lanes.len() != rows.len() || lanes.len() != last.len() {
+            return Err(misuse("lanes, rows and last must be equally long"));
+        }
+        let found = detach_for(py, last.len(), || self.0.until(epoch, lanes, rows, last));
+        let (lane, end) = found.ok_or_else(|| misuse("lanes, and ids of rows, that there are"))?;
+        Ok((PyArray1::from_vec(py, lane), PyArray1::from_vec(py, end)))
+    }
+
     /// Whether `gather_steps` can be called: each input is one dataset as it lies.
     #[getter]
     fn is_plain(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use super::EpochOrder;
+use super::{EpochOrder, fit_blocks};
 use crate::keys::mix;
 
 /// Epochs whose orders are kept: lanes of a mixture are in a round and the next one, and a loader begins an epoch while another ends.
@@ -67,6 +67,17 @@ impl Epochs {
             [Run { first, distance: 1, .. }] => Some((first, self.sizes.samples)),
             _ => None,
         }
+    }
+
+    /// Rows of a block, in every epoch, and the place from which on each row is a block of its own.
+    #[must_use]
+    pub fn block_sizes(&self) -> (u64, u64) {
+        let Sizes { samples, lanes, block_rows, .. } = self.sizes;
+        if self.seed.is_none() {
+            return (block_rows, samples);
+        }
+        let (block_rows, blocks_per_lane) = fit_blocks(samples, lanes, block_rows);
+        (block_rows, lanes * blocks_per_lane * block_rows)
     }
 
     /// The order of an epoch.

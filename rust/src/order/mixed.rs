@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use rayon::ThreadPool;
 
 use super::epochs::Epochs;
+use super::mixed_blocks::{InputBlocks, blocks_of};
 use super::mixture::Mixture;
 use super::{Part, Share, parts, width};
 use crate::pool::find_first;
@@ -82,12 +83,13 @@ pub(crate) struct LaneSteps<'a> {
 /// A mixed order. All lanes are equally long.
 #[derive(Debug)]
 pub struct Mixed {
-    mixture: Arc<Mixture>,
-    inputs: Vec<Input>,
+    pub(super) mixture: Arc<Mixture>,
+    pub(super) inputs: Vec<Input>,
     /// Rows of every input's lanes, input after input.
-    rows: Vec<u64>,
-    lane_rows: u64,
-    rounds: Rounds,
+    pub(super) rows: Vec<u64>,
+    pub(super) lane_rows: u64,
+    pub(super) rounds: Rounds,
+    pub(super) blocks: Option<Vec<InputBlocks>>,
     /// What is kept of every input, lane after lane.
     ahead: Vec<Mutex<Vec<Ahead>>>,
 }
@@ -135,7 +137,8 @@ impl Mixed {
         }
         let kept = if rows.len() <= MOST_AHEAD { lanes } else { 0 };
         let ahead = (0..kept).map(|_| Mutex::default()).collect();
-        Ok(Self { mixture, inputs, rows, lane_rows, rounds, ahead })
+        let blocks = blocks_of(&inputs);
+        Ok(Self { mixture, inputs, rows, lane_rows, rounds, blocks, ahead })
     }
 
     /// Rows of a full global batch.

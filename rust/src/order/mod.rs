@@ -15,6 +15,7 @@
 pub mod epochs;
 mod lane;
 pub mod mixed;
+mod mixed_blocks;
 pub mod mixture;
 #[cfg(test)]
 mod tests;

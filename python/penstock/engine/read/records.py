@@ -118,9 +118,9 @@ class WindowedRecords:
     in_order = plans = True
     kind = "parse"
 
-    def __init__(self, reading: Reading, source: Source) -> None:
+    def __init__(self, reading: Reading, source: Source, read: Read) -> None:
         self._reading, self._parse = reading, Memory(reading, source)
-        self._places, self._read = Places(source.manifest), reading.read
+        self._places, self._read = Places(source.manifest), read
         ranks = reading.where.rank, reading.where.world_size
         self._windows = OpenWindows[_Piece](reading.order, ranks, reading.first_id)
         self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, reading.budget.limit_bytes // _BUFFERS))

@@ -8,12 +8,18 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
+from penstock.core import kernels
 from penstock.core.rows import Rows
-from penstock.core.spec import Columns
+from penstock.core.spec import Bytes, Columns, Ids
 from penstock.engine.read.blocks import Blocks
 from penstock.engine.read.parts import Parts
 from penstock.engine.read.reader import Reader, Reading
-from penstock.source.protocol import BlockSource
+from penstock.engine.read.records import Read, WindowedRecords
+from penstock.source.manifest import Manifest
+from penstock.source.protocol import Access, BlockSource, Source
+from penstock.source.records.native_columns import ParsedRecords
 
 
 class JoinedBlocks:
@@ -40,12 +46,87 @@ class JoinedBlocks:
         return source.manifest.place(sample)
 
 
-def _blocks(reading: Reading, *sources: Any) -> Reader:
-    return Blocks(reading, JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
+class JoinedManifest:
+    """Where the records of several sources lie: their shards count on, too."""
+
+    scattered = False
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        self._manifests = manifests
+        self._first = np.cumsum([0, *(manifest.samples for manifest in manifests)])
+        self.first_shard = np.cumsum([0, *(len(manifest.first_sample) - 1 for manifest in manifests)])
+        begins = zip(manifests, self._first[:-1], strict=True)
+        self.first_sample = np.concatenate(
+            [*(manifest.first_sample[:-1] + first for manifest, first in begins), self._first[-1:]]
+        )
+
+    def shard_of(self, samples: Ids) -> Ids:
+        """The shard of each sample id."""
+        return np.searchsorted(self.first_sample, samples, side="right") - 1
+
+    def extents(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
+        """Shard, offset and length (int64) of each record."""
+        place, sample, edges = kernels.divide_rows(samples, self._first)
+        offset, length = np.empty(len(samples), dtype=np.int64), np.empty(len(samples), dtype=np.int64)
+        for number in np.flatnonzero(np.diff(edges)).tolist():
+            of, mine = self._manifests[number], slice(edges[number], edges[number + 1])
+            _, offset[place[mine]], length[place[mine]] = of.extents(sample[mine])
+        return self.shard_of(samples), offset, length
+
+    def place(self, sample: int) -> str:
+        """Where a record lies, for messages."""
+        number = int(np.searchsorted(self._first, sample, side="right")) - 1
+        return self._manifests[number].place(sample - int(self._first[number]))
 
 
-#: What reads several sources as one, by what reads each.
-_JOIN: dict[type, Callable[..., Reader]] = {Parts: Parts, Blocks: _blocks}
+class JoinedRecords:
+    """Sources whose records are parsed alike."""
+
+    access = Access.RECORDS
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.spec, self.parse = sources[0].spec, sources[0].parse
+        self.manifest = JoinedManifest([source.manifest for source in sources])
+
+
+class JoinedRead:
+    """Reads byte ranges of their shards: see `records.Read`."""
+
+    def __init__(self, first_shard: Ids, reads: Sequence[Read]) -> None:
+        self._first_shard, self._reads = first_shard, reads
+
+    def __call__(self, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        place, mine, edges = kernels.divide_rows(shard, self._first_shard)
+        for number in np.flatnonzero(np.diff(edges)).tolist():
+            some = slice(edges[number], edges[number + 1])
+            self._reads[number](mine[some], offset[place[some]], length[place[some]], out, at[place[some]])
+
+
+def _parts(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
+    return Parts(readings[0], *sources)
+
+
+def _blocks(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
+    return Blocks(readings[0], JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
+
+
+def _records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+    first = sources[0]
+    if not isinstance(first, ParsedRecords) or first.parsing is None:
+        return None
+    if any(not isinstance(source, ParsedRecords) or source.parsing != first.parsing for source in sources):
+        return None
+    joined = JoinedRecords(sources)
+    read = JoinedRead(joined.manifest.first_shard, [reading.read for reading in readings])
+    return WindowedRecords(readings[0], joined, read)  # type: ignore[arg-type]  # no more of its manifest is asked for
+
+
+#: What reads several sources as one, by what reads each; None where it cannot.
+_JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], Reader | None]] = {
+    Parts: _parts,
+    Blocks: _blocks,
+    WindowedRecords: _records,
+}
 
 
 def read_together(readings: Sequence[Reading], readers: Sequence[Reader]) -> Reader | None:
@@ -56,6 +137,6 @@ def read_together(readings: Sequence[Reading], readers: Sequence[Reader]) -> Rea
     columns = list(first.spec.items())
     if any(type(reader) is not type(first) or list(reader.spec.items()) != columns for reader in readers):
         return None
-    sources = [reading.leaf.opened.source for reading in readings]
     reads_at_once = max(reading.reads_at_once for reading in readings)
-    return join(replace(readings[0], reads_at_once=reads_at_once), *sources)
+    alike = [replace(reading, reads_at_once=reads_at_once) for reading in readings]
+    return join(alike, [reading.leaf.opened.source for reading in readings])

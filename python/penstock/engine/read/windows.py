@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.spec import Ids
 from penstock.engine.stage import Item, SourceRows
@@ -39,37 +40,51 @@ class Opened(Generic[PieceT]):
 
 
 class OpenWindows(Generic[PieceT]):
-    """The open blocks of one source on one rank. Items must come in order, from one thread."""
+    """The open blocks on one rank, of a source or of several that are read as one. Items must come in order, from one thread."""
 
     def __init__(self, order: BatchOrder, ranks: tuple[int, int], first_id: int) -> None:
         self._order, self._ranks, self._first_id = order, ranks, first_id
-        #: By the sample at which a block begins: it, and the lane and row at which it is done.
-        self._pieces: dict[int, tuple[PieceT, int, int]] = {}
         self._epoch = -1
+        self._close()
+
+    def _close(self) -> None:
+        #: The samples at which open blocks begin, ascending; where each is done: lane and row; and the blocks.
+        self._first = np.empty(0, dtype=np.int64)
+        self._done = np.empty((2, 0), dtype=np.int64)
+        self._pieces = np.empty(0, dtype=object)
 
     def needed(self, item: Item, rows: SourceRows) -> Needed:
         """The blocks of an item's rows."""
         samples = rows.samples
         if item.epoch != self._epoch:
-            self._pieces, self._epoch = {}, item.epoch
+            self._epoch = item.epoch
+            self._close()
         if not len(samples):
             return Needed(samples, samples, samples, samples, None)
         first, end, which = blocks_of(self._order, item.epoch, self._first_id, samples)
-        new = [number for number, start in enumerate(first.tolist()) if start not in self._pieces]
-        return Needed(first, end, which, np.array(new, dtype=np.int64), rows.at)
+        return Needed(first, end, which, np.flatnonzero(~self._is_open(first)), rows.at)
+
+    def _is_open(self, first: Ids) -> npt.NDArray[np.bool_]:
+        if not len(self._first):
+            return np.zeros(len(first), dtype=bool)
+        place = np.searchsorted(self._first, first)
+        return np.asarray(self._first[np.minimum(place, len(self._first) - 1)] == first)
 
     def open(self, item: Item, needed: Needed, make: Callable[[Ids, Ids], Sequence[PieceT]]) -> Opened[PieceT]:
         """The item's blocks, of which `make` gives those that begin and end at …; then drops all that are done with it."""
         first, end = needed.first[needed.new], needed.end[needed.new]
         if len(first):
-            lane, row = self._until(item, needed, end - 1 + self._first_id)
-            self._pieces.update(
-                zip(first.tolist(), zip(make(first, end), lane.tolist(), row.tolist(), strict=True), strict=True)
-            )
-        opened = tuple(self._pieces[start][0] for start in needed.first.tolist())
-        done = np.array([(lane, row) for _, lane, row in self._pieces.values()], dtype=np.int64).reshape(-1, 2)
-        stay = self._order.is_open(item.step + item.steps, *self._ranks, *done.T).tolist()
-        self._pieces = {start: piece for (start, piece), stays in zip(self._pieces.items(), stay, strict=True) if stays}
+            done = np.stack(self._until(item, needed, end - 1 + self._first_id))
+            made = np.fromiter(make(first, end), dtype=object, count=len(first))
+            turn = np.argsort(first)
+            place = np.searchsorted(self._first, first[turn])
+            self._first = np.insert(self._first, place, first[turn])
+            self._done = np.insert(self._done, place, done[:, turn], axis=1)
+            self._pieces = np.insert(self._pieces, place, made[turn])
+        opened = tuple(self._pieces[np.searchsorted(self._first, needed.first)])
+        stay = self._order.is_open(item.step + item.steps, *self._ranks, *self._done)
+        if not stay.all():
+            self._first, self._done, self._pieces = self._first[stay], self._done[:, stay], self._pieces[stay]
         return Opened(opened, needed.first, needed.which)
 
     def _until(self, item: Item, needed: Needed, last: Ids) -> tuple[Ids, Ids]:

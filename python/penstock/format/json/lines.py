@@ -27,8 +27,9 @@ def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedReco
     """
     manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
     columns = choose_columns(_learn(manifest, read), options, shards.path(0))
-    parser = kernels.JsonParser([column.description for column in columns], values_limit=options.limits.values)
-    return ParsedRecords(manifest, columns, parser, finish)
+    described = [column.description for column in columns]
+    parser = kernels.JsonParser(described, values_limit=options.limits.values)
+    return ParsedRecords(manifest, columns, parser, finish, parsing=("jsonl", columns, options.limits.values))
 
 
 def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:

@@ -79,13 +79,17 @@ def parse_records(
 
 @dataclass(frozen=True, eq=False)
 class ParsedRecords:
-    """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else."""
+    """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else.
+
+    parsing: what the parser was made of; sources of which it is the same parse records alike. None where that is not known.
+    """
 
     manifest: Manifest
     columns: Sequence[Any]
     parser: NativeParser = field(repr=False)
     finish: Callable[[Any, Any, Spans], Values] | None = None
     access: Access = Access.RECORDS
+    parsing: object = None
 
     @property
     def spec(self) -> Spec:
