@@ -271,7 +271,5 @@ def test_native_blocks_are_those_of_the_inputs(
             assert one.tolist() == other.tolist()
         last = (found[1] - 1)[found[2]]
         lanes = np.full(count, lane)
-        for one, other in zip(
-            order.until(epoch, lanes, row, last), plain.until(epoch, lanes, row, last), strict=True
-        ):
+        for one, other in zip(order.until(epoch, lanes, row, last), plain.until(epoch, lanes, row, last), strict=True):
             assert one.tolist() == other.tolist()

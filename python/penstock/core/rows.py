@@ -7,7 +7,7 @@ not 100.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,19 @@ class Rows:
     """Neighbouring rows of a table.
 
     fixed: uint8 of shape (rows, bytes), the columns of fixed shape in the order of the spec, without gaps. others: the
-    other columns as large_string, large_binary or large_list.
+    other columns as large_string, large_binary or large_list. flat: the same bytes as `fixed`, row after row.
     """
 
     fixed: Bytes
     others: dict[str, pa.Array]
+    flat: Bytes = field(init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.fixed)
+
+    def __post_init__(self) -> None:
+        # At once and no cached_property, for whose lock all threads would wait: rows are picked out of open blocks again and again.
+        object.__setattr__(self, "flat", self.fixed.reshape(-1))
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +93,7 @@ def unpack_rows(
     pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, outs: Sequence[npt.NDArray[Any]], *, threads: int
 ) -> None:
     """Fill the arrays of the fixed columns: row i of each comes from row `row[i]` of `pieces[which[i]]`."""
-    parts = [piece.fixed.reshape(-1) for piece in pieces]
+    parts = [piece.flat for piece in pieces]
     kernels.unpack_rows(parts, widths_of(spec), which, row, [bytes_of(out) for out in outs], threads)
 
 

@@ -19,6 +19,8 @@ from penstock.source.protocol import BlockSource
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
+#: So many tasks at least are made of many blocks for each of these threads.
+_ROUNDS = 4
 
 
 class Blocks:
@@ -60,8 +62,13 @@ class Blocks:
         spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
         if len(spans) < 2:
             return [self.load_one(*span) for span in spans]
-        with ThreadPoolExecutor(min(_TOGETHER, len(spans)), thread_name_prefix="penstock-load") as threads:
-            return list(threads.map(carried(self.load_one), *zip(*spans, strict=True)))
+        some = max(
+            1, len(spans) // (_TOGETHER * _ROUNDS)
+        )  # of many small blocks, handing each over would take longer than loading it
+        tasks = [spans[first : first + some] for first in range(0, len(spans), some)]
+        with ThreadPoolExecutor(min(_TOGETHER, len(tasks)), thread_name_prefix="penstock-load") as threads:
+            loaded = threads.map(carried(lambda spans: [self.load_one(*span) for span in spans]), tasks)
+            return [block for blocks in loaded for block in blocks]
 
     def load_one(self, first: int, rows: int) -> Rows:
         """A block."""
