@@ -128,9 +128,12 @@ def test_a_bad_record_is_named_in_its_file(tmp_path: Path) -> None:
     file.write_text("".join(lines))
     parts[2] = ps.read([tmp_path / "2-0.jsonl", file])
     data = ps.mix(parts).shuffle(seed=1, block_rows=20)
-    with ps.Loader(data.batch(60, lanes=4), rank=0, world_size=1, epochs=1) as loader:
-        with pytest.raises(ps.DataError, match=r"2-1\.jsonl, record 41"):
-            list(loader)
+    batched = data.batch(60, lanes=4)
+    with (
+        ps.Loader(batched, rank=0, world_size=1, epochs=1) as loader,
+        pytest.raises(ps.DataError, match=r"2-1\.jsonl, record 41"),
+    ):
+        list(loader)
 
 
 def test_every_byte_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,9 +196,9 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedR
     numbers = {name: number for number, name in enumerate([*plain, *lists])}
     described = [column.description(numbers[column.feature]) for column in columns]
     named = plain, [features[name].name for name in lists]
-    checks = {"verify": options.verify, "values_limit": options.limits.values}
-    parser = kernels.ExampleParser(*named, described, **checks)
-    return ParsedRecords(manifest, columns, parser, parsing=("tfrecord", named, columns, checks))
+    verify, values_limit = options.verify, options.limits.values
+    parser = kernels.ExampleParser(*named, described, verify=verify, values_limit=values_limit)
+    return ParsedRecords(manifest, columns, parser, parsing=("tfrecord", named, columns, verify, values_limit))
 
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:

@@ -96,6 +96,7 @@ class JoinedRead:
         self._first_shard, self._reads = first_shard, reads
 
     def __call__(self, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        """Reads them: those of each source by its own way."""
         place, mine, edges = kernels.divide_rows(shard, self._first_shard)
         for number in np.flatnonzero(np.diff(edges)).tolist():
             some = slice(edges[number], edges[number + 1])
