@@ -23,6 +23,7 @@ def folder(data: Path, name: str) -> str:
 
 def session(run: Run, parts: list[Any] | None) -> Session:
     """A loader of this rank; the ranks find each other by torch.distributed."""
+    clean_stale_shared_memory()
     if run.plan == "mix":
         streams = [Stream(local=folder(run.data, name), proportion=w) for name, w in zip(SOURCES, WEIGHTS, strict=True)]
         dataset = StreamingDataset(streams=streams, shuffle=True, batch_size=run.batch)
@@ -36,7 +37,6 @@ def session(run: Run, parts: list[Any] | None) -> Session:
 
 def write(data: Path) -> None:
     """MDS, in shards of 1 MiB."""
-    clean_stale_shared_memory()
     for name in SOURCES:
         columns = {"id": "int64", "payload": "bytes"}
         with MDSWriter(out=folder(data, name), columns=columns, size_limit=SHARD_BYTES, exist_ok=True) as writer:

@@ -38,14 +38,12 @@ def tokenizer(folder: Path) -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_file(str(path))
 
 
-def measure(peer: str, version: str, batches: Callable[[], Iterator[tuple[int, int]]], until: int) -> dict[str, Any]:
-    """Figures of one pass, from files to arrays: each batch is its tokens and its places. until: tokens that are enough; 0 is all."""
+def measure(peer: str, version: str, batches: Callable[[], Iterator[tuple[int, int]]]) -> dict[str, Any]:
+    """Figures of one pass, from files to arrays of batches, each given as its tokens and its places."""
     cpu, began = cpu_s(), time.perf_counter()
     tokens = places = 0
     for real, all_ in batches():
         tokens, places = tokens + real, places + all_
-        if until and tokens >= until:
-            break
     elapsed = time.perf_counter() - began
     figures = {"tokens": tokens, "seconds": elapsed, "fill": tokens / places, "tokens_per_s": tokens / elapsed}
     return figures | {"peer": peer, "version": version, "cpu_s_per_million": (cpu_s() - cpu) / tokens * 1e6}

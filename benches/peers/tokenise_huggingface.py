@@ -51,7 +51,7 @@ def main() -> None:
         from tokenise_common import measure
 
         datasets.disable_progress_bars()
-        print(json.dumps(measure("Hugging Face datasets", datasets.__version__, lambda: batches(folder, cache), 0)))
+        print(json.dumps(measure("Hugging Face datasets", datasets.__version__, lambda: batches(folder, cache))))
 
 
 if __name__ == "__main__":

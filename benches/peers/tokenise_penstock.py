@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def planned(folder: Path, strategy: Any, tokens: int) -> ps.Dataset:
         rows = [encoding.ids for encoding in encodings]
         edges = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=edges[1:])
-        joined = np.fromiter((token for row in rows for token in row), np.int32, edges[-1])
+        joined = np.fromiter(chain.from_iterable(rows), np.int32, edges[-1])
         return {"tokens": pa.LargeListArray.from_arrays(edges, joined)}
 
     texts = ps.read(files(folder), columns=["text"]).map(tokenise)
@@ -51,7 +52,7 @@ def batches(folder: Path, strategy: str, tokens: int) -> Iterator[tuple[int, int
 def main() -> None:
     """Prints one line of JSON."""
     folder, strategy, tokens = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    print(json.dumps(measure(f"Penstock {strategy}", ps.__version__, lambda: batches(folder, strategy, tokens), 0)))
+    print(json.dumps(measure(f"Penstock {strategy}", ps.__version__, lambda: batches(folder, strategy, tokens))))
 
 
 if __name__ == "__main__":
