@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -125,7 +124,11 @@ def of_plan(peer: str, plan: str) -> Line:
     if found["no_feature"]:
         return found
     whole = steps_of(folder / "whole", SAVED_RANKS)
-    found |= {"steps": len(whole), "read": total(first), "state_bytes": sum(line.get("state_bytes", 0) for line in first)}
+    found |= {
+        "steps": len(whole),
+        "read": total(first),
+        "state_bytes": sum(line.get("state_bytes", 0) for line in first),
+    }
     return found | {"resumed": {ranks: of_ranks(peer, plan, ranks, folder, whole) for ranks in RESUMED_RANKS}}
 
 

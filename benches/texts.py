@@ -12,7 +12,8 @@ FILES = 8
 DOCUMENTS = 24_000
 #: Mean and spread of the lognormal number of words in a document, and the fewest and most.
 WORDS, SPREAD, FEWEST, MOST = 300, 0.9, 8, 8_000
-_STARTS, _VOWELS, _ENDS = "b c d f g h l m n p r s t v w br st tr ch".split(), "a e i o u ea ou".split(), ["", "n", "r", "s", "t", "ng"]
+_STARTS = ["b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "w", "br", "st", "tr", "ch"]
+_VOWELS, _ENDS = ["a", "e", "i", "o", "u", "ea", "ou"], ["", "n", "r", "s", "t", "ng"]
 _VOCABULARY = 40_000
 
 

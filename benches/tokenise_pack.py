@@ -4,7 +4,7 @@
 
 Documents that a script makes (`texts.py`); byte-level BPE of 8,192 tokens, trained on some of them (Hugging Face `tokenizers`, one file for both). Hugging Face: `load_dataset`,
 `map(tokenise, batched=True, num_proc=2)`, `map(group_texts, …, num_proc=2)`, then NumPy batches, its cache empty at the beginning. Ours: `read(…).map(tokenise).pack("tokens",
-length=2048).batch(32, steps=…)` with `cpus=2`. "tokenizer alone" encodes the texts, 1,000 in a call, and does nothing else: what both sides cannot do without.
+length=2048, window=100).batch(32, steps=…)` with `cpus=2`. "tokenizer alone" encodes the texts, 1,000 in a call, and does nothing else: what both sides cannot do without.
 Sides are processes of their own that run in turn. Imports do not count. Ratios are of one round; the median counts.
 """
 

@@ -63,7 +63,7 @@ Make = Callable[[Run, list[Any] | None], Session]
 
 
 def same_ranks(run: Run, parts: list[Any], reason: str) -> Any:
-    """This rank's own part, of a peer whose states are each of one rank."""
+    """The own part of this rank, of a peer whose states are each of one rank."""
     if len(parts) != run.ranks:
         raise NoWay(reason)
     return parts[run.rank]
@@ -77,10 +77,11 @@ def main(
     write: Callable[[Path], None],
     ways: Mapping[str, str],
     warm: Callable[[Run], object] | None = None,
+    done: Callable[[], object] | None = None,
 ) -> None:
     """A side's command line: --write its files, or take one rank's steps and print one line of JSON. ways: by plan, the calls that save and load.
 
-    warm: takes a step of another session, for peers that import parts of themselves, which counts as bytes read, only then.
+    warm: takes a step of another session, for peers that import parts of themselves, which counts as bytes read, only then. done: called at the end, by peers whose ranks talk to each other.
     """
     arguments = _arguments(peer)
     if arguments.write:
@@ -102,7 +103,8 @@ def main(
     if warm:
         warm(run)
     print(json.dumps(found | _take(plan, run, parts, arguments.out)), flush=True)
-    sys.stdout.flush()
+    if done:
+        done()
     os._exit(0)  # whatever threads and shared memory a peer has left: the figures are out
 
 
@@ -124,7 +126,7 @@ def _take(make: Make, run: Run, parts: list[Any] | None, out: Path) -> dict[str,
                 break
     except NoWay as reason:
         return {"no_way": str(reason)}
-    except Exception as error:  # noqa: BLE001, how a peer refuses a state is what is measured
+    except Exception as error:
         return {"refused": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     write_steps(out / f"steps-{run.rank}.npz", steps)
     rows_read = session.rows_read() if session.rows_read else None

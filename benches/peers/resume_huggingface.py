@@ -17,7 +17,9 @@ from resume_common import Run, Session, main, same_ranks
 from resume_rows import FILES, LENGTH, SOURCES, WEIGHTS, rows, stays
 
 BUFFER = 1_000  # the default
-OTHER_RANKS = "state_dict() of a stream split by node is one rank's, and its documentation names no other number of ranks"
+OTHER_RANKS = (
+    "state_dict() of a stream split by node is one rank's, and its documentation names no other number of ranks"
+)
 
 
 def source(run: Run, name: str) -> datasets.IterableDataset:
@@ -74,4 +76,11 @@ def write(data: Path) -> None:
 if __name__ == "__main__":
     way = "IterableDataset.state_dict() on every rank; load_state_dict(its own)"
     plans = dict.fromkeys(("shuffle", "mix", "filter", "pack"), session)
-    main("Hugging Face datasets", datasets.__version__, plans, write=write, ways={"": way}, warm=lambda run: next(iter(planned(run))))
+    main(
+        "Hugging Face datasets",
+        datasets.__version__,
+        plans,
+        write=write,
+        ways={"": way},
+        warm=lambda run: next(iter(planned(run))),
+    )

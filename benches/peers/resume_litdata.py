@@ -15,7 +15,9 @@ from resume_rows import FILES, LENGTH, SOURCES, WEIGHTS, rows
 
 #: A multiple of all numbers of ranks: its readme advises to set it where the number will change.
 CANONICAL_NODES = 4
-OTHER_RANKS = "its readme: CombinedStreamingDataset resumes \"only with the same world_size, num_workers, and batch_size\""
+OTHER_RANKS = (
+    'its readme: CombinedStreamingDataset resumes "only with the same world_size, num_workers, and batch_size"'
+)
 
 
 def opened(run: Run, name: str, kind: str = "rows") -> litdata.StreamingDataset:
@@ -44,6 +46,12 @@ def session(run: Run, parts: list[Any] | None) -> Session:
     if parts:
         loader.load_state_dict(parts[run.rank if run.ranks == run.saved_ranks else 0])
     return Session(steps=(ids(batch) for batch in loader), state=loader.state_dict)
+
+
+def done() -> None:
+    """No rank leaves before the others."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
 
 
 def ids(batch: Any) -> Any:
@@ -89,4 +97,4 @@ if __name__ == "__main__":
         "pack": session,
     }
     way = "StreamingDataLoader.state_dict() on every rank; load_state_dict(its own, or rank 0's on other ranks)"
-    main("LitData", litdata.__version__, plans, write=write, ways={"": way})
+    main("LitData", litdata.__version__, plans, write=write, ways={"": way}, done=done)

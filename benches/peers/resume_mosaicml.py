@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from resume_common import NoFeature, Run, Session, main
 from streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
@@ -23,6 +24,7 @@ def folder(data: Path, name: str) -> str:
 
 def session(run: Run, parts: list[Any] | None) -> Session:
     """A loader of this rank; the ranks find each other by torch.distributed."""
+    torch.distributed.init_process_group("gloo")
     clean_stale_shared_memory()
     if run.plan == "mix":
         streams = [Stream(local=folder(run.data, name), proportion=w) for name, w in zip(SOURCES, WEIGHTS, strict=True)]
@@ -53,4 +55,11 @@ if __name__ == "__main__":
         "pack": NoFeature("Streaming has no packing; llm-foundry packs inside the collate function"),
     }
     way = "StreamingDataLoader.state_dict() of rank 0; StreamingDataLoader.load_state_dict(state) on every rank"
-    main("MosaicML Streaming", version("mosaicml-streaming"), plans, write=write, ways={"": way})
+    main(
+        "MosaicML Streaming",
+        version("mosaicml-streaming"),
+        plans,
+        write=write,
+        ways={"": way},
+        done=torch.distributed.barrier,
+    )

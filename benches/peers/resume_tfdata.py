@@ -68,7 +68,9 @@ def write(data: Path) -> None:
 
 def example(row: dict[str, Any]) -> tf.train.Example:
     """A row as tf.train.Example."""
-    numbers = {name: tf.train.Int64List(value=value) for name, value in (("id", [row["id"]]), ("tokens", row["tokens"]))}
+    numbers = {
+        name: tf.train.Int64List(value=value) for name, value in (("id", [row["id"]]), ("tokens", row["tokens"]))
+    }
     feature = {name: tf.train.Feature(int64_list=value) for name, value in numbers.items()}
     feature["payload"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["payload"]]))
     return tf.train.Example(features=tf.train.Features(feature=feature))
@@ -76,4 +78,10 @@ def example(row: dict[str, Any]) -> tf.train.Example:
 
 if __name__ == "__main__":
     way = "tf.train.Checkpoint(iterator=iter(dataset)).write() on every rank; read(its own)"
-    main("tf.data", tf.__version__, dict.fromkeys(("shuffle", "mix", "filter", "pack"), session), write=write, ways={"": way})
+    main(
+        "tf.data",
+        tf.__version__,
+        dict.fromkeys(("shuffle", "mix", "filter", "pack"), session),
+        write=write,
+        ways={"": way},
+    )

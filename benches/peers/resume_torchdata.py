@@ -17,7 +17,7 @@ from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 from resume_rows import FILES, PAYLOAD_BYTES, ROWS, SOURCES, WEIGHTS, rows
 
 ROW_BYTES = 8 + PAYLOAD_BYTES
-OTHER_RANKS = "StatefulDataLoader aggregates its state \"across multiprocess workers (but not across ranks)\", says its documentation"
+OTHER_RANKS = 'StatefulDataLoader aggregates its state "across multiprocess workers (but not across ranks)", says its documentation'
 
 
 class Rows(torch.utils.data.Dataset):
@@ -41,7 +41,7 @@ def opened(run: Run, name: str) -> Rows:
 
 
 def sampler(rows_: Rows, run: Run, seed: int) -> StatefulDistributedSampler:
-    """This rank's part of a permutation."""
+    """A rank has its part of a permutation."""
     return StatefulDistributedSampler(rows_, num_replicas=run.ranks, rank=run.rank, shuffle=True, seed=seed)
 
 
@@ -57,7 +57,11 @@ def shuffled(run: Run, parts: list[Any] | None) -> Session:
 
 def mixed(run: Run, parts: list[Any] | None) -> Session:
     """MultiNodeWeightedSampler, until the first source ends."""
-    state = same_ranks(run, parts, OTHER_RANKS.replace("StatefulDataLoader", "as StatefulDataLoader, a node")) if parts else None
+    state = (
+        same_ranks(run, parts, OTHER_RANKS.replace("StatefulDataLoader", "as StatefulDataLoader, a node"))
+        if parts
+        else None
+    )
     sources = {name: opened(run, name) for name in SOURCES}
     nodes = {
         name: Mapper(SamplerWrapper(sampler(source, run, number)), source.__getitem__)
@@ -93,7 +97,9 @@ if __name__ == "__main__":
     plans = {
         "shuffle": shuffled,
         "mix": mixed,
-        "filter": NoFeature("neither StatefulDataLoader nor torchdata.nodes has a filter; an iterable data set of one's own would filter"),
+        "filter": NoFeature(
+            "neither StatefulDataLoader nor torchdata.nodes has a filter; an iterable data set of one's own would filter"
+        ),
         "pack": NoFeature("neither StatefulDataLoader nor torchdata.nodes has packing"),
     }
     ways = {

@@ -33,7 +33,9 @@ def session(run: Run, parts: list[Any] | None) -> Session:
     if parts:
         if hasattr(dataset, "state_dict") or hasattr(loader, "state_dict"):
             raise ValueError("WebDataset has a state now: use it here")
-        raise NoWay("no part of a pipeline has a state; its authors advise resampled=True and starting anew (webdataset issues 234, 271)")
+        raise NoWay(
+            "no part of a pipeline has a state; its authors advise resampled=True and starting anew (webdataset issues 234, 271)"
+        )
     return Session(steps=(np.asarray(batch[0], dtype=np.int64) for batch in loader), state=lambda: None)
 
 

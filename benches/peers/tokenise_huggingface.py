@@ -29,7 +29,9 @@ def packed(folder: Path, cache: str) -> Any:
         total = len(joined) // LENGTH * LENGTH
         return {"tokens": [joined[first : first + LENGTH] for first in range(0, total, LENGTH)]}
 
-    texts = datasets.load_dataset("json", data_files=[str(file) for file in files(folder)], split="train", cache_dir=cache)
+    texts = datasets.load_dataset(
+        "json", data_files=[str(file) for file in files(folder)], split="train", cache_dir=cache
+    )
     tokenised = texts.map(tokenise, batched=True, num_proc=PROCESSES, remove_columns=texts.column_names)
     return tokenised.map(group_texts, batched=True, num_proc=PROCESSES).with_format("numpy")
 

@@ -17,6 +17,8 @@ from tokenise_common import BATCH, LENGTH, files, measure, tokenizer
 import penstock as ps
 
 CPUS = 2
+#: Of each of 32 lanes: so many documents are tokenised before the first sequence is packed by best fit.
+WINDOW = 100
 
 
 def planned(folder: Path, strategy: Any, tokens: int) -> ps.Dataset:
@@ -32,7 +34,9 @@ def planned(folder: Path, strategy: Any, tokens: int) -> ps.Dataset:
         return {"tokens": pa.LargeListArray.from_arrays(edges, joined)}
 
     texts = ps.read(files(folder), columns=["text"]).map(tokenise)
-    return texts.pack("tokens", length=LENGTH, strategy=strategy).batch(BATCH, steps=tokens // (BATCH * LENGTH))
+    return texts.pack("tokens", length=LENGTH, strategy=strategy, window=WINDOW).batch(
+        BATCH, steps=tokens // (BATCH * LENGTH)
+    )
 
 
 def texts_of(column: Any) -> list[str]:
