@@ -1,6 +1,8 @@
 """Who resumes exactly: every peer and ours save a state on 2 ranks and go on with it on 2, 4 and 1.
 
     python benches/resume.py [--peers grain,huggingface] [--plans shuffle,mix] [--json FILE] [--markdown FILE]
+    python benches/resume.py --tables FILE… [--markdown FILE]      # the tables of figures that such runs wrote
+    PENSTOCK_BENCH_SAVED_STEP=60 python benches/resume.py          # saved after step 60 instead of 20
 
 Two sources of 20,000 rows in each peer's own format; steps of 64 rows over all ranks, each rank a process of its own, all at the same time. The state is
 saved after step 20, as the peer documents, of a run that goes on to its end: what the resumed runs are compared with. The 20 steps after the state must have the same
@@ -180,22 +182,23 @@ def read_again(found: Line) -> str:
     share = resumed["steps"] / found["steps"]
     if resumed["read"]["rows"] is not None:
         rows = round(resumed["read"]["rows"] - found["read"]["rows"] * share)
-        return f"{rows:,} of {found['read']['rows']:,} rows"
+        return f"{max(rows, 0):,} of {found['read']['rows']:,} rows"
     size = found["read"]["bytes"]
-    if size < ROWS:
+    if size < 8 * ROWS:
         return "mapped, not counted"
-    return f"{(resumed['read']['bytes'] - size * share) / 1e6:.2f} of {size / 1e6:.1f} MB"
+    return f"{max(resumed['read']['bytes'] - size * share, 0) / 1e6:.2f} of {size / 1e6:.1f} MB"
 
 
 def markdown(results: dict[str, dict[str, Line]], skipped: dict[str, str]) -> Iterator[str]:
     """A table a plan, and a line of explanation for each cell that is not "exact"."""
-    for plan in next(iter(results.values()), {}):
+    for plan in dict.fromkeys(plan for lines in results.values() for plan in lines):
         heads = [f"on {ranks} rank{'s' * (ranks > 1)}" for ranks in RESUMED_RANKS]
         yield f"**{plan}**: {PLANS[plan]}\n"
         yield f"| | {' | '.join(heads)} | state, all ranks | read again, on 2 ranks |"
         yield "| --- | --- | --- | --- | ---: | ---: |"
         for lines in results.values():
-            found = lines[plan]
+            if not (found := lines.get(plan)):
+                continue
             size = f"{found['state_bytes']:,} B" if found.get("state_bytes") else ""
             cells = [cell(found, ranks) for ranks in RESUMED_RANKS]
             yield f"| {found['peer']} {found['version']} | {' | '.join(cells)} | {size} | {read_again(found)} |"
@@ -207,15 +210,21 @@ def markdown(results: dict[str, dict[str, Line]], skipped: dict[str, str]) -> It
 
 
 def notes(results: dict[str, dict[str, Line]]) -> Iterator[str]:
-    """What was called, and why it is not exact."""
+    """What was called, and why it is not exact; plans of which the same is to be said share a line."""
     for lines in results.values():
+        plans: dict[str, list[str]] = {}
         for plan, found in lines.items():
-            head = f"- {found['peer']}, {plan}: "
-            if reason := found.get("no_feature") or found.get("failed"):
-                yield head + reason
-                continue
-            told = {of_cell(line): ranks for ranks, line in found["resumed"].items() if line["verdict"] != "exact"}
-            yield head + "; ".join([f"`{found['way']}`", *told])
+            plans.setdefault(note(found), []).append(plan)
+        peer = next(iter(lines.values()))["peer"]
+        yield from (f"- {peer}, {', '.join(of)}: {text}" for text, of in plans.items())
+
+
+def note(found: Line) -> str:
+    """Of one plan."""
+    if reason := found.get("no_feature") or found.get("failed"):
+        return str(reason)
+    told = dict.fromkeys(of_cell(line) for line in found["resumed"].values() if line["verdict"] != "exact")
+    return "; ".join([f"`{found['way']}`", *told])
 
 
 def of_cell(line: Line) -> str:
@@ -236,15 +245,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plans", type=lambda text: text.split(","), default=list(PLANS), help=",".join(PLANS))
     parser.add_argument("--json", nargs="?", type=Path, const=work_folder() / "resume.json", help="write the figures")
     parser.add_argument("--markdown", type=Path, help="write the tables")
+    parser.add_argument("--tables", nargs="+", type=Path, default=[], help="run nothing, show these figures")
     arguments = parser.parse_args()
     if unknown := (set(arguments.peers) - set(names)) | (set(arguments.plans) - set(PLANS)):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     return arguments
 
 
-def main() -> int:
-    """1 if ours is not exact somewhere."""
-    arguments = parse()
+def run(arguments: argparse.Namespace) -> tuple[dict[str, dict[str, Line]], dict[str, str]]:
+    """Figures by peer and plan, and why some peers have none."""
     data_folder().mkdir(parents=True, exist_ok=True)
     results: dict[str, dict[str, Line]] = {}
     skipped: dict[str, str] = {}
@@ -257,6 +266,27 @@ def main() -> int:
         for plan in arguments.plans:
             found = results[peer][plan] = of_plan(peer, plan)
             print(f"{peer}, {plan}: {'; '.join(cell(found, ranks) for ranks in RESUMED_RANKS)}", flush=True)
+    return results, skipped
+
+
+def written(files: list[Path]) -> tuple[dict[str, dict[str, Line]], dict[str, str]]:
+    """What `run` returned in one or several runs; of a peer that is in several, the last counts."""
+    results: dict[str, dict[str, Line]] = {}
+    skipped: dict[str, str] = {}
+    for file in files:
+        saved = json.loads(file.read_text())
+        skipped |= saved["skipped"]
+        for peer, lines in saved["results"].items():
+            for plan, found in lines.items():
+                by_ranks = {int(ranks): line for ranks, line in found.get("resumed", {}).items()}
+                results.setdefault(peer, {})[plan] = found | ({"resumed": by_ranks} if by_ranks else {})
+    return results, skipped
+
+
+def main() -> int:
+    """1 if ours is not exact somewhere."""
+    arguments = parse()
+    results, skipped = written(arguments.tables) if arguments.tables else run(arguments)
     text = "\n".join(markdown(results, skipped)) + "\n"
     print(text)
     if arguments.markdown:

@@ -6,6 +6,7 @@ that the tokens of a packed sequence say which rows they are of.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ SOURCES = ("a", "b")
 ROWS, FILES = 20_000, 8
 PAYLOAD_BYTES = 256
 SHORTEST, LONGEST = 8, 64
-#: Rows of a step over all ranks, the step after which the state is saved, the steps that are compared, and the steps after which a run of any length ends.
-BATCH, SAVED_STEP, STEPS, MOST_STEPS = 64, 20, 40, 400
+#: Rows of a step over all ranks, and the steps after which a run of any length ends.
+BATCH, MOST_STEPS = 64, 400
+#: The step after which the state is saved; the 20 after it are compared.
+SAVED_STEP = int(os.environ.get("PENSTOCK_BENCH_SAVED_STEP", "20"))
+STEPS = SAVED_STEP + 20
 #: Tokens of a packed sequence.
 LENGTH = 128
 PLANS = {
