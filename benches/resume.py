@@ -190,7 +190,8 @@ def read_again(found: Line) -> str:
 
 
 def markdown(results: dict[str, dict[str, Line]], skipped: dict[str, str]) -> Iterator[str]:
-    """A table a plan, and a line of explanation for each cell that is not "exact"."""
+    """A table a plan, ours first, and a line of explanation for each cell that is not "exact"."""
+    results = dict(sorted(results.items(), key=lambda item: item[0] != OURS))
     for plan in dict.fromkeys(plan for lines in results.values() for plan in lines):
         heads = [f"on {ranks} rank{'s' * (ranks > 1)}" for ranks in RESUMED_RANKS]
         yield f"**{plan}**: {PLANS[plan]}\n"
@@ -199,7 +200,7 @@ def markdown(results: dict[str, dict[str, Line]], skipped: dict[str, str]) -> It
         for lines in results.values():
             if not (found := lines.get(plan)):
                 continue
-            size = f"{found['state_bytes']:,} B" if found.get("state_bytes") else ""
+            size = f"{found['state_bytes']:,} B" if "steps" in found and "read" in found["resumed"][SAVED_RANKS] else ""
             cells = [cell(found, ranks) for ranks in RESUMED_RANKS]
             yield f"| {found['peer']} {found['version']} | {' | '.join(cells)} | {size} | {read_again(found)} |"
         for peer in skipped:

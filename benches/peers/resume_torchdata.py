@@ -18,6 +18,7 @@ from resume_rows import FILES, PAYLOAD_BYTES, ROWS, SOURCES, WEIGHTS, rows
 
 ROW_BYTES = 8 + PAYLOAD_BYTES
 OTHER_RANKS = 'StatefulDataLoader aggregates its state "across multiprocess workers (but not across ranks)", says its documentation'
+SEED_OF_RANK = "MultiNodeWeightedSampler draws with a seed of each rank (`_get_rank_seed`), so a state is one rank's"
 
 
 class Rows(torch.utils.data.Dataset):
@@ -57,11 +58,7 @@ def shuffled(run: Run, parts: list[Any] | None) -> Session:
 
 def mixed(run: Run, parts: list[Any] | None) -> Session:
     """MultiNodeWeightedSampler, until the first source ends."""
-    state = (
-        same_ranks(run, parts, OTHER_RANKS.replace("StatefulDataLoader", "as StatefulDataLoader, a node"))
-        if parts
-        else None
-    )
+    state = same_ranks(run, parts, SEED_OF_RANK) if parts else None
     sources = {name: opened(run, name) for name in SOURCES}
     nodes = {
         name: Mapper(SamplerWrapper(sampler(source, run, number)), source.__getitem__)
