@@ -58,6 +58,8 @@ bench: build
 	$(BIN)/python benches/run.py $(BENCH)
 	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
 	test -n "$(BENCH)" || $(BIN)/python benches/order.py
+	test -n "$(BENCH)" || $(BIN)/python benches/resume.py --json
+	test -n "$(BENCH)" || $(BIN)/python benches/tokenise_pack.py --json
 
 # What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
 prepare: $(VENV)/installed compiled servers

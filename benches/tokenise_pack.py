@@ -1,0 +1,97 @@
+"""Tokenise and pack, from JSON lines to batches of NumPy arrays: ours and Hugging Face datasets, with the same tokenizer and 2 processes or CPUs.
+
+    python benches/tokenise_pack.py [--documents 24000] [--rounds 3] [--json FILE]
+
+Documents that a script makes (`texts.py`); byte-level BPE of 8,192 tokens, trained on some of them (Hugging Face `tokenizers`, one file for both). Hugging Face: `load_dataset`,
+`map(tokenise, batched=True, num_proc=2)`, `map(group_texts, …, num_proc=2)`, then NumPy batches, its cache empty at the beginning. Ours: `read(…).map(tokenise).pack("tokens",
+length=2048, window=100).batch(32, steps=…)` with `cpus=2`. "tokenizer alone" encodes the texts, 1,000 in a call, and does nothing else: what both sides cannot do without.
+Sides are processes of their own that run in turn. Imports do not count. Ratios are of one round; the median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import environments
+import texts
+from run import cpu_model
+from side import Failed, Line, call
+from work import HERE, REPOSITORY, interpreter, table_width, work_folder
+
+ENVIRONMENT = "tokenise"
+PEER, FLOOR = "Hugging Face datasets", "tokenizer alone"
+TIMEOUT_S = 900
+
+
+def side(name: str, *arguments: object) -> Line:
+    """One side once; the tree's Penstock is used, built for this Python."""
+    script = HERE / "peers" / f"tokenise_{name}.py"
+    path = f"PYTHONPATH={REPOSITORY / 'python'}"
+    return call(["env", path, str(interpreter(ENVIRONMENT)), str(script), *map(str, arguments)], TIMEOUT_S)
+
+
+def of_round(folder: Path) -> dict[str, Line]:
+    """All sides once. Hugging Face says how many tokens there are."""
+    alone, peer = side("alone", folder), side("huggingface", folder)
+    ours = [side("penstock", folder, strategy, peer["tokens"]) for strategy in ("best_fit", "concat")]
+    return {line["peer"]: line for line in (alone, peer, *ours)}
+
+
+def ratio(rounds: list[dict[str, Line]], name: str, figure: str) -> float:
+    """How many times the peer's figure a side's is, the median of the rounds."""
+    return median(found[name][figure] / found[PEER][figure] for found in rounds)
+
+
+def shown(rounds: list[dict[str, Line]]) -> Table:
+    """A line a side."""
+    table = Table("side", "tokens/s", "of Hugging Face's", "CPU s a million tokens", "of Hugging Face's", "fill")
+    for name in rounds[0]:
+        values = {
+            figure: median(found[name][figure] for found in rounds)
+            for figure in ("tokens_per_s", "cpu_s_per_million", "fill")
+        }
+        table.add_row(
+            f"{name} {rounds[0][name]['version']}",
+            f"{values['tokens_per_s']:,.0f}",
+            f"{ratio(rounds, name, 'tokens_per_s'):.2f}×",
+            f"{values['cpu_s_per_million']:.2f}",
+            f"{ratio(rounds, name, 'cpu_s_per_million'):.2f}×",
+            f"{values['fill']:.1%}",
+        )
+    return table
+
+
+def main() -> int:
+    """1 if a side gave no figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=texts.DOCUMENTS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", nargs="?", type=Path, const=work_folder() / "tokenise_pack.json")
+    arguments = parser.parse_args()
+    if reason := environments.ensure(ENVIRONMENT):
+        print(f"skipped, it {reason}")
+        return 1
+    folder = work_folder() / "data" / f"tokenise-{arguments.documents}"
+    texts.write(folder / "documents", arguments.documents)
+    try:
+        rounds = [of_round(folder) for _ in range(arguments.rounds)]
+    except Failed as failed:
+        print(f"a side {failed}")
+        return 1
+    Console(width=table_width()).print(shown(rounds))
+    if arguments.json:
+        figures: dict[str, Any] = {"machine": {"cpu": cpu_model(), "cpus": os.cpu_count()}, "rounds": rounds}
+        arguments.json.write_text(json.dumps(figures | {"documents": arguments.documents}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
