@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def run(plan: Plan, world: int, steps: int, *, state: Any = None, **options: Any
             for loader in loaders:
                 loader.load_state_dict(state)
         passes = [chain.from_iterable(iter(lambda it=loader: it, None)) for loader in loaders]
-        found = [join([keep(next(one)) for one in passes]) for _ in range(steps)]
+        found = [join([without_padding(keep(next(one))) for one in passes]) for _ in range(steps)]
         states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
     except ps.DataError as error:
         if "none came out" in str(error):
@@ -51,6 +52,16 @@ def run(plan: Plan, world: int, steps: int, *, state: Any = None, **options: Any
         for loader in loaders:
             loader.close()
     return found, ps.merge_states(states)
+
+
+def without_padding(batch: dict[str, Any]) -> dict[str, Any]:
+    """Rows as long as they are: ranks pad to the longest of their own."""
+    for name in [name for name in batch if f"{name}_lengths" in batch]:
+        lengths, mask = batch[f"{name}_lengths"], batch.pop(f"{name}_mask")
+        assert (mask == (np.arange(mask.shape[1]) < lengths[:, None])).all()
+        assert not batch[name][~mask].any()
+        batch[name] = pa.array([row[:length] for row, length in zip(batch[name], lengths, strict=True)])
+    return batch
 
 
 def loaders_of(plan: Plan, world: int, **options: Any) -> list[ps.Loader]:
@@ -106,7 +117,7 @@ def test_any_plan_any_ranks_any_restart(part: int) -> None:
         if plan is None:
             return
         tally["refused"] += len(plan.refused)
-        ranks = st.sampled_from(worlds_of(plan.size))
+        ranks = st.sampled_from(worlds_of(plan))
         worlds = data.draw(st.tuples(ranks, ranks), label="ranks before and after")
         stop = data.draw(st.integers(0, STEPS), label="steps before the state")
         options = data.draw(st.sampled_from([{"cpus": 1, "prefetch": 1}, {"cpus": 1, "prefetch": 1}, {}]), label="options")
@@ -117,4 +128,4 @@ def test_any_plan_any_ranks_any_restart(part: int) -> None:
             tally["refused while it runs"] += 1
 
     test()
-    assert tally["real"] > 0.7 * tally["cases"], dict(tally)
+    assert tally["real"] > tally["cases"] / 2, dict(tally)
