@@ -120,7 +120,9 @@ def test_any_plan_any_ranks_any_restart(part: int) -> None:
         ranks = st.sampled_from(worlds_of(plan))
         worlds = data.draw(st.tuples(ranks, ranks), label="ranks before and after")
         stop = data.draw(st.integers(0, STEPS), label="steps before the state")
-        options = data.draw(st.sampled_from([{"cpus": 1, "prefetch": 1}, {"cpus": 1, "prefetch": 1}, {}]), label="options")
+        options = data.draw(
+            st.sampled_from([{"cpus": 1, "prefetch": 1}, {"cpus": 1, "prefetch": 1}, {}]), label="options"
+        )
         try:
             holds(plan, worlds, stop, **options)
             tally["real"] += 1

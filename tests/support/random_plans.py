@@ -265,13 +265,9 @@ def _leaf(draw: Draw) -> Plan:
 def _joined(draw: Draw, verb: str, inputs: Sequence[Plan], size: int) -> Plan:
     """A concat or mix of as many of the inputs as can be."""
     refused = tuple(reason for one in inputs for reason in one.refused)
-    inputs = _alike(draw, inputs)
-    inputs = _few_stages(inputs)
-    words = draw(_mix_words(len(inputs), size)) if verb == "mix" else ""
-    has_source = draw(st.integers(0, 3)) == 3 and not inputs[0].packed and "source" not in inputs[0].columns
-    words += ', source="source"' if has_source else ""
-    code = f"ps.{verb}([{', '.join(one.code for one in inputs)}]{words})"
     try:
+        inputs = _few_stages(_alike(draw, inputs))
+        code, has_source = _join(draw, verb, inputs, size)
         dataset = build(code)
     except ps.PlanError as error:
         return replace(inputs[0], refused=(*refused, str(error)))
@@ -287,6 +283,14 @@ def _joined(draw: Draw, verb: str, inputs: Sequence[Plan], size: int) -> Plan:
         columns=(*inputs[0].columns, "source") if has_source else inputs[0].columns,
         refused=refused,
     )
+
+
+def _join(draw: Draw, verb: str, inputs: Sequence[Plan], size: int) -> tuple[str, bool]:
+    """A concat or mix of the inputs as code, and whether it has the column "source"."""
+    words = draw(_mix_words(len(inputs), size)) if verb == "mix" else ""
+    has_source = not draw(st.integers(0, 3)) and not inputs[0].packed and "source" not in inputs[0].columns
+    words += ', source="source"' if has_source else ""
+    return f"ps.{verb}([{', '.join(one.code for one in inputs)}]{words})", has_source
 
 
 def _few_stages(inputs: Sequence[Plan]) -> Sequence[Plan]:
@@ -426,7 +430,9 @@ def _flat_map(draw: Draw, plan: Plan) -> Plan:
 def _pack_verb(draw: Draw) -> str:
     strategy = draw(st.sampled_from(["best_fit", "concat"]))
     over_long = draw(st.sampled_from(["split", "truncate"]))
-    return f'pack("tokens", length=7, strategy="{strategy}", window={draw(st.integers(1, 12))}, over_long="{over_long}")'
+    return (
+        f'pack("tokens", length=7, strategy="{strategy}", window={draw(st.integers(1, 12))}, over_long="{over_long}")'
+    )
 
 
 def _pack(draw: Draw, plan: Plan) -> Plan:
