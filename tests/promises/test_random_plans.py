@@ -23,7 +23,8 @@ from support.random_plans import Plan, check_epoch, plans, worlds_of
 from support.tries import TRIES, tries
 
 STEPS = 12
-PARTS = 8
+#: Tests that share the cases, each with a time limit.
+PARTS = 40 if TRIES >= 1_000 else 8
 #: 200 cases in `make test`, 10,000 at full size.
 CASES = tries(10_000) if TRIES >= 1_000 else tries(2_000)
 
