@@ -493,6 +493,7 @@ def forward() -> Iterator[dict[str, int]]:
         (lambda: of().sample(0), r"sample\(0\): how many rows, from 1 on"),
         (lambda: of().sample(2.5), r"sample\(2\.5\): how many rows"),
         (lambda: of().sample(6), r"sample\(6\): there are 5 rows, and without replacement none comes twice"),
+        (lambda: of().skip(5).sample(2, replacement=True), r"sample\(2\): there are no rows to draw from"),
         (lambda: of().sample(2, weights=[1, 2]), r"sample: weights has the shape \(2,\), and there are 5 rows; give each row one weight"),
         (lambda: of().sample(2, weights=[1, 2, 0, 1, 1]), r"sample: weights of row 2 is 0 \(1 of 5 rows\); a weight is a number above 0"),
         (lambda: of().sample(2, weights=[1, -2, 3, 1, 1]), r"sample: weights of row 1 is -2"),

@@ -378,6 +378,22 @@ def test_ranks_may_change_between_epochs_as_far_as_lanes_are_known(monkeypatch: 
             next(iter(loader))
 
 
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        (lambda: numbers(6), r"batch: 6 rows are fewer than the 8 lanes that each need one"),
+        (lambda: numbers(6).flat_map(doubled), r"batch: 6 rows are fewer than the 8 lanes"),
+        (lambda: ps.mix([numbers(100), numbers(3)]), r"mix: dataset 1 has 3 rows, fewer than the 8 lanes"),
+        (lambda: numbers(9).skip(9), r"skip\(9\): there are 9 rows, and none is left"),
+        (lambda: numbers(99).shuffle().every(2), r"every: must come before shuffle"),
+    ],
+)
+def test_what_a_stage_cannot_read_is_said_by_batch(below: Callable[[], ps.Dataset], message: str) -> None:
+    """And not by the loader, somewhere in training."""
+    with pytest.raises(ps.PlanError, match=message):
+        ps.mix([numbers(99), below().filter(odd)]).batch(8, steps=3)
+
+
 def test_what_asks_for_any_step_is_refused() -> None:
     with ps.Loader(PLANS["filter"]().batch(SIZE, steps=STEPS)) as loader:
         for ask in (loader.batch_at, loader.sample_ids):

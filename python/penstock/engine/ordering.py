@@ -51,7 +51,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.picked_nodes import PICKED, PickedRows
 from penstock.plan.row_choice import RowChoice
-from penstock.plan.tree import find, inputs_of, leaves
+from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.plan.weights import quotas_of
 from penstock.source.protocol import Access, AnySource, BlockSource
 
@@ -457,7 +457,11 @@ def check_order(root: Node) -> None:
     if isinstance(root, Zip):
         _check_pairs(root)
     if isinstance(root, Batch):
-        order_of(root, some_rank(root))  # says if no batch can be made of so few samples
+        order = order_of(root, some_rank(root)).order  # says if no batch can be made of so few samples
+        for node in flow(root):
+            if isinstance(node, LaneNode):
+                (below,) = inputs_of(node)
+                demand_order(cut(below), order)
 
 
 def _check_pairs(node: Zip) -> None:

@@ -151,6 +151,8 @@ def sample_rows(
     def make() -> list[Ids]:
         found = given if expression is None else _weights(looking, looking.values(expression), repr(expression))
         if replacement:
+            if not looking.rows:
+                raise PlanError(f"sample({count:,}): there are no rows to draw from; leave some by what comes before")
             return [drawn_again(int(count), looking.rows, found, seed)]
         return [drawn_once(int(count), row_keys(root), found, seed)]
 
