@@ -146,7 +146,7 @@ class Loader(Generic[BatchT]):
         self._runs: list[tuple[Run, list[Position]]] = []
         self._weights = ChangedWeights.none(dataset.root)
         self._share_with = partial(share_of, deliver=self._deliver, cpus=cpus, memory_bytes=memory_bytes or None)
-        self._single_steps = SingleSteps(self._new_share)
+        self._single_steps = SingleSteps()
         self._take(self._new_share(self._ranks.find()))
         self._structure = Structure(structure, self._lowered.columns)
 
@@ -453,7 +453,7 @@ class Loader(Generic[BatchT]):
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
         self._check_arithmetic("batch_at")
-        delivered = self._single_steps.make(self._share_now().ranks, epoch, step)
+        delivered = self._single_steps.make(self._new_share, self._share_now().ranks, epoch, step)
         batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
 

@@ -123,17 +123,18 @@ def share_of(
 class SingleSteps:
     """Makes single steps in the calling thread, one at a time, by stages of its own; these are made when first needed."""
 
-    def __init__(self, share_of: Callable[[tuple[int, int]], Share]) -> None:
-        self._share_of = share_of
+    def __init__(self) -> None:
         self._share: Share | None = None
         self._lock = threading.RLock()
 
-    def make(self, ranks: tuple[int, int], epoch: int, step: int) -> dict[str, Any]:
-        """What is delivered of a step, for (rank, world size)."""
+    def make(
+        self, share_of: Callable[[tuple[int, int]], Share], ranks: tuple[int, int], epoch: int, step: int
+    ) -> dict[str, Any]:
+        """What is delivered of a step, for (rank, world size). share_of: gives their share, where it is not at hand."""
         with self._lock:
             share = self._share
             if share is None or share.ranks != ranks:
-                share = self._share_of(ranks)
+                share = share_of(ranks)
             self._share = None  # stages in which something failed are not used again
             made: Any = Work(epoch, step, 1)
             for stage in share.lowered.stages:

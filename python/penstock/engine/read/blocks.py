@@ -67,8 +67,11 @@ class Blocks:
         )  # of many small blocks, handing each over would take longer than loading it
         tasks = [spans[first : first + some] for first in range(0, len(spans), some)]
         with ThreadPoolExecutor(min(_TOGETHER, len(tasks)), thread_name_prefix="penstock-load") as threads:
-            loaded = threads.map(carried(lambda spans: [self.load_one(*span) for span in spans]), tasks)
+            loaded = threads.map(carried(self._load_some), tasks)
             return [block for blocks in loaded for block in blocks]
+
+    def _load_some(self, spans: Sequence[tuple[int, int]]) -> list[Rows]:
+        return [self.load_one(*span) for span in spans]
 
     def load_one(self, first: int, rows: int) -> Rows:
         """A block."""

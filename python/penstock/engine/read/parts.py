@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +63,7 @@ class Parts:
         missing = [(source, number) for source, number in parts if not source.has_part(number)]
         if len(missing) > 1:
             with ThreadPoolExecutor(min(_TOGETHER, len(missing)), thread_name_prefix="penstock-load") as threads:
-                list(threads.map(carried(lambda which: which[0].part(which[1])), missing))
+                list(threads.map(carried(_part), *zip(*missing, strict=True)))
         return [source.part(number) for source, number in parts]
 
     def columns(self, item: Item, rows: SourceRows) -> Columns:
@@ -75,3 +76,7 @@ class Parts:
 def _taken(part: Rows, rows: Ids) -> Rows:
     others = {name: column.take(pa.array(rows)) for name, column in part.others.items()}
     return Rows(part.fixed[rows], others)
+
+
+def _part(source: Any, number: int) -> Any:
+    return source.part(number)
