@@ -163,10 +163,15 @@ class LaneFeed:
         while (self._lanes.made < wanted).any():
             self._feed_next()
         which, at = np.zeros(len(row), dtype=np.int64), np.zeros(len(row), dtype=np.int64)
-        pieces = [*self._pieces]
+        pieces, found = [*self._pieces], 0
         for number, piece in enumerate(pieces):
             mine, rows = piece.find(lane, row)
             which[mine], at[mine] = number, rows
+            found += len(mine)
+        if found != len(row):
+            raise DataError(
+                f"{self._stage.name}: {len(row) - found:,} rows that it gave are lost; report this to the maintainers"
+            )
         columns = self._gathered([piece.columns for piece in pieces], which, at, self.spec, allocate)
         self._taken = wanted
         while self._pieces and (self._pieces[0].end <= wanted).all():
