@@ -30,6 +30,7 @@ Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
 
 #: Bytes of blocks that share a buffer, at most and at least; its memory is free when the last of them is.
 _BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
+_ONE_SOURCE = np.zeros(1, dtype=np.int64)
 #: A buffer is no more than this part of the memory that may be held.
 _BUFFERS = 32
 
@@ -113,14 +114,18 @@ class SingleRecords:
 
 
 class WindowedRecords:
-    """See `reader.Reader`. Blocks of records are read together, several in one buffer, and stay open while their windows are."""
+    """See `reader.Reader`. Blocks of records are read together, several in one buffer, and stay open while their windows are.
+
+    begins: where each of several sources begins that are read as one. Their blocks have buffers of their own, since in a mix their
+    windows are done at other times.
+    """
 
     in_order = plans = True
     kind = "parse"
 
-    def __init__(self, reading: Reading, source: Source, read: Read) -> None:
+    def __init__(self, reading: Reading, source: Source, read: Read, begins: Ids = _ONE_SOURCE) -> None:
         self._reading, self._parse = reading, Memory(reading, source)
-        self._places, self._read = Places(source.manifest), read
+        self._places, self._read, self._begins = Places(source.manifest), read, begins
         ranks = reading.where.rank, reading.where.world_size
         self._windows = OpenWindows[_Piece](reading.order, ranks, reading.first_id)
         self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, reading.budget.limit_bytes // _BUFFERS))
@@ -138,7 +143,7 @@ class WindowedRecords:
         first = needed.first[needed.new]
         owner, *ranges = self._places.ranges(first, needed.end[needed.new]) if len(first) else [first] * 4
         parts = np.searchsorted(owner, np.arange(len(first) + 1))
-        edges = self._edges_of_buffers(ranges[2], parts)
+        edges = self._edges_of_buffers(first, ranges[2], parts)
         rooms = [room_of(int(ranges[2][parts[low] : parts[high]].sum())) for low, high in pairwise(edges)]
         rows.held = item, needed, ranges, parts, edges
         return Needs(sum(rooms))
@@ -154,13 +159,15 @@ class WindowedRecords:
 
         rows.held = self._windows.open(item, needed, make)
 
-    def _edges_of_buffers(self, length: Ids, parts: Ids) -> list[int]:
+    def _edges_of_buffers(self, first: Ids, length: Ids, parts: Ids) -> list[int]:
         """The first of the blocks of each buffer, and how many blocks there are."""
         if not len(length):
             return [0]
         sizes = np.add.reduceat(length, parts[:-1])
         buffer_of = (np.cumsum(sizes) - sizes) // self._buffer_bytes
-        return np.flatnonzero(np.diff(buffer_of, prepend=-1, append=-1)).tolist()
+        source = np.searchsorted(self._begins, first, side="right")
+        is_edge = np.diff(buffer_of, prepend=-1, append=-1) != 0
+        return np.flatnonzero(is_edge | (np.diff(source, prepend=0, append=0) != 0)).tolist()
 
     def _open_together(self, parts: list[int], ranges: list[Ids]) -> list[_Piece]:
         """Blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""

@@ -53,11 +53,11 @@ class JoinedManifest:
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         self._manifests = manifests
-        self._first = np.cumsum([0, *(manifest.samples for manifest in manifests)])
+        self.first = np.cumsum([0, *(manifest.samples for manifest in manifests)])
         self.first_shard = np.cumsum([0, *(len(manifest.first_sample) - 1 for manifest in manifests)])
-        begins = zip(manifests, self._first[:-1], strict=True)
+        begins = zip(manifests, self.first[:-1], strict=True)
         self.first_sample = np.concatenate(
-            [*(manifest.first_sample[:-1] + first for manifest, first in begins), self._first[-1:]]
+            [*(manifest.first_sample[:-1] + first for manifest, first in begins), self.first[-1:]]
         )
 
     def shard_of(self, samples: Ids) -> Ids:
@@ -66,7 +66,7 @@ class JoinedManifest:
 
     def extents(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
         """Shard, offset and length (int64) of each record."""
-        place, sample, edges = kernels.divide_rows(samples, self._first)
+        place, sample, edges = kernels.divide_rows(samples, self.first)
         offset, length = np.empty(len(samples), dtype=np.int64), np.empty(len(samples), dtype=np.int64)
         for number in np.flatnonzero(np.diff(edges)).tolist():
             of, mine = self._manifests[number], slice(edges[number], edges[number + 1])
@@ -75,8 +75,8 @@ class JoinedManifest:
 
     def place(self, sample: int) -> str:
         """Where a record lies, for messages."""
-        number = int(np.searchsorted(self._first, sample, side="right")) - 1
-        return self._manifests[number].place(sample - int(self._first[number]))
+        number = int(np.searchsorted(self.first, sample, side="right")) - 1
+        return self._manifests[number].place(sample - int(self.first[number]))
 
 
 class JoinedRecords:
@@ -119,7 +119,7 @@ def _records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | No
         return None
     joined = JoinedRecords(sources)
     read = JoinedRead(joined.manifest.first_shard, [reading.read for reading in readings])
-    return WindowedRecords(readings[0], joined, read)  # type: ignore[arg-type]  # no more of its manifest is asked for
+    return WindowedRecords(readings[0], joined, read, joined.manifest.first)  # type: ignore[arg-type]  # no more of its manifest is asked for
 
 
 #: What reads several sources as one, by what reads each; None where it cannot.
