@@ -101,6 +101,10 @@ class Manifest:
         record = f"{path}, record {sample - int(self.first_sample[shard]):,}"
         return record if self.offset is None else f"{record}, byte {int(self.offset[sample]):,}"
 
+    def own_id(self, sample: int) -> int:
+        """A sample's id in its source: the same, unless several sources are read as one."""
+        return sample
+
     @cached_property
     def digest(self) -> str:
         """32 hex digits that identify the data: names below the root, sizes, record counts and record lengths.

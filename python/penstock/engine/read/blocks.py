@@ -117,4 +117,4 @@ def _named(source: BlockSource, first: int) -> Iterator[None]:
         yield
     except RowError as error:
         sample = first + error.row
-        raise DataError.of_row(source.manifest.place(sample), sample, error) from None
+        raise DataError.of_row(source.manifest.place(sample), source.manifest.own_id(sample), error) from None

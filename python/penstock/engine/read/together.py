@@ -45,6 +45,10 @@ class JoinedBlocks:
         source, sample = self._at(sample)
         return source.manifest.place(sample)
 
+    def own_id(self, sample: int) -> int:
+        """A row's id in its source."""
+        return self._at(sample)[1]
+
 
 class JoinedManifest:
     """Where the records of several sources lie: their shards count on, too."""
@@ -77,6 +81,10 @@ class JoinedManifest:
         """Where a record lies, for messages."""
         number = int(np.searchsorted(self.first, sample, side="right")) - 1
         return self._manifests[number].place(sample - int(self.first[number]))
+
+    def own_id(self, sample: int) -> int:
+        """A sample's id in its source."""
+        return sample - int(self.first[np.searchsorted(self.first, sample, side="right") - 1])
 
 
 class JoinedRecords:
