@@ -20,6 +20,8 @@ from support.promises import (
     resume_is_exact,
 )
 
+pytestmark = pytest.mark.slow
+
 ROWS = 203
 LENGTHS = np.random.default_rng(0).integers(1, 40, ROWS)
 EDGES = [10, 20, 30]

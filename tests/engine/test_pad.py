@@ -19,6 +19,8 @@ from support.promises import (
     resume_is_exact,
 )
 
+pytestmark = pytest.mark.slow
+
 ROWS = 46
 
 

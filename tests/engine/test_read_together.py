@@ -19,6 +19,8 @@ from support import tfrecords
 from support.promises import assert_same, keep
 from support.seams import lowered_of
 
+pytestmark = pytest.mark.slow
+
 ROWS = 300
 
 

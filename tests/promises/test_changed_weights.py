@@ -17,6 +17,8 @@ from promises.test_composed import three
 from support import promises
 from support.tries import tries
 
+pytestmark = pytest.mark.slow
+
 SCHEDULE = {0: [8, 1, 1], 4: [1, 8, 1], 11: [2, 3, 5]}
 
 

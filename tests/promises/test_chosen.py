@@ -21,6 +21,8 @@ from promises.test_composed import COUNTS, ids_of, three, whole
 from support import cases, promises
 from support.cases import MemoryStorage
 
+pytestmark = pytest.mark.slow
+
 ROWS = sum(COUNTS)
 LANES = {"lanes": 4}
 

@@ -19,6 +19,8 @@ from support.cases import MemoryStorage
 from support.ledgers import report_of, train
 from support.seams import lowered_of
 
+pytestmark = pytest.mark.slow
+
 ROWS = 60
 #: What numbers are multiples of the row's.
 FACTORS = {"id": 1, "n": 3, "m": 5, "twice": 6}
