@@ -489,7 +489,7 @@ class Loader(Generic[BatchT]):
             first_batch_s=self._first_batch_s,
             decoders=self._lowered.images(),
             storage=self._storage_figures(elapsed_s),
-            memory=self._lowered.budget.figures(),
+            memory=self._lowered.memory(),
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:

@@ -172,6 +172,31 @@ def test_augmentations_after_a_filter_are_the_same_on_any_ranks() -> None:
     assert len({*np.concatenate([batch["noise"] for batch in whole]).tolist()}) == SIZE * STEPS
 
 
+def test_random_numbers_above_a_stage_are_others_than_below() -> None:
+    """The rows of a stage's output are numbered anew, so their numbers are those of rows below as well."""
+
+    def below(row: Rows, rng: np.random.Generator) -> dict[str, Any]:
+        return {**row, "below": rng.random()}
+
+    def above(row: Rows, rng: np.random.Generator) -> dict[str, Any]:
+        return {**row, "above": rng.random()}
+
+    plan = numbers(300).shuffle(seed=1).map_rows(below).filter(odd).map_rows(above).filter(third).map_rows(noisy)
+    batches, _ = run(plan.batch(SIZE, lanes=1, steps=STEPS), epochs=1)
+    drawn = np.concatenate([batch[name] for batch in batches for name in ("below", "above", "noise")])
+    assert len({*drawn.tolist()}) == 3 * SIZE * STEPS
+
+
+def test_what_came_out_and_waits_counts_as_held() -> None:
+    rows = ps.from_arrays({"x": np.arange(2000), "wide": np.zeros((2000, 1000), dtype=np.uint8)})
+    plan = rows.shuffle(seed=1).filter(odd).filter(third).batch(SIZE, steps=20)
+    with ps.Loader(plan, memory="8MB") as loader:
+        next(iter(loader))
+        memory = loader.stats()["memory"]
+    assert memory["budget_bytes"] <= 8_000_000, "one limit for all that runs"
+    assert memory["most_bytes"] > SIZE * 1000
+
+
 def test_a_pass_that_is_broken_off_goes_on_in_the_next_epoch() -> None:
     plan = numbers(500).shuffle(seed=1).filter(odd).batch(SIZE, steps=STEPS)
     whole, _ = run(plan)

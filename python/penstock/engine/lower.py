@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from penstock.batch.pad import padded_spec
+from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Field
@@ -40,6 +41,7 @@ from penstock.engine.stage import Columned, Item, Stage
 from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.demand import DemandOrder
+from penstock.order.keys import STAGE_KEY
 from penstock.plan.nodes import (
     Batch,
     Bucket,
@@ -123,10 +125,11 @@ def lower(
         item_bytes=rows * row_bytes,
         images=lowering.images,
         lanes=LaneFeeds(lowering.feeds, order, lowering.lanes),
-        slots=(lowering.slots, lowering.record_slots),
+        slots=tuple(slots for each in lowering.every() for slots in (each.slots, each.record_slots)),
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
-        window_bytes=lowering.window_bytes,
+        below=tuple(each.budget for each in lowering.every() if each is not lowering),
+        window_bytes=sum(each.window_bytes for each in lowering.every()),
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
     )
 
@@ -169,7 +172,9 @@ class _Lowering:
         self.root, self.order, self.where, self.seed, self.slots = root, order, where, seed, slots
         self.leaves, self.first_ids, self.links = leaves(root), first_ids_of(root), links_of(root)
         self.record_slots = Slots()  # records are never copied to a device, so that their memory is not pinned
-        self.budget = Budget(memory_bytes, (slots, self.record_slots), cpus=where.cpus)
+        self.below: list[_Lowering] = []  # what runs below lane stages, each with an equal part of the memory
+        lane_stages = sum(leaf.opened.source.access is Access.LANES for leaf in self.leaves)
+        self.budget = Budget(memory_bytes // (1 + lane_stages), (slots, self.record_slots), cpus=where.cpus)
         self.window_bytes = 0
         self.stages: list[Stage] = []
         self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
@@ -215,9 +220,15 @@ class _Lowering:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
 
+    def every(self) -> Iterator[_Lowering]:
+        """It, and all that run below lane stages."""
+        yield self
+        for below in self.below:
+            yield from below.every()
+
     def images(self) -> Mapping[str, int]:
         """Images so far, by the decoder that did them (see `transform.image.kernel.DECODERS`)."""
-        works = [stage.work for stage in self.stages]
+        works = [stage.work for each in self.every() for stage in each.stages]
         return sum((work.images() for work in works if isinstance(work, ApplyKernels)), Counter())
 
     def number_of(self, prefix: str) -> int:
@@ -289,9 +300,9 @@ class _Lowering:
         node: Any = output.node
         root = cut(node.input)
         order = demand_order(root, self.order)
-        below = _Lowering(
-            optimize(root), order, Where(cpus=self.where.cpus), self.seed, Slots(), self.budget.limit_bytes // 2
-        )
+        seed = kernels.mix([self.seed, STAGE_KEY, len(self.below)])  # rows here have ids that rows above have as well
+        below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
+        self.below.append(below)
         below.is_described, below.lanes = self.is_described, self.lanes
         below.budget.is_exact = False
         below.add_reading()
@@ -311,7 +322,8 @@ class _Lowering:
                 max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
                 max(_FEWEST_LANE_ROWS, min(_MOST_LANE_ROWS, _ITEM_BYTES // row_bytes)),
             ),
-            seed=self.seed,
+            seed=seed,
+            keep=self.budget.keep,
             cpus=self.where.cpus,
             epoch_rows=below.rows // order.lanes if not below.feeds else 0,
             below=below.feeds,

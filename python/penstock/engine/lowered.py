@@ -20,8 +20,8 @@ class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
     columns: the names of what is delivered, None where only a user's function knows them.
-    budget: the memory that a run may hold; window_bytes: how much of it the blocks of open windows take, about;
-    batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own.
+    budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
+    take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own.
     """
 
     order: BatchOrder
@@ -36,11 +36,18 @@ class Lowered:
     window_bytes: int
     batch_bytes: int
     lanes: LaneFeeds
+    below: tuple[Budget, ...] = ()
     warned: list[int] = field(default_factory=list)
+
+    def memory(self) -> dict[str, int]:
+        """What is held, the most that was, and what may be: see `Budget.figures`."""
+        every = [budget.figures() for budget in (self.budget, *self.below)]
+        return {name: sum(figures[name] for figures in every) for name in every[0]}
 
     def check_memory(self) -> None:
         """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
-        needed, limit = self.window_bytes + self.batch_bytes, self.budget.limit_bytes
+        limit = sum(budget.limit_bytes for budget in (self.budget, *self.below))
+        needed = self.window_bytes + self.batch_bytes
         if needed > limit and not self.warned:
             self.warned.append(needed)
             warnings.warn(

@@ -77,9 +77,9 @@ class _Piece:
 class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
-    first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how many rows to ask for at once, at first and at
-    most.
-    epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
+    first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how
+    many rows to ask for at once, at first and at most. seed: of its own random numbers. keep: counts the bytes of what came out, until it is
+    taken. epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
     """
 
     def __init__(
@@ -93,17 +93,14 @@ class LaneFeed:
         mine: Sequence[int],
         together: tuple[int, int],
         seed: int,
+        keep: Callable[[Any, int], None],
         cpus: int,
         epoch_rows: int = 0,
         below: Sequence[LaneFeed] = (),
     ) -> None:
-        self._stage, self._order, self._start = stage, order, start
-        self.first_id, self._place, self._mine, self._together = (
-            first_id,
-            place,
-            np.array(mine, dtype=np.int64),
-            together,
-        )
+        self._stage, self._order, self._start, self._count_bytes = stage, order, start, keep
+        self.first_id, self._place, self._together = first_id, place, together
+        self._mine = np.array(mine, dtype=np.int64)
         self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
         self._lock = threading.RLock()
         self._run: Run | None = None
@@ -226,8 +223,15 @@ class LaneFeed:
             ids = np.concatenate([ids, *(one.ids for one in some)])[first[which] + row]
             keys = np.concatenate([keys, *(one.keys for one in some)])[first[which] + row]
         states = [self._states[lane] for lane in lanes]
-        key = kernels.mix([self._seed, STAGE_KEY])
-        return Fed(columns=columns, spec=part.spec, counts=counts, ids=ids, keys=keys, key=key, states=states)
+        return Fed(
+            columns=columns,
+            spec=part.spec,
+            counts=counts,
+            ids=ids,
+            keys=keys,
+            key=kernels.mix([self._seed, STAGE_KEY]),
+            states=states,
+        )
 
     def _gathered(self, tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate) -> Columns:
         """Columns whose row i is row `row[i]` of `tables[which[i]]`."""
@@ -250,7 +254,9 @@ class LaneFeed:
         begin, given = self._lanes.feed(asked.lane, asked.count, made.used, made.counts, item.states, made.states)
         if len(made.rows):
             begin = begin + np.minimum(left_out, given)
-            self._pieces.append(_Piece(made.columns, made.rows, first, self._lanes.made, begin))
+            piece = _Piece(made.columns, made.rows, first, self._lanes.made, begin)
+            self._count_bytes(piece, sum(int(getattr(column, "nbytes", 0)) for column in made.columns.values()))
+            self._pieces.append(piece)
         self._check_luck()
 
     def _check_luck(self) -> None:
