@@ -94,6 +94,7 @@ class Dataset:
         mode: Literal["block", "global"] = "block",
         block_rows: int | None = None,
         window_blocks: int | None = None,
+        window: int | None = None,
     ) -> Dataset:
         """Another order in every epoch, a function of (seed, epoch) alone: shuffle(seed=0).
 
@@ -102,12 +103,17 @@ class Dataset:
         mode "block" permutes blocks of neighbouring samples (about 1 MiB; single files where every sample is a file), and rows
         within windows of a lane's blocks; "global" permutes single samples, whatever that costs to read. `block_rows` and
         `window_blocks` fix the sizes by hand.
+
+        Sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`) are mixed within windows of neighbouring
+        rows, `window` of them in all: 10,000 if not given. About half as many are held in memory.
         """
         check_positional(
             "shuffle", misplaced, "the order covers all samples, so there is no buffer to size; write shuffle(seed=…)"
         )
         return self._then(
-            Shuffle(input=self.root, seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks)
+            Shuffle(
+                input=self.root, seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks, window=window
+            )
         )
 
     def shard(self, samples: Sequence[int], *misplaced: Never) -> Dataset:

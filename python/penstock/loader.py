@@ -26,6 +26,7 @@ from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Delivered
+from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.ledger.writer import Ledger
@@ -410,6 +411,7 @@ class Loader(Generic[BatchT]):
             "step": position.step,
             **({"lanes": places} if places else {}),
             **self._weights.entries,
+            **stream_entries(self.dataset.root),
             **self._share.node,
         }
 
@@ -432,6 +434,7 @@ class Loader(Generic[BatchT]):
             raise StateError(
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
+        check_streams(self.dataset.root, position)
         places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
         self._use_weights(ChangedWeights.of_state(self.dataset.root, state))
         self.close()

@@ -177,8 +177,9 @@ def from_iterable(
     no cost, any number of ranks. They are kept under `name` and `version`, or else under a digest of the function's code
     and arguments, so that other processes and days find them; iterables without a name are kept for this process only.
 
-    With spool=False nothing is kept: the natural order only, `samples` (or a length) is needed, each rank draws all items, an
-    epoch makes a new iterator, and resuming draws what comes before again, unless the function has a parameter `start`.
+    With spool=False nothing is kept: `samples` (or a length) is needed, each rank draws all items, and an epoch makes a new iterator.
+    `shuffle(window=…)` mixes items within windows as they come. Resuming draws what comes before again, unless the function has a parameter
+    `start`; an iterator instead of a function cannot be resumed (StateError).
 
     Raises PlanError for what cannot work, DataError where items differ or their number is not `samples`. Exceptions of the
     generator keep their traceback and name the sample.
@@ -206,8 +207,8 @@ def read_stream(
     format="recordio", samples=1_281_167). Without it, the same pipe is opened anew for every epoch. format: "tfrecord",
     "recordio", "text" or "jsonl"; its own options as for `read`. samples: records of an epoch; fewer or more are an error.
 
-    A pipe comes once and in one order: it cannot be shuffled, every rank draws all records and keeps its own, and a resumed
-    epoch draws the records before again, from the pipe of the first pass. Waits for the first records. Raises SourceError for a pipe that
+    A pipe comes once and in one order: `shuffle(window=…)` mixes records within windows as they come, every rank draws all records and keeps
+    its own, and a resumed epoch draws the records before again, from the pipe of the first pass. Waits for the first records. Raises SourceError for a pipe that
     is not there or empty, DataError for damaged records and for a stream that ends inside of one.
     """
     options = Options(columns=columns, verify=verify, limits=limits, own=own)

@@ -268,9 +268,7 @@ def test_streams_of_another_length_are_an_error(samples: int, message: str) -> N
         list(ps.Loader(ps.from_iterable(stream, samples=samples, spool=False).batch(4)))
 
 
-def test_streams_cannot_be_shuffled_and_need_a_length() -> None:
-    with pytest.raises(ps.PlanError, match=r"drawn in one order.*spool=True"):
-        ps.from_iterable(stream, samples=61, spool=False).shuffle(seed=1)
+def test_streams_need_a_length() -> None:
     with pytest.raises(
         ps.PlanError, match=r"from_iterable\(stream\): nobody knows how many items will come; pass samples="
     ):
@@ -289,6 +287,20 @@ def test_an_iterator_is_good_for_one_epoch() -> None:
         list(loader)
         with pytest.raises(ps.PlanError, match="it gives the same iterator a second time"):
             list(loader)
+
+
+def test_states_say_how_a_stream_resumes_and_an_iterator_does_not() -> None:
+    makes: dict[str, Any] = {"start": stream, "again": lambda: stream(), "never": stream()}  # noqa: PLW0108
+    for resumes, make in makes.items():
+        dataset = ps.from_iterable(make, samples=61, spool=False).batch(4)
+        with ps.Loader(dataset) as loader:
+            next(iter(loader))
+            state = loader.state_dict()
+        assert state["resumes"] == resumes
+    with ps.Loader(dataset) as loader, pytest.raises(ps.StateError, match=r"iterator, which has no position.*start"):
+        loader.load_state_dict(state)
+    with ps.Loader(dataset) as loader:
+        loader.load_state_dict({**state, "step": 0})  # nothing was taken yet
 
 
 def test_a_failing_stream_keeps_its_traceback() -> None:

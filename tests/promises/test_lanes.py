@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from support.promises import assert_same, join, keep
+from support.lane_runs import run
+from support.promises import assert_same, keep
 from support.seams import lowered_of
 from support.tries import tries
 
@@ -78,28 +78,6 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
 @pytest.fixture(params=PLANS)
 def plan(request: pytest.FixtureRequest) -> ps.Dataset:
     return PLANS[request.param]().batch(SIZE, steps=STEPS)
-
-
-def run(
-    plan: ps.Dataset, ranks: int = 1, *, state: Any = None, steps: int | None = None, epochs: int = 2
-) -> tuple[list[dict[str, Any]], Any]:
-    """The global batches that so many ranks make together, and the state after `steps` of them, or after all."""
-    loaders = [ps.Loader(plan, rank=rank, world_size=ranks) for rank in range(ranks)]
-    for loader in loaders:
-        if state is not None:
-            loader.load_state_dict(state)
-    passes = [chain.from_iterable(map(iter, [loader] * epochs)) for loader in loaders]
-    found: list[dict[str, Any]] = []
-    while len(found) != steps and (batches := [keep(batch) for batch in _one_each(passes)]):
-        found.append(join(batches))
-    states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
-    for loader in loaders:
-        loader.close()
-    return found, ps.merge_states(states)
-
-
-def _one_each(passes: Sequence[Iterator[Any]]) -> list[Any]:
-    return [batch for one in passes if (batch := next(one, None)) is not None]
 
 
 @pytest.mark.slow

@@ -209,7 +209,6 @@ def of(count: int) -> ps.Dataset:
         (lambda: ps.mix([of(3).batch(1), of(4)]), r"mix: dataset 0 has a batch already; write mix\(\[…\]\)\.batch"),
         (lambda: ps.mix([of(3), ps.from_arrays({"x": [1]})]), r"mix: dataset 0 \(memory\) has a column 'id', and dataset 1"),
         (lambda: ps.mix([of(3), of(4)]).take(2).shuffle(), r"shuffle: take stands between it and mix, whose datasets it shuffles"),
-        (lambda: ps.mix([of(3), ps.from_iterable([{"id": 1}] * 3, spool=False, samples=3)]), r"mix: this source is drawn in one order"),
         (lambda: ps.mix([of(30), of(40)]).shard([44, 44]), r"shard: nodes agree on rows before they have lanes.*write mix\(…, rows=…\)"),
         (lambda: ps.mix([of(30), of(40)], weights=[1e-9, 1]), r"mix: weights\[0\]=1e-09 is less than a twenty-thousandth"),
         (lambda: ps.mix([of(3), 4]), r"mix: entry 1 is int; pass a list of datasets"),

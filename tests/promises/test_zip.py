@@ -300,8 +300,8 @@ def test_a_source_that_is_read_forward_follows() -> None:
             with ps.Loader(plan, rank=rank, world_size=world) as loader:
                 found += [number for batch in loader for number in row_numbers(batch)]
         assert sorted(found) == [*range(ROWS)]
-    with pytest.raises(ps.PlanError, match="shuffle: this source is drawn in one order"):
-        ps.zip([of(), forward]).shuffle()
+    with pytest.raises(ps.PlanError, match=r"shuffle: mode='global', and this source can only be read in one order"):
+        ps.zip([of(), forward]).shuffle(mode="global")
 
 
 @pytest.mark.parametrize("name", ["files of two formats", "filtered", "mix of zips", "repeated", "buckets"])

@@ -309,6 +309,10 @@ class _Lowering:
         below.branch(below.root)
         stages, budget, depth = tuple(below.stages), below.budget, _LANE_DEPTH
         row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
+        is_forward = any(leaf.opened.source.access is Access.FORWARD for leaf in below.leaves)
+        # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
+        first_rows = len(self.lanes) * order.rows_per_lane if is_forward else _LANE_ROWS
+        most_rows = _LANE_ROWS if is_forward else _MOST_LANE_ROWS
         feed = LaneFeed(
             STAGES[type(node)](node, self.where.cpus),
             order,
@@ -319,8 +323,8 @@ class _Lowering:
             place=RowPlaces(below.first_ids, below.leaves, below.links),
             mine=self.lanes,
             together=(
-                max(_FEWEST_LANE_ROWS, min(_LANE_ROWS, _ITEM_BYTES // row_bytes)),
-                max(_FEWEST_LANE_ROWS, min(_MOST_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+                min(first_rows, max(_FEWEST_LANE_ROWS, _ITEM_BYTES // row_bytes)),
+                min(most_rows, max(_FEWEST_LANE_ROWS, _ITEM_BYTES // row_bytes)),
             ),
             seed=seed,
             keep=self.budget.keep,

@@ -32,6 +32,7 @@ from penstock.order.repeat import Repeat as RepeatOrder
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
+from penstock.order.streamed import WINDOW_ROWS, Streamed
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.nodes import (
     Batch,
@@ -49,7 +50,7 @@ from penstock.plan.nodes import (
     Take,
     Zip,
 )
-from penstock.plan.picked_nodes import PICKED, PickedRows
+from penstock.plan.picked_nodes import PICKED, REORDERING, PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.plan.weights import quotas_of
@@ -279,6 +280,14 @@ class _RowOrders:
         if self._bucket is not None:
             return self._bucketed(self._bucket.buckets.codes, found)
         shuffle, self._shuffles = self._shuffle, self._shuffles + 1
+        if shuffle is not None and _is_forward(node):
+            return Streamed(
+                segments=found,
+                lanes=self._lanes,
+                rows_per_lane=self._rows_per_lane,
+                seed=self._own_seed(shuffle),
+                window_rows=shuffle.window or WINDOW_ROWS,
+            )
         block_rows = (shuffle and shuffle.block_rows) or block_rows_of(node)
         segments, lanes, rows_per_lane = found.read_by(block_rows, self._first_ids), self._lanes, self._rows_per_lane
         wanted_rows = segments.rows_together(block_rows)
@@ -290,9 +299,13 @@ class _RowOrders:
             rows_per_lane=rows_per_lane,
             wanted_rows=1 if shuffle.mode == "global" else shuffle.block_rows or wanted_rows,
             window_blocks=shuffle.window_blocks or WINDOW_BLOCKS,
-            seed=self._seed_here(
-                kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self._is_pushed else shuffle.seed
-            ),
+            seed=self._own_seed(shuffle),
+        )
+
+    def _own_seed(self, shuffle: Shuffle) -> int:
+        """The seed of what is shuffled now: of its own, where one shuffle is for several datasets."""
+        return self._seed_here(
+            kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self._is_pushed else shuffle.seed
         )
 
     def _bucketed(self, codes: npt.NDArray[np.uint16], found: ChosenRows) -> Bucketed:
@@ -445,12 +458,11 @@ def _steps(batch: Batch, shard: Shard) -> int:
 
 def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
-    if isinstance(root, (Shuffle, Mix, Repeat)) and any(
-        leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)
-    ):
+    if isinstance(root, Shuffle):
+        _check_shuffle(root)
+    if isinstance(root, (Bucket, *REORDERING)) and _is_forward(root):
         raise PlanError(
-            f"{root.verb}: this source is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the "
-            "rows, or shuffle where they are made"
+            f"{root.verb}: this source can only be read in one order, and nothing of it is stored; let from_iterable(…, spool=True) store the rows"
         )
     if isinstance(root, Shard):
         _check_shard(root)
@@ -462,6 +474,29 @@ def check_order(root: Node) -> None:
             if isinstance(node, LaneNode):
                 (below,) = inputs_of(node)
                 demand_order(cut(below), order)
+
+
+def _is_forward(root: Node) -> bool:
+    """Whether some rows can only be read in one order."""
+    return any(leaf.opened.source.access is Access.FORWARD for leaf in leaves(root))
+
+
+def _check_shuffle(node: Shuffle) -> None:
+    """PlanError where rows can only be read in one order and are to come in any, or the other way round."""
+    if not _is_forward(node):
+        if node.window is not None:
+            raise PlanError(
+                f"shuffle: window={node.window:,} is for sources that can only be read in one order; the order covers all samples here, so there "
+                f"is no buffer to size; leave it out"
+            )
+        return
+    given = {"mode": "block", "block_rows": None, "window_blocks": None}
+    for name, default in given.items():
+        if (value := getattr(node, name)) != default:
+            raise PlanError(
+                f"shuffle: {name}={value!r}, and this source can only be read in one order; mix its rows within a window, "
+                f"shuffle(seed=…, window={WINDOW_ROWS}), or let from_iterable(…, spool=True) store them"
+            )
 
 
 def _check_pairs(node: Zip) -> None:

@@ -134,7 +134,7 @@ class _NotedBlocks:
 
     @property
     def access(self) -> Access:
-        return Access.FORWARD
+        return Access.FORWARD if self.source.access is Access.FORWARD else Access.BLOCKS
 
     @property
     def block_rows(self) -> int | None:

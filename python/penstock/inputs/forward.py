@@ -1,6 +1,6 @@
 """Rows that come in one order only: iterables that are drawn while the training runs, and nothing is stored.
 
-The natural order is the only one. Each rank draws all rows and keeps its own; a new epoch makes a new iterator; resuming
+They come in their natural order, or mixed within windows. Each rank draws all rows and keeps its own; a new epoch makes a new iterator; resuming
 draws the rows before again, unless the function takes the number of the first row as `start`.
 """
 
@@ -16,7 +16,7 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Columns, Spec
 from penstock.core.turn import Turn
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access
+from penstock.source.protocol import Access, Resuming
 
 #: Rows that are drawn and stacked at once.
 STREAM_ROWS = 64
@@ -107,6 +107,7 @@ class Stream:
     where: str = ""
     rows: str = "samples"
     hint: str = ""
+    resuming: Resuming = Resuming.AGAIN
     block_rows: int = STREAM_ROWS
     access: Access = Access.FORWARD
     _turn: Turn = field(default_factory=Turn, repr=False)

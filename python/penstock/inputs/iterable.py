@@ -22,6 +22,7 @@ from penstock.inputs.forward import Draw, Stream, takes_start
 from penstock.inputs.items import Items, learn_items, rows_together
 from penstock.inputs.spool import Blocks, Spool, kept_spool, own_spool
 from penstock.source.manifest import StatedManifest, digest_of
+from penstock.source.protocol import Resuming
 from penstock.source.selection import Asked
 
 #: Bytes of rows that make a block of a spool, how many of the first rows tell how large they are, and rows at most.
@@ -50,7 +51,7 @@ class Making:
     def _made_by(self) -> Any:
         """The function itself, or the type of an iterable."""
         what = getattr(self.make, "func", self.make)  # of a partial
-        return what if hasattr(what, "__qualname__") else type(what)
+        return what if hasattr(what, "__qualname__") and hasattr(what, "__module__") else type(what)
 
     @property
     def calls(self) -> bool:
@@ -181,10 +182,12 @@ def _streamed(making: Making) -> Stream:
     items = learn_items(first, making.columns, making.where)
     digest = digest_of(f"stream {making.called} {samples} {items.description}")
     manifest = StatedManifest.of("stream", samples, digest, samples * items.row_bytes)
-    draw = Draw(chain([first], drawn), _again(making, drawn), skips=making.skips)
+    again = _again(making, drawn)
+    draw = Draw(chain([first], drawn), again, skips=making.skips)
     stack = partial(items.stack, allocate=new_rows)
     hint = ", or end it with itertools.islice"
-    return Stream(manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint)
+    resuming = Resuming.NEVER if again is None else Resuming.START if making.skips else Resuming.AGAIN
+    return Stream(manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint, resuming=resuming)
 
 
 def _length(making: Making) -> int:

@@ -15,7 +15,7 @@ from penstock.order.lanes import share_of_rank
 from penstock.order.protocol import OfRows, RowOrder
 
 #: A row that no lane reaches.
-_NEVER = np.iinfo(np.int64).max
+NEVER = int(np.iinfo(np.int64).max)
 
 
 class Last(StrEnum):
@@ -184,12 +184,17 @@ class BatchOrder:
             row[behind] = np.concatenate(rows)[rest]
         return lane, row % np.maximum(self.rows.lane_rows()[lane], 1)
 
+    def next_rows(self, step: int, rank: int, world_size: int) -> Ids:
+        """The first row of each lane that a rank takes from a step on, NEVER of lanes that are not its own."""
+        lanes, rows, _ = self.parts(step, rank, world_size)
+        found = np.full(self.lanes, NEVER)
+        found[lanes] = rows
+        return found
+
     def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
         """Whether a rank may take rows of blocks from a step on, by where these are done."""
-        lanes, rows, _ = self.parts(step, rank, world_size)
-        next_row = np.full(self.lanes, _NEVER)
-        next_row[lanes] = rows
-        return np.asarray(end > np.where(lane < 0, rows.min(initial=_NEVER), next_row[lane]))
+        next_row = self.next_rows(step, rank, world_size)
+        return np.asarray(end > np.where(lane < 0, next_row.min(), next_row[lane]))
 
     def next_uses(self, epoch: int, share: tuple[int, int], ids: Ids, step: int = 0) -> Ids:
         """The step, from `step` on, at which a share of the global batch needs each row's block; -1 where it never does.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
@@ -14,7 +13,7 @@ from penstock.order.batches import BatchOrder
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Rows [first[i], first[i] + count[i]) of lane[i]; next_row: the first row of each lane of the order that nothing has asked for yet."""
+    """Rows [first[i], first[i] + count[i]) of lane[i]; next_row: the first row of each lane of the order that nothing has asked for yet, NEVER of lanes that nobody asks for here."""
 
     lane: Ids
     first: Ids
@@ -51,7 +50,11 @@ class DemandOrder(BatchOrder):
         which = np.searchsorted(asked.edges[1:], index, side="right")
         return asked.lane[which], asked.first[which] + index - asked.edges[which]
 
-    def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
-        """Whether rows of blocks may be asked for by the work of this number or later ones, by where these are done."""
-        next_row = self.asked[step - 1].next_row
-        return np.asarray(end > np.where(lane < 0, next_row.min(), next_row[lane]))
+    def next_rows(self, step: int, rank: int, world_size: int) -> Ids:
+        """The first row of each lane that the work of this number or later ones take, NEVER of lanes that are not this rank's."""
+        asked = self.asked.get(step)
+        if asked is None:
+            return self.asked[step - 1].next_row
+        found = asked.next_row.copy()
+        np.minimum.at(found, asked.lane, asked.first)
+        return found

@@ -200,20 +200,24 @@ class Every(RowChoice):
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffle:
-    """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples."""
+    """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples.
+
+    window: how many rows are mixed of sources that can only be read in one order.
+    """
 
     input: Node
     seed: int = 0
     mode: str = "block"
     block_rows: int | None = None
     window_blocks: int | None = None
+    window: int | None = field(default=None, metadata=_LATER)
     verb: str = "shuffle"
 
     def __post_init__(self) -> None:
         if self.mode not in ("block", "global"):
             raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
         check_seed("shuffle", self.seed)
-        for name in ("block_rows", "window_blocks"):
+        for name in ("block_rows", "window_blocks", "window"):
             value = getattr(self, name)
             if value is not None and (not is_whole(value) or value < 1):
                 raise PlanError(f"shuffle: {name}={value!r}; it must be at least 1, and a whole number")

@@ -86,3 +86,5 @@ class Sort(PickedRows):
 #: These verbs, and their names.
 PICKED = (Filter, Split, Balance, Sample, Sort)
 PICKING = tuple(kind.verb for kind in PICKED)
+#: Those that may give rows in another order than they come, or several times.
+REORDERING = (Balance, Sample, Sort)

@@ -24,7 +24,7 @@ class Access(Enum):
 
     RECORDS: byte ranges are read, and `parse` makes columns of them. MEMORY: rows lie in memory, or are mapped into it, and `parse`
     gets no records. BLOCKS: `load` gives neighbouring rows. PARTS: so it does, and `pick` gives single rows. FORWARD: `load` is called
-    for ascending rows only, so that nothing can be shuffled. LANES: rows come out of a lane stage of the plan (see `engine.lanes`).
+    for ascending rows only, which are shuffled within windows. LANES: rows come out of a lane stage of the plan (see `engine.lanes`).
     """
 
     RECORDS = auto()
@@ -33,6 +33,17 @@ class Access(Enum):
     PARTS = auto()
     FORWARD = auto()
     LANES = auto()
+
+
+class Resuming(Enum):
+    """How rows that can only be read in one order come again after a restart.
+
+    START: from any row on. AGAIN: from the first one on, so that those before are drawn once more. NEVER: what an iterator gave is gone.
+    """
+
+    START = "start"
+    AGAIN = "again"
+    NEVER = "never"
 
 
 class Opened(Protocol):
@@ -109,6 +120,15 @@ class BlockSource(Opened, Protocol):
         Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
         data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
         """
+
+
+@runtime_checkable
+class ForwardSource(BlockSource, Protocol):
+    """A source of blocks that are loaded in ascending order only. Its access is FORWARD."""
+
+    @property
+    def resuming(self) -> Resuming:
+        """How its rows come again after a restart."""
 
 
 @runtime_checkable

@@ -34,6 +34,17 @@ impl EpochOrder {
         Ok(Self(order::EpochOrder::shuffled(samples, lanes, rows_per_lane, block_rows, window_blocks, key)))
     }
 
+    #[staticmethod]
+    fn streamed(samples: u64, lanes: u64, rows_per_lane: u64, window_rows: u64, key: u64) -> PyResult<Self> {
+        check(samples, lanes, rows_per_lane, window_rows)?;
+        Ok(Self(order::EpochOrder::streamed(samples, lanes, rows_per_lane, window_rows, key)))
+    }
+
+    #[getter]
+    fn window_blocks(&self) -> u64 {
+        self.0.window_blocks()
+    }
+
     #[getter]
     fn block_rows(&self) -> u64 {
         self.0.block_rows()

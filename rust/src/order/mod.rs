@@ -11,12 +11,15 @@
 //! The ids that are left over (fewer than there are blocks: the tail) are permuted, dealt to the lanes and form a window of
 //! their own. Each lane starts its epoch at another window, so that the tail, and what `drop_last` drops, moves about; and neighbouring
 //! lanes at another block of it, so that they do not all need new blocks at the same step.
+//!
+//! *Streamed*: rows are read ascending, once, and mixed within windows of neighbouring ones (see `streamed`).
 
 pub mod epochs;
 mod lane;
 pub mod mixed;
 mod mixed_blocks;
 pub mod mixture;
+mod streamed;
 #[cfg(test)]
 mod tests;
 pub mod word;
@@ -24,6 +27,7 @@ pub mod word;
 use rayon::ThreadPool;
 
 use self::lane::Lane;
+use self::streamed::{Stream, Window, window_sizes};
 use crate::keys::mix;
 use crate::permute::Permutation;
 use crate::pool::find_first;
@@ -45,7 +49,14 @@ pub struct EpochOrder {
     block_rows: u64,
     blocks_per_lane: u64,
     window_blocks: u64,
-    shuffle: Option<Shuffle>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Natural,
+    Shuffled(Shuffle),
+    Streamed(Stream),
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +116,7 @@ impl EpochOrder {
     /// The natural order.
     #[must_use]
     pub fn natural(samples: u64, lanes: u64, rows_per_lane: u64, block_rows: u64) -> Self {
-        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane: 0, window_blocks: 1, shuffle: None }
+        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane: 0, window_blocks: 1, kind: Kind::Natural }
     }
 
     /// The shuffled order of the epoch that `key` belongs to; `block_rows` is a wish, see `block_rows()`.
@@ -126,13 +137,37 @@ impl EpochOrder {
             tail: Permutation::new(samples - blocks * block_rows, mix(&[key, TAIL])),
         };
         let window_blocks = if block_rows == 1 { 1 } else { window_blocks.clamp(1, blocks_per_lane.max(1)) };
-        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane, window_blocks, shuffle: Some(shuffle) }
+        Self {
+            samples,
+            lanes,
+            rows_per_lane,
+            block_rows,
+            blocks_per_lane,
+            window_blocks,
+            kind: Kind::Shuffled(shuffle),
+        }
+    }
+
+    /// The order of a stream, in the epoch that `key` belongs to: windows of all lanes have `window_rows` together.
+    #[must_use]
+    pub fn streamed(samples: u64, lanes: u64, rows_per_lane: u64, window_rows: u64, key: u64) -> Self {
+        let (block_rows, window_blocks) = window_sizes(window_rows, lanes);
+        let blocks_per_lane = samples / lanes / block_rows;
+        let tail_rows = samples - lanes * blocks_per_lane * block_rows;
+        let kind = Kind::Streamed(Stream::new(key, lanes, blocks_per_lane, window_blocks, tail_rows));
+        Self { samples, lanes, rows_per_lane, block_rows, blocks_per_lane, window_blocks, kind }
     }
 
     /// Samples of the epoch.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Blocks of a lane among which rows are mixed.
+    #[must_use]
+    pub fn window_blocks(&self) -> u64 {
+        self.window_blocks
     }
 
     /// Samples in a block; neighbouring ids `[j·block_rows, (j + 1)·block_rows)` are read together.
@@ -144,18 +179,22 @@ impl EpochOrder {
     /// Ids below this lie in blocks; those from here on are the tail, read one by one.
     #[must_use]
     pub fn tail_start(&self) -> u64 {
-        if self.shuffle.is_some() { self.lanes * self.blocks_per_lane * self.block_rows } else { self.samples }
+        if self.is_natural() { self.samples } else { self.lanes * self.blocks_per_lane * self.block_rows }
     }
 
     /// Rows that lane `lane` has in this epoch; lanes differ by one at most.
     #[must_use]
     pub fn lane_rows(&self, lane: u64) -> u64 {
-        if self.shuffle.is_some() {
-            self.blocks_per_lane * self.block_rows + deal(self.samples - self.tail_start(), lane, self.lanes).1
-        } else {
+        if self.is_natural() {
             let batch = self.lanes * self.rows_per_lane;
             self.samples / batch * self.rows_per_lane + deal(self.samples % batch, lane, self.lanes).1
+        } else {
+            self.blocks_per_lane * self.block_rows + deal(self.samples - self.tail_start(), lane, self.lanes).1
         }
+    }
+
+    fn is_natural(&self) -> bool {
+        matches!(self.kind, Kind::Natural)
     }
 
     /// Writes the sample ids of rows `[first, first + out.len())` of a lane; rows past its end start again at its row 0.
@@ -168,11 +207,19 @@ impl EpochOrder {
             }
             return;
         }
-        match &self.shuffle {
-            None => {
+        match &self.kind {
+            Kind::Natural => {
                 out.iter_mut().enumerate().for_each(|(i, id)| *id = self.natural_id(lane, (first + i as u64) % rows))
             }
-            Some(shuffle) => {
+            Kind::Streamed(stream) => {
+                let (mut row, mut rest) = (first % rows, out);
+                while !rest.is_empty() {
+                    let (mine, left) = self.stream_ids(stream, lane, row, rows, rest);
+                    row = if row + mine == rows { 0 } else { row + mine };
+                    rest = left;
+                }
+            }
+            Kind::Shuffled(shuffle) => {
                 let lane = Lane::new(self, shuffle, lane, rows);
                 let (mut row, mut rest) = (first % rows, out);
                 while !rest.is_empty() {
@@ -182,6 +229,31 @@ impl EpochOrder {
                 }
             }
         }
+    }
+
+    /// Writes ids of a lane of a stream from `row` on, as far as `out` and the window go; returns how many, and the rest of `out`.
+    #[allow(clippy::cast_possible_truncation)]
+    fn stream_ids<'a>(
+        &self,
+        stream: &Stream,
+        lane: u64,
+        row: u64,
+        rows: u64,
+        out: &'a mut [u64],
+    ) -> (u64, &'a mut [u64]) {
+        let in_blocks = self.blocks_per_lane * self.block_rows;
+        if row >= in_blocks {
+            let count = (rows - row).min(out.len() as u64);
+            let (mine, left) = out.split_at_mut(count as usize);
+            stream.tail.run(deal(self.samples - self.tail_start(), lane, self.lanes).0 + row - in_blocks, mine);
+            mine.iter_mut().for_each(|id| *id += self.tail_start());
+            return (count, left);
+        }
+        let window = stream.window_of(lane, row / self.block_rows);
+        let count = (window.end * self.block_rows - row).min(out.len() as u64);
+        let (mine, left) = out.split_at_mut(count as usize);
+        stream.fill(window, self.block_rows, row - window.first * self.block_rows, mine);
+        (count, left)
     }
 
     /// Writes the ids of whole steps from `step` on, of the places `[share.0, share.1)` of each global batch. `out` holds steps ×
@@ -228,34 +300,55 @@ impl EpochOrder {
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
     pub fn windows(&self, samples: &[i64], lanes: &mut [i64], first: &mut [i64], end: &mut [i64]) {
         let outs = lanes.iter_mut().zip(first).zip(end);
+        let mut found = None;
         for (sample, ((lane, first), end)) in samples.iter().zip(outs) {
             let sample = (*sample as u64).min(self.samples - 1);
-            (*lane, *first, *end) = match &self.shuffle {
-                None => {
+            let of_lane = match &self.kind {
+                Kind::Natural => {
                     let row = sample / (self.lanes * self.rows_per_lane) * self.rows_per_lane;
-                    (-1, row as i64, (row + self.rows_per_lane) as i64)
+                    (*lane, *first, *end) = (-1, row as i64, (row + self.rows_per_lane) as i64);
+                    continue;
                 }
-                Some(shuffle) => {
-                    let (lane, first, end) = self.window_rows(shuffle, sample);
-                    (lane as i64, first as i64, end as i64)
+                Kind::Streamed(_) if sample >= self.tail_start() => {
+                    let (lane, row) = self.tail_row(sample);
+                    (lane, row, row + 1)
                 }
+                Kind::Streamed(stream) => {
+                    let block = sample / self.block_rows;
+                    let known = found.filter(|window: &Window| window.has(block));
+                    let window = known.unwrap_or_else(|| stream.window_with(block));
+                    found = Some(window);
+                    (window.lane, window.first * self.block_rows, window.end * self.block_rows)
+                }
+                Kind::Shuffled(shuffle) => self.window_rows(shuffle, sample),
             };
+            (*lane, *first, *end) = (of_lane.0 as i64, of_lane.1 as i64, of_lane.2 as i64);
         }
+    }
+
+    /// The lane of a sample that lies in no block, and its row there, if the lane began with its first one.
+    fn tail_row(&self, sample: u64) -> (u64, u64) {
+        let tail = self.samples - self.tail_start();
+        let index = match &self.kind {
+            Kind::Natural => 0,
+            Kind::Shuffled(Shuffle { tail, .. }) | Kind::Streamed(Stream { tail, .. }) => {
+                tail.invert(sample - self.tail_start())
+            }
+        };
+        let owner = (u128::from(index + 1) * u128::from(self.lanes)).div_ceil(u128::from(tail)) - 1;
+        let lane = u64::try_from(owner).unwrap_or(u64::MAX);
+        (lane, self.blocks_per_lane * self.block_rows + index - deal(tail, lane, self.lanes).0)
     }
 
     /// The lane of a sample, and the rows in it of the sample's window; of the sample itself where blocks are single samples.
     fn window_rows(&self, shuffle: &Shuffle, sample: u64) -> (u64, u64, u64) {
-        let tail = self.samples - self.tail_start();
         let in_blocks = sample < self.tail_start();
         let (lane, place) = if in_blocks {
             let slot = shuffle.blocks.invert(sample / self.block_rows);
             let (lane, slot) = (slot / self.blocks_per_lane, slot % self.blocks_per_lane);
             (lane, slot * self.block_rows)
         } else {
-            let index = shuffle.tail.invert(sample - self.tail_start());
-            let owner = (u128::from(index + 1) * u128::from(self.lanes)).div_ceil(u128::from(tail)) - 1;
-            let lane = u64::try_from(owner).unwrap_or(u64::MAX);
-            (lane, self.blocks_per_lane * self.block_rows + index - deal(tail, lane, self.lanes).0)
+            self.tail_row(sample)
         };
         let rows = self.lane_rows(lane);
         let order = Lane::new(self, shuffle, lane, rows);

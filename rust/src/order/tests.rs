@@ -17,15 +17,11 @@ fn epoch(order: &EpochOrder) -> Vec<u64> {
 /// Orders of so many samples, on fewer than 2^`lanes_log` lanes.
 fn orders(samples: Range<u64>, lanes_log: u32) -> impl Strategy<Value = EpochOrder> {
     let sizes = (samples, 0..lanes_log, 1_u64..6, 1_u64..40, 1_u64..6);
-    (sizes, any::<u64>(), any::<bool>()).prop_map(
-        |((samples, lanes_log, rows_per_lane, rows, window), key, shuffled)| {
-            if shuffled {
-                EpochOrder::shuffled(samples, 1 << lanes_log, rows_per_lane, rows, window, key)
-            } else {
-                EpochOrder::natural(samples, 1 << lanes_log, rows_per_lane, rows)
-            }
-        },
-    )
+    (sizes, any::<u64>(), 0..3).prop_map(|((samples, lanes_log, rows_per_lane, rows, window), key, kind)| match kind {
+        0 => EpochOrder::natural(samples, 1 << lanes_log, rows_per_lane, rows),
+        1 => EpochOrder::shuffled(samples, 1 << lanes_log, rows_per_lane, rows, window, key),
+        _ => EpochOrder::streamed(samples, 1 << lanes_log, rows_per_lane, rows * rows * window, key),
+    })
 }
 
 proptest! {
@@ -49,12 +45,12 @@ proptest! {
             for (row, id) in (0_i64..).zip(found) {
                 let id = usize::try_from(id).unwrap();
                 prop_assert!((first[id]..end[id]).contains(&row));
-                prop_assert_eq!(lanes[id], if order.shuffle.is_some() { i64::try_from(lane).unwrap() } else { -1 });
+                prop_assert_eq!(lanes[id], if order.is_natural() { -1 } else { i64::try_from(lane).unwrap() });
             }
         }
         let block_rows = usize::try_from(order.block_rows()).unwrap();
         let in_blocks = usize::try_from(order.tail_start()).unwrap();
-        if order.shuffle.is_some() {
+        if !order.is_natural() {
             for id in 0..in_blocks {
                 let start = id / block_rows * block_rows;
                 prop_assert_eq!((lanes[id], first[id], end[id]), (lanes[start], first[start], end[start]));
@@ -83,6 +79,24 @@ proptest! {
             }
         }
         prop_assert_eq!(joined, whole);
+    }
+}
+
+/// Rows held at any time, and whether they are read ascending, are what a stream is about.
+#[test]
+fn a_stream_is_read_ascending_and_few_rows_are_held() {
+    for (samples, lanes, window_rows) in [(100_000_u64, 64, 10_000_u64), (5_000, 8, 600), (3_000, 1, 500)] {
+        let order = EpochOrder::streamed(samples, lanes, 1, window_rows, 7);
+        let ids: Vec<i64> = (0..i64::try_from(samples).unwrap()).collect();
+        let (mut lane, mut first, mut end) = (ids.clone(), ids.clone(), ids.clone());
+        order.windows(&ids, &mut lane, &mut first, &mut end);
+        let in_blocks = usize::try_from(order.tail_start()).unwrap();
+        assert!(first[..in_blocks].is_sorted(), "windows begin in the order of the stream");
+        let most = (0..i64::try_from(order.lane_rows(0)).unwrap())
+            .step_by(17)
+            .map(|row| (0..in_blocks).filter(|&id| first[id] <= row && row < end[id]).count())
+            .max();
+        assert!(most.unwrap() <= usize::try_from(window_rows).unwrap());
     }
 }
 

@@ -23,6 +23,7 @@ from penstock.engine.lanes.states import BEGIN, Lanes, Place, rows_given
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.run import Run
 from penstock.engine.stage import Columned, Item, Stage
+from penstock.order.batches import NEVER
 from penstock.order.cursor import Work
 from penstock.order.demand import Asked, DemandOrder
 from penstock.order.keys import STAGE_KEY
@@ -282,7 +283,8 @@ class LaneFeed:
                 lane, rows = self._next_rows()
                 first = self._issued[lane]
                 self._issued[lane] += rows
-                next_row = self._issued.copy()
+                next_row = np.full_like(self._issued, NEVER)
+                next_row[self._mine] = self._issued[self._mine]
                 lane, first, rows = self._in_groups(lane, first, rows)
                 self._order.asked[number] = Asked(lane=lane, first=first, count=rows, next_row=next_row)
             yield Work(0, number, 1)

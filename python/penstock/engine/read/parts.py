@@ -53,7 +53,7 @@ class Parts:
                 pieces.append(part)
                 continue
             mine = np.flatnonzero(which == place)
-            pieces.append(_taken(part, row[mine]))
+            pieces.append(taken(part, row[mine]))
             row[mine] = np.arange(len(mine))
         rows.held = tuple(pieces), which, row
 
@@ -73,7 +73,8 @@ class Parts:
         return pick(pieces, which, row, self.spec, self._reading.allocate, threads=self._reading.budget.cpus)
 
 
-def _taken(part: Rows, rows: Ids) -> Rows:
+def taken(part: Rows, rows: Ids) -> Rows:
+    """Some rows of a table."""
     others = {name: column.take(pa.array(rows)) for name, column in part.others.items()}
     return Rows(part.fixed[rows], others)
 
