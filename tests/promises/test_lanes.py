@@ -381,6 +381,10 @@ def test_parts_of_a_state() -> None:
         ps.merge_states([first, changed])
     with pytest.raises(ps.StateError, match="pass the list"):
         ps.merge_states([])
+    loaders[0].load_state_dict([second, first])
+    assert loaders[0].state_dict() == first
+    with pytest.raises(ps.StateError, match="pass the list"):
+        loaders[0].load_state_dict([])
     assert ps.merge_states([second, first])["lanes"].keys() == {str(lane) for lane in range(SIZE)}
     for loader in loaders:
         loader.close()
