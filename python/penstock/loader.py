@@ -21,7 +21,7 @@ from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
 from penstock.engine.lanes.feeds import LaneFeeds
-from penstock.engine.lanes.states import Place, checked_lanes
+from penstock.engine.lanes.states import Place, checked_lanes, merge_states
 from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -392,7 +392,7 @@ class Loader(Generic[BatchT]):
         self._take(share)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: less than 1 KiB of plain JSON, the same on every rank and for any number of them.
+        """Where the loader stands: less than 1 KiB of plain JSON, besides weights that were set, the same on every rank and for any number of them.
 
         With lane stages (a filter by a function, flat_map, pack) each rank knows the places of its own lanes, some bytes each:
         save every rank's state, and load `penstock.merge_states` of all; where there is one rank, its state is the whole.
@@ -415,13 +415,15 @@ class Loader(Generic[BatchT]):
             **self._share.node,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, strict: bool = True) -> None:
         """The next pass continues where the state was taken; StateError if the data or the plan is another one.
 
+        state: what `state_dict` returned, or `penstock.merge_states`, or the list of all ranks' states, which are then merged.
         strict=False continues with a plan that differs in its columns, ops or functions, and warns of every difference; data and
         order (shuffle, shard, batch) must still be the same.
         """
         saved_plan = self._saved_plan.on(self._share_now().world_size)
+        state = merge_states(state) if isinstance(state, (list, tuple)) else cast("Mapping[str, Any]", state)
         for note in check_state(state, self.state_dict(), saved_plan, strict=strict):
             warnings.warn(note, stacklevel=2)
         try:

@@ -130,6 +130,19 @@ def test_what_is_not_known_is_supposed_to_grow_until_it_was_seen() -> None:
     assert budget.admit(third, asked_bytes=10, ends_turn=True).reserved_bytes == 10
 
 
+def test_what_is_on_its_way_is_supposed_to_grow_as_the_first_one_did(budget: Budget) -> None:
+    """As soon as a stage made it larger, however long it then takes to be finished."""
+    first, second, third, *_ = begun(budget)
+    shares = [budget.admit(work, asked_bytes=2, ends_turn=True) for work in (first, second)]
+    budget.note(shares[0], 40)
+    assert shares[1].reserved_bytes == 40
+    late = Waiting(budget, third, 2)
+    assert not late.ended(0.3)
+    budget.finish(shares[0], 40)
+    budget.release(shares[0])
+    assert late.ended()
+
+
 def test_the_end_of_a_run_wakes_whoever_waits(budget: Budget) -> None:
     first, second, *_ = begun(budget)
     budget.admit(first, asked_bytes=100, ends_turn=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine import lowered as lowering
+from penstock.storage.fetch import scheduler
 from servers.s3 import CREDENTIALS, s3_server
 from support.cli_runner import invoke
 from support.faulty_proxy import Faults, proxy
@@ -43,14 +43,13 @@ def tokens() -> ps.Dataset:
     return ps.read("s3://data/tokens/", format="tokens", dtype="uint16", window=50)
 
 
-def settled(counted: Faults) -> int:
-    """The requests that arrived, once no more do: a hedge may come after its loader is closed."""
-    found = -1
-    while found != (found := sum(counted.counts.values())):
-        time.sleep(0.2)
-    return found
+@pytest.fixture
+def no_hedges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which requests are late, and so made twice, is for the machine's load to say."""
+    monkeypatch.setattr(scheduler, "_HEDGED_SHARE", -1.0)
 
 
+@pytest.mark.usefixtures("no_hedges")
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("kind", ["natural", "blocks", "global", "files"])
 def test_requests_and_bytes_are_those_of_a_run(
@@ -72,17 +71,18 @@ def test_requests_and_bytes_are_those_of_a_run(
     requests = size = 0
     for rank in range(world):
         with ps.Loader(plan, rank=rank, world_size=world) as loader:
-            before = settled(counted)
+            before = sum(counted.counts.values())
             for _ in loader:
                 pass
             told = loader.stats()["storage"]
-            assert settled(counted) - before == told["requests"]
-            requests += told["requests"] - told["hedges"]
+            assert sum(counted.counts.values()) - before == told["requests"]
+            assert (told["hedges"], told["retries"]) == (0, 0)
+            requests += told["requests"]
             size += told["bytes"]
     foretold = plan.simulate(world_size=world).nodes
     assert len(foretold) == 1
     assert foretold[0].requests == requests
-    assert foretold[0].bytes <= size <= foretold[0].bytes * 1.05  # hedges
+    assert foretold[0].bytes == size
     assert requests > 1
 
 
@@ -130,6 +130,7 @@ def test_the_command_prints_the_same(photos: Path) -> None:
     assert "requests" in text
 
 
+@pytest.mark.usefixtures("no_hedges")
 @pytest.mark.parametrize(("kind", "share"), [("blocks", 0.5), ("blocks", 0.25), ("blocks", 2.0), ("files", 0.5)])
 def test_what_the_cache_will_spare_is_what_it_spares(
     counted: Faults, kind: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +155,7 @@ def test_what_the_cache_will_spare_is_what_it_spares(
     size = epochs * dataset.source.manifest.size_bytes
     told = sum(each.cache_bytes for each in foretold)
     assert abs(told - (found.hit_bytes - opening.hit_bytes)) <= 0.05 * size
-    assert abs(sum(each.bytes for each in foretold) - asked["bytes"]) <= 0.1 * size  # a run makes late requests twice
+    assert abs(sum(each.bytes for each in foretold) - asked["bytes"]) <= 0.05 * size
     assert foretold[0].cache_bytes <= 0.01 * size
     assert told >= 0.8 * min(share, 1) * (epochs - 1) / epochs * size
     assert abs(sum(each.cache_hits for each in foretold) - found.hits + opening.hits) <= 0.05 * (

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import penstock as ps
+from penstock.plan.nodes import LaneNode
 
 FILE = Path(__file__).parent / "orders.json"
 
@@ -62,6 +64,8 @@ def plans() -> dict[str, ps.Dataset]:
     half = ps.from_arrays({"half": counted[:15]})
     images = ps.concat(parts)
     batched |= {
+        "slice of a mix": ps.mix([a, b], weights=[1, 2]).shuffle(seed=2).skip(4).take(8),
+        "concat of mixes": ps.concat([ps.mix([a, b]).shuffle(seed=2), ps.mix([c, a], rows=8).shuffle(seed=3)]),
         "zip": ps.zip([ps.from_arrays({"n": counted}), images]).shuffle(seed=8, block_rows=3),
         "zip of parts": ps.zip([half, images.every(2)]).shuffle(seed=8).repeat(2),
     }
@@ -70,11 +74,40 @@ def plans() -> dict[str, ps.Dataset]:
     bucketed = ps.concat(parts).shuffle(seed=3).transform(**crop)
     below = ps.zip([half, images.skip(15).transform(**crop)]).shuffle(seed=8)
     made["zip, ops below"] = below.batch(4, lanes=4)
+    made["steps"] = data.shuffle(seed=4).transform(**crop).batch(4, lanes=2, steps=11)
+    made["repeat, padded"] = c.shuffle(seed=4).repeat(3).transform(**crop).batch(4, lanes=4, pad=True)
+    made["bucket, by quantiles"] = data.transform(**crop).batch_bucketed(
+        4, by="n", quantiles=3, lanes=2, drop_last=True
+    )
+    made |= lane_stages(data.shuffle(seed=1, block_rows=4), crop)
     return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 
+def lane_stages(data: ps.Dataset, crop: dict[str, Any]) -> dict[str, ps.Dataset]:
+    """A plan for every lane stage, and for orders above and below them."""
+    some = data.filter(lambda batch: batch["n"] % 3 != 1)
+    tokens = [list(range(100 * row, 100 * row + row * 5 % 9)) for row in range(30)]
+    texts = ps.from_arrays({"tokens": pa.array(tokens, pa.large_list(pa.int64()))}).shuffle(seed=2)
+    made = {
+        "lanes, filter": some,
+        "lanes, flat_map": data.flat_map(_backwards, rows=3),
+        "lanes, mix below": ps.mix([some, data], weights=[2, 1], rows=8).flat_map(_backwards, rows=2),
+        "lanes, mix above": ps.mix([some, data.flat_map(_backwards, rows=5)], weights=[1, 2]),
+    }
+    made = {name: plan.transform(**crop) for name, plan in made.items()}
+    made["lanes, pack"] = texts.pack("tokens", length=7, window=5)
+    made["lanes, pack, concat"] = texts.pack("tokens", length=7, strategy="concat")
+    return {name: plan.batch(4, lanes=4, steps=40) for name, plan in made.items()}
+
+
+def _backwards(batch: Any) -> Any:
+    return {name: column[::-1][int(batch["n"][0]) % 2 :] for name, column in batch.items()}
+
+
 def figures(plan: ps.Dataset) -> dict[str, Any]:
-    """The row ids of three epochs, and the digest of their images."""
+    """The row ids of three epochs, and the digest of their images; behind lane stages what the rows say, since that decides."""
+    if any(isinstance(node, LaneNode) for node in plan.nodes):
+        return _figures_of_lanes(plan)
     drawn = hashlib.sha256()
     with ps.Loader(plan, rank=0, world_size=1) as loader:
         ids = [
@@ -87,10 +120,36 @@ def figures(plan: ps.Dataset) -> dict[str, Any]:
     return {"ids": ids, "sha256_of_images": drawn.hexdigest()}
 
 
+def _figures_of_lanes(plan: ps.Dataset) -> dict[str, Any]:
+    seen, rows = hashlib.sha256(), []
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        for _ in range(3):
+            for batch in loader:
+                rows += batch["n" if "n" in batch else "tokens"].tolist()
+                for column in batch.values():
+                    seen.update(repr(column.to_pylist()).encode() if isinstance(column, pa.Array) else column.tobytes())
+    return {"rows": json.dumps(rows), "sha256_of_columns": seen.hexdigest()}
+
+
+def places(plan: ps.Dataset) -> dict[str, Any]:
+    """What a state says of where lanes stand after 42 steps; nothing without lane stages. Others may say the same."""
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        for _ in range(2):
+            for _ in loader:
+                if (loader.epoch, loader.step) == (1, 2):
+                    break
+        state = loader.state_dict()
+    return {name: state[name] for name in ("epoch", "step", "lanes")} if "lanes" in state else {}
+
+
+def _saved(plan: ps.Dataset) -> dict[str, Any]:
+    return {"saved": json.dumps(found)} if (found := places(plan)) else {}
+
+
 def main() -> None:
     """Adds the plans that are missing."""
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
-    made = {name: known.get(name) or figures(plan) for name, plan in plans().items()}
+    made = {name: known.get(name) or figures(plan) | _saved(plan) for name, plan in plans().items()}
     FILE.write_text(json.dumps(made, indent=1) + "\n")
 
 

@@ -332,3 +332,67 @@ def test_a_state_is_less_than_a_kibibyte() -> None:
     message = str(caught.value)
     assert "verb 35, map of <lambda>" in message
     assert "`size` was 1 and is 2" in message or "the state does not say in what" in message
+
+
+def lessened(size: int) -> Callable[..., dict[str, Any]]:
+    return lambda batch: {**batch, "x": batch["x"] % size}
+
+
+def mixed(*, size: int = 8, first: int = 3, second: int = 3, weights: Any = None) -> ps.Dataset:
+    """A hundred datasets, so that a state has no room for all verbs."""
+    parts = [BASE.shuffle(seed=seed) for seed in range(100)]
+    return (
+        ps.mix([parts[0].map(lessened(first)), *parts[1:]], weights=weights, rows=80)
+        .map(lessened(second))
+        .batch(size, lanes=4)
+    )
+
+
+def test_a_state_of_a_hundred_datasets_is_less_than_a_kibibyte() -> None:
+    plan = mixed()
+    with ps.Loader(plan) as loader:
+        loader.set_epoch(10**9)
+        state = json.loads(json.dumps(loader.state_dict()))
+    assert len(json.dumps(state)) < 1024
+    with ps.Loader(plan) as loader:
+        loader.load_state_dict(state)
+        assert loader.epoch == 10**9
+        loader.load_state_dict(
+            {**state, "plan": SavedPlan.of(plan.root).plan}
+        )  # as it was saved before plans were folded
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: mixed(size=16), "verb 204, batch|verb 204 was"),
+        (lambda: mixed(first=4), "the state does not say in what.*same order"),
+        (lambda: mixed(second=4), "`size` was 3 and is 4|the state does not say in what"),
+        (lambda: mixed(weights=[2] + [1] * 99), "another order"),
+        (lambda: BASE.shuffle(seed=1).batch(4), "another order"),
+    ],
+)
+def test_a_long_plan_that_differs(other: Callable[[], ps.Dataset], message: str) -> None:
+    with ps.Loader(other()) as loader:
+        state = {**state_of(mixed()), "data": loader.dataset.digest}
+        with pytest.raises(ps.StateError, match=message) as caught:
+            loader.load_state_dict(state)
+        assert len(str(caught.value)) < 2000
+        if "same order" in str(caught.value):
+            with pytest.warns(UserWarning, match="of the same order"):
+                loader.load_state_dict(state, strict=False)
+        with pytest.raises(ps.StateError):
+            loader.load_state_dict({**state, "plan": ["folded", *state["plan"][1:]]})
+
+
+def test_a_long_plan_of_another_python() -> None:
+    """Whose code is other bytes for the same functions; what they close over still counts."""
+    state = {**state_of(mixed()), "python": "cpython-399"}
+    head, *tail = state["plan"]
+    changed = {**state, "plan": [head.rpartition("=")[0] + "=" + "0" * 32, *tail]}
+    with ps.Loader(mixed()) as loader:
+        loader.load_state_dict(state)
+        with pytest.warns(UserWarning, match="whether the code of the plan's functions is the same cannot be said"):
+            loader.load_state_dict(changed)
+    with ps.Loader(mixed(first=5)) as loader, pytest.raises(ps.StateError):
+        loader.load_state_dict(changed)

@@ -13,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.shards import Shards
+from penstock.core.spec import Bytes, Ids
+from penstock.storage.fetch.plan import plan as plan_requests
 from promises.test_composed import three
 from support import promises
+from support.cases import MemoryStorage
 from support.tries import tries
 
 pytestmark = pytest.mark.slow
@@ -121,6 +125,51 @@ def by_hand(
 def joined(ranks: list[list[list[int]]]) -> Iterator[list[int]]:
     for parts in zip(*ranks, strict=True):
         yield [number for part in parts for number in part]
+
+
+class Planned(MemoryStorage):
+    """Counts the requests to a store that what is read would be, and their bytes."""
+
+    requests = size_bytes = 0
+
+    def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+        super().read(shards, shard, offset, length, out, at)
+        requests = plan_requests(shard, offset, length, at)
+        self.requests += len(requests)
+        self.size_bytes += int(requests.length.sum())
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("schedule", [{0: [8, 1, 1]}, {0: [8, 1, 1], 40: [1, 8, 1], 130: [2, 3, 5]}])
+def test_requests_are_simulated(schedule: Any, world: int) -> None:
+    """As many as a run makes, while the weights change within an epoch and in a later one."""
+    epochs, lines = 3, "".join(json.dumps({"x": 10_000 + row}) + "\n" for row in range(900))
+    storages = [Planned({f"data/{part}.jsonl": lines.encode()}) for part in range(3)]
+    some = [ps.read("data/", format="jsonl", storage=storage) for storage in storages]
+    mixed = ps.mix(some, weights=schedule, rows=1200).shuffle(seed=1, block_rows=5).batch(12, lanes=6)
+    simulated = mixed.simulate(world_size=world, epochs=epochs)
+    before = [(storage.requests, storage.size_bytes) for storage in storages]
+    for rank in range(world):
+        with ps.Loader(mixed, rank=rank, world_size=world, epochs=epochs) as loader:
+            assert len(loader) == simulated.steps_per_epoch
+            for _ in promises.walk(loader, epochs * len(loader)):
+                pass
+    made = np.sum([(storage.requests, storage.size_bytes) for storage in storages], axis=0) - np.sum(before, axis=0)
+    assert [sum(node.requests for node in simulated.nodes), sum(node.bytes for node in simulated.nodes)] == [*made]
+
+
+def test_what_is_simulated_follows_the_weights(tmp_path: Path) -> None:
+    """Files of two sizes, a row each: an epoch's bytes say how many there are of each."""
+    sizes = (1_000, 9_000)
+    for size in sizes:
+        (tmp_path / str(size)).mkdir()
+        for number in range(60):
+            (tmp_path / str(size) / f"{number}.jpg").write_bytes(b"\xff\xd8\xff".ljust(size))
+    some = [ps.read(tmp_path / str(size)) for size in sizes]
+    mixed = ps.mix(some, weights={0: [3, 1], 5: [1, 3]}, rows=40).shuffle(seed=1).batch(8, lanes=4)
+    first, second = mixed.simulate(epochs=2).nodes
+    assert (first.requests, first.bytes) == (40, 30 * sizes[0] + 10 * sizes[1])
+    assert (second.requests, second.bytes) == (40, 10 * sizes[0] + 30 * sizes[1])
 
 
 def test_batches_made_ahead_are_made_again() -> None:

@@ -66,6 +66,7 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "text": lambda: numbers(200).shuffle(seed=2).flat_map(words, rows=3),
     "one after another": lambda: numbers(500).shuffle(seed=3).filter(odd).map(lambda batch: {"x": batch["x"] * 3}).flat_map(doubled, rows=5).filter(third),
     "in a mix": lambda: ps.mix([numbers(500).shuffle(seed=4).filter(odd), numbers(70, 5000).shuffle(seed=5)], weights=[3, 1]),
+    "above a mix of so many rows": lambda: ps.mix([numbers(500).shuffle(seed=4).filter(odd), numbers(70, 5001).shuffle(seed=5)], weights=[3, 1], rows=48).filter(third),
     "above a mix": lambda: ps.mix([numbers(500), numbers(70, 5001)], weights=[1, 2]).shuffle(seed=6).filter(third),
     "mixes in mixes": lambda: ps.mix([ps.mix([numbers(99).shuffle(seed=7).filter(odd), numbers(88, 300)]).flat_map(doubled, rows=4), numbers(70, 500).shuffle(seed=8).filter(third)], weights=[1, 2]).filter(lambda batch: batch["x"] % 7 > 0),
     "packed": lambda: texts(900).shuffle(seed=1).filter(third).pack(["tokens", "labels"], length=32, window=10, padding_value={"labels": -100}),
@@ -358,6 +359,10 @@ def test_parts_of_a_state() -> None:
         ps.merge_states([first, changed])
     with pytest.raises(ps.StateError, match="pass the list"):
         ps.merge_states([])
+    loaders[0].load_state_dict([second, first])
+    assert loaders[0].state_dict() == first
+    with pytest.raises(ps.StateError, match="pass the list"):
+        loaders[0].load_state_dict([])
     assert ps.merge_states([second, first])["lanes"].keys() == {str(lane) for lane in range(SIZE)}
     for loader in loaders:
         loader.close()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from support.promises import assert_same, join, keep
-from support.random_plans import Plan, check_epoch, plans, worlds_of
+from support.random_plans import Draw, Plan, changes, check_epoch, plans, worlds_of
 from support.tries import TRIES, tries
 
 STEPS = 12
@@ -35,16 +36,37 @@ class Refused(Exception):
     """What a plan cannot do, by design, is found while it runs."""
 
 
-def run(plan: Plan, world: int, steps: int, *, state: Any = None, **options: Any) -> tuple[Batches, Any]:
-    """The next `steps` global batches that so many ranks make together, over the ends of epochs, and the merged state then."""
-    loaders = loaders_of(plan, world, **options)
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How some ranks go through steps [first, end): with which weights set before which step, and the batch's size given for all or for each rank."""
+
+    world: int
+    first: int = 0
+    end: int
+    changes: Mapping[int, list[float]]
+    per_rank: bool = False
+    options: Mapping[str, Any]
+
+
+def run(plan: Plan, how: Run, state: Any = None) -> tuple[Batches, list[Any]]:
+    """The global batches that the ranks make together, over the ends of epochs, and the states of all then.
+
+    state: what each rank loads, or one for all.
+    """
+    loaders = loaders_of(plan, how.world, per_rank=how.per_rank, **how.options)
     try:
-        if state is not None:
-            for loader in loaders:
-                loader.load_state_dict(state)
+        for rank, loader in enumerate(loaders):
+            if state is not None:
+                loader.load_state_dict(state[rank] if isinstance(state, Own) else state)
         passes = [chain.from_iterable(iter(lambda it=loader: it, None)) for loader in loaders]
-        found = [join([without_padding(keep(next(one))) for one in passes]) for _ in range(steps)]
-        states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
+        found: Batches = []
+        for step in range(how.first, how.end + 1):
+            if step in how.changes:
+                for loader in loaders:
+                    loader.set_weights(how.changes[step])
+            if step < how.end:
+                found.append(join([without_padding(keep(next(one))) for one in passes]))
+        return found, [saved(loader, plan, how) for loader in loaders]
     except ps.DataError as error:
         if "none came out" in str(error):
             raise Refused(str(error)) from error
@@ -52,7 +74,17 @@ def run(plan: Plan, world: int, steps: int, *, state: Any = None, **options: Any
     finally:
         for loader in loaders:
             loader.close()
-    return found, ps.merge_states(states)
+
+
+class Own(list[Any]):
+    """The states of ranks, each of which loads its own."""
+
+
+def saved(loader: ps.Loader, plan: Plan, how: Run) -> Any:
+    """A rank's state, as it comes back from a file."""
+    state = json.dumps(loader.state_dict())
+    assert len(state) < (64 << 10 if plan.staged else 1 << 10)
+    return json.loads(state)
 
 
 def without_padding(batch: dict[str, Any]) -> dict[str, Any]:
@@ -65,9 +97,10 @@ def without_padding(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
 
 
-def loaders_of(plan: Plan, world: int, **options: Any) -> list[ps.Loader]:
+def loaders_of(plan: Plan, world: int, *, per_rank: bool = False, **options: Any) -> list[ps.Loader]:
+    dataset = plan.of(world, per_rank=per_rank)
     try:
-        loaders = [ps.Loader(plan.dataset, rank=rank, world_size=world, **options) for rank in range(world)]
+        loaders = [ps.Loader(dataset, rank=rank, world_size=world, **options) for rank in range(world)]
     except ps.PlanError as error:
         if "the last global batch has" in str(error):
             raise Refused(str(error)) from error
@@ -76,20 +109,31 @@ def loaders_of(plan: Plan, world: int, **options: Any) -> list[ps.Loader]:
     return loaders
 
 
-def holds(plan: Plan, worlds: Sequence[int], stop: int, **options: Any) -> None:
-    first, second = worlds
-    whole, _ = run(plan, 1, STEPS, **options)
-    before, state = run(plan, first, stop, **options)
-    after, _ = run(plan, second, STEPS - stop, state=state, **options)
-    for step, (found, wanted) in enumerate(zip(before + after, whole, strict=True)):
-        assert_same(found, wanted, f"{worlds} ranks, state after {stop} steps, step {step}")
+def holds(plan: Plan, before: Run, after: Run, load: str) -> None:
+    """The same global batches as one rank makes without a stop; `load`: what ranks load of the states before."""
+    alone = Run(world=1, end=after.end, changes={**before.changes, **after.changes}, options=before.options)
+    whole, (end,) = run(plan, alone)
+    begun, states = run(plan, before)
+    ended, _ = run(plan, after, loaded(states, load))
+    for step, (found, wanted) in enumerate(zip(begun + ended, whole, strict=True)):
+        assert_same(found, wanted, f"state after {after.first} steps, step {step}")
+    for batch in whole:
+        if "mate" in batch and not plan.packed:
+            assert (batch["mate"] == batch["id"]).all(), "a zip paired other rows"
     if not plan.staged:
-        ranks_share_epochs(plan, first, whole)
+        ranks_share_epochs(plan, before.world, whole, end)
 
 
-def ranks_share_epochs(plan: Plan, world: int, whole: Batches) -> None:
+def loaded(states: list[Any], load: str) -> Any:
+    """What ranks load: the merged state, all parts, or each its own."""
+    return {"merged": ps.merge_states(states), "parts": states[::-1], "own": Own(states)}[load]
+
+
+def ranks_share_epochs(plan: Plan, world: int, whole: Batches, state: Any) -> None:
     """What `sample_ids` says of all ranks is what came, and an epoch of it is what the plan has."""
     loaders = loaders_of(plan, world)
+    for loader in loaders:
+        loader.load_state_dict(state)  # which has the weights that were set
     steps = len(loaders[0])
     names = np.array(plan.row_ids)
     said = [
@@ -105,6 +149,25 @@ def ranks_share_epochs(plan: Plan, world: int, whole: Batches) -> None:
             check_epoch(np.concatenate(epoch).tolist(), plan)
 
 
+@st.composite
+def runs(draw: Draw, plan: Plan) -> tuple[Run, Run, str]:
+    """The same steps before and after a stop, on two numbers of ranks, and what is loaded between."""
+    worlds = draw(st.tuples(*[st.sampled_from(worlds_of(plan))] * 2))
+    stop, set_by_hand = draw(st.integers(0, STEPS)), draw(changes(plan, STEPS))
+    options = draw(st.sampled_from([{"cpus": 1, "prefetch": 1}, {"cpus": 1, "prefetch": 1}, {}]))
+    # What is set at the stop is in the state, or set again: the same.
+    first, last = draw(st.sampled_from([(stop, stop), (stop, stop + 1), (stop - 1, stop)]))
+    before = {step: weights for step, weights in set_by_hand.items() if step <= first}
+    after = {step: weights for step, weights in set_by_hand.items() if step >= last}
+    load = draw(st.sampled_from(["merged", "parts", "own"] if worlds[0] == worlds[1] else ["merged", "parts"]))
+    per_rank = [not draw(st.integers(0, 3)) for _ in worlds]
+    return (
+        Run(world=worlds[0], end=stop, changes=before, per_rank=per_rank[0], options=options),
+        Run(world=worlds[1], first=stop, end=STEPS, changes=after, per_rank=per_rank[1], options=options),
+        load,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_any_plan_any_ranks_any_restart(part: int) -> None:
@@ -118,14 +181,9 @@ def test_any_plan_any_ranks_any_restart(part: int) -> None:
         if plan is None:
             return
         tally["refused"] += len(plan.refused)
-        ranks = st.sampled_from(worlds_of(plan))
-        worlds = data.draw(st.tuples(ranks, ranks), label="ranks before and after")
-        stop = data.draw(st.integers(0, STEPS), label="steps before the state")
-        options = data.draw(
-            st.sampled_from([{"cpus": 1, "prefetch": 1}, {"cpus": 1, "prefetch": 1}, {}]), label="options"
-        )
+        before, after, load = data.draw(runs(plan), label="before and after")
         try:
-            holds(plan, worlds, stop, **options)
+            holds(plan, before, after, load)
             tally["real"] += 1
         except Refused:
             tally["refused while it runs"] += 1

@@ -1,182 +1,31 @@
 """Random plans of all verbs, for hypothesis: each is a line of code, so that a failure prints what makes it again.
 
-`build(line)` makes the dataset; `NAMES` holds what a line may name. A verb that the library refuses is left out, and counted.
+`build(line)` of random_rows makes the dataset; `NAMES` holds what a line may name. A verb that the library refuses is left out, and counted.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
-import json
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.order.lanes import divisors
-from support import tfrecords
+from penstock.plan.changed_weights import ChangedWeights, mixes_of
+from support.random_rows import COLUMNS, FILES, build, half, memory, most, number_of
 
-Rows = Mapping[str, Any]
 Model = Callable[[list[int]], list[int]]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 SIZES = (1, 2, 3, 4, 6, 8, 8, 12, 12, 16, 24, 24, 30, 48, 64)
 DEPTH = 4
 STAGES = 3
-
-
-# Data: all of a row follows from its id, and no two leaves share one
-
-
-def number_of(row: int) -> int:
-    return row * 7 % 31
-
-
-def text_of(row: int) -> str:
-    return "word " * (row % 4) + str(row)
-
-
-def tokens_of(row: int) -> list[int]:
-    return list(range(row, row + row * 5 % 9))
-
-
-def table(rows: int, first: int) -> pa.Table:
-    ids = range(first, first + rows)
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.int64()),
-            "x": pa.array(map(number_of, ids), pa.int64()),
-            "text": pa.array(map(text_of, ids), pa.large_string()),
-            "tokens": pa.array(map(tokens_of, ids), pa.large_list(pa.int64())),
-        }
-    )
-
-
-@functools.cache
-def memory(rows: int, first: int) -> ps.Dataset:
-    columns = {name: column.combine_chunks() for name, column in zip(COLUMNS, table(rows, first).columns, strict=True)}
-    return ps.from_arrays({**columns, "id": columns["id"].to_numpy(), "x": columns["x"].to_numpy()})
-
-
-@functools.cache
-def _folder() -> Path:
-    path = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, path)
-    return path
-
-
-@functools.cache
-def lines(rows: int, first: int) -> ps.Dataset:
-    folder = _folder() / f"lines {rows} {first}"
-    folder.mkdir()
-    texts = [json.dumps(row) + "\n" for row in table(rows, first).to_pylist()]
-    (folder / "0.jsonl").write_text("".join(texts[: rows // 3]))
-    (folder / "1.jsonl").write_text("".join(texts[rows // 3 :]))
-    return ps.read(folder)
-
-
-@functools.cache
-def parquet(rows: int, first: int) -> ps.Dataset:
-    path = _folder() / f"{rows} {first}.parquet"
-    pq.write_table(table(rows, first), path, row_group_size=7)
-    return ps.read(path)
-
-
-@functools.cache
-def records(rows: int, first: int) -> ps.Dataset:
-    path = _folder() / f"{rows} {first}.tfrecord"
-    examples = [
-        tfrecords.example(
-            id=tfrecords.integers(row["id"]),
-            x=tfrecords.integers(row["x"]),
-            text=tfrecords.texts(row["text"].encode()),
-            tokens=tfrecords.integers(*row["tokens"]),
-        )
-        for row in table(rows, first).to_pylist()
-    ]
-    tfrecords.write(path, examples)
-    columns = {name: ps.Column(feature=name) for name in COLUMNS}
-    columns["text"] = ps.Column(feature="text", dtype="string")
-    columns["tokens"] = ps.Column(feature="tokens", shape=(None,))
-    return ps.read(path, columns=columns)
-
-
-COLUMNS = ("id", "x", "text", "tokens")
-#: Few files, so that each is written once.
-FILES = ((lines, 40, 1000), (lines, 9, 1100), (parquet, 33, 1200), (parquet, 60, 1300), (records, 29, 1400))
-
-
-# Functions: what they do with a row depends on the row alone, but for those of groups
-
-
-def doubled(batch: Rows) -> Rows:
-    return {**batch, "x": batch["x"] * 2 + 1}
-
-
-def lessened(row: Rows) -> Rows:
-    return {**row, "x": row["x"] - 3}
-
-
-def noisy(row: Rows, rng: np.random.Generator) -> Rows:
-    return {**row, "x": row["x"] + rng.integers(1000)}
-
-
-def plain(batch: Rows) -> Rows:
-    return {name: batch[name] for name in COLUMNS}
-
-
-def half(batch: Rows) -> Any:
-    return batch["id"] * 2_654_435_761 % 64 < 32
-
-
-def most(batch: Rows) -> Any:
-    return batch["id"] % 7 != 0
-
-
-def opening(batch: Rows) -> Any:
-    return batch["tokens"][:, 0] % 5 != 1
-
-
-def negative(batch: Rows) -> Rows:
-    return {**batch, "tokens": -batch["tokens"]}
-
-
-def _taken(batch: Rows, rows: Any) -> Rows:
-    return {
-        name: column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
-        for name, column in batch.items()
-    }
-
-
-def some_twice(batch: Rows) -> Rows:
-    """None, one or two of each."""
-    return _taken(batch, np.repeat(np.arange(len(batch["id"])), batch["id"] % 3))
-
-
-def in_groups(batch: Rows) -> Rows:
-    """Backwards, and without some that depend on the first: what comes out depends on which rows are together."""
-    return _taken(batch, np.arange(len(batch["id"]))[int(batch["id"][0]) % 3 :][::-1])
-
-
-NAMES: dict[str, Any] = {
-    made.__name__: made
-    for made in (memory, lines, parquet, records, doubled, lessened, noisy, plain, half, most, opening, negative, some_twice, in_groups)
-} | {"ps": ps, "np": np}  # fmt: skip
-
-
-def build(code: str, it: ps.Dataset | None = None) -> ps.Dataset:
-    """The dataset that a line of code makes, of `it` where that is named."""
-    return eval(code, {**NAMES, "it": it})
 
 
 # Plans
@@ -187,6 +36,7 @@ class Plan:
     """A dataset, the code that makes it, and what is known of it.
 
     row_ids: the column "id" of every row of its sources, by row id. ids: that column in an epoch, where it is known; ordered: in this order.
+    below, end: what is batched, and the batch, its size left open.
     """
 
     code: str
@@ -201,6 +51,8 @@ class Plan:
     last: Literal["", "drop_last", "pad", "wrap"] = ""
     stepped: bool = False
     refused: tuple[str, ...] = ()
+    below: ps.Dataset | None = None
+    end: str = ""
 
     def __repr__(self) -> str:
         return self.code
@@ -211,6 +63,27 @@ class Plan:
     def then(self, verb: str, **known: Any) -> Plan:
         """One verb more; PlanError where the library refuses it."""
         return replace(self, dataset=build(f"it.{verb}", self.dataset), code=f"{self.code}.{verb}", **known)
+
+    def ended(self, **known: Any) -> Plan:
+        """Ends with a batch; PlanError where the library refuses it."""
+        return replace(self.then(self.end.format(size=known["size"]), **known), below=self.dataset)
+
+    def of(self, world: int, *, per_rank: bool) -> ps.Dataset:
+        """The dataset for so many ranks, with the size of the batch given for all, or for each."""
+        if not per_rank or self.below is None:
+            return self.dataset
+        return build(f"it.{self.end.format(size=f'{self.size // world}, per_rank=True')}", self.below)
+
+    @property
+    def settable(self) -> int:
+        """The number of weights that `set_weights` takes; 0 where it cannot be."""
+        root = self.dataset.root
+        mixes = mixes_of(root)
+        try:
+            ChangedWeights.none(root).changed(root, 0, 0, [1] * len(mixes[0].inputs) if mixes else [])
+        except ps.PlanError:
+            return 0
+        return len(mixes[0].inputs)
 
     @property
     def staged(self) -> bool:
@@ -405,6 +278,43 @@ def _sample(draw: Draw, plan: Plan) -> Plan:
     return plan.then(f"sample({words})", ids=None, ordered=False)
 
 
+def _filter_ahead(draw: Draw, plan: Plan) -> Plan:
+    function = draw(st.sampled_from([half, most]))
+    known = plan.known(lambda ids: [row for row in ids if function({"id": np.array(row)})])
+    return plan.then(f"filter({function.__name__}, ahead=True)", **known)
+
+
+def _zip(draw: Draw, plan: Plan) -> Plan:
+    """The plan's rows, and beside each one its id again."""
+    if plan.ids is None or not plan.ordered or "mate" in plan.columns:
+        return plan
+    code, mates = draw(_mates(plan.ids))
+    pair = draw(st.permutations([(plan.code, plan.row_ids), (code, mates)]))
+    zipped = f"ps.zip([{', '.join(one for one, _ in pair)}])"
+    row_ids = tuple(row for _, rows in pair for row in rows)
+    columns = (*plan.columns, "mate") if pair[0][0] == plan.code else ("mate", *plan.columns)
+    return replace(plan, code=zipped, dataset=build(zipped), row_ids=row_ids, columns=columns)
+
+
+@st.composite
+def _mates(draw: Draw, ids: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Code for a column of ids, in one part or two, some rows more before it; and the ids of its sources."""
+    if (len(ids), ids[:1]) in {(rows, (first,)) for _, rows, first in FILES}:
+        return f"mates_in_file({len(ids)}, {ids[0]})", ids
+    cut, more = draw(st.integers(0, len(ids))), draw(st.integers(0, 3))
+    parts = [part for part in ((-1,) * more + ids[:cut], ids[cut:]) if part]
+    made = [f"mates({', '.join(_runs(part))})" for part in parts]
+    return (f"ps.concat([{', '.join(made)}])" if len(made) > 1 else made[0]) + (
+        f".skip({more})" if more else ""
+    ), tuple(row for part in parts for row in part)
+
+
+def _runs(ids: Sequence[int]) -> list[str]:
+    """Numbers as code, runs of them in short."""
+    runs = [[row for _, row in run] for _, run in groupby(enumerate(ids), lambda one: one[1] - one[0])]
+    return [f"*range({run[0]}, {run[-1] + 1})" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+
+
 def _map(draw: Draw, plan: Plan) -> Plan:
     return plan.then(draw(st.sampled_from(["map(doubled)", "map_rows(lessened)", "map_rows(noisy)"])))
 
@@ -450,7 +360,23 @@ def _filter_packed(draw: Draw, plan: Plan) -> Plan:
 PACKED_VERBS = (_map_packed, _filter_packed)
 STAGED_VERBS = (_map, _filter_function, _flat_map, _pack)
 VERBS = (
-    *(_shuffle, _shuffle, _shuffle, _take, _skip, _every, _repeat, _filter, _sort, _split, _balance, _sample),
+    *(
+        _shuffle,
+        _shuffle,
+        _shuffle,
+        _take,
+        _skip,
+        _every,
+        _repeat,
+        _filter,
+        _sort,
+        _split,
+        _balance,
+        _sample,
+        _zip,
+        _zip,
+        _filter_ahead,
+    ),
     *STAGED_VERBS,
 )
 
@@ -462,18 +388,27 @@ def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
     last = draw(st.sampled_from(["", "", "drop_last", "pad", "wrap"]))
     lanes = 1 if few_lanes else draw(st.sampled_from([None, None, *divisors(size)]))
     stepped = plan.staged or draw(st.integers(0, 5)) == 5
-    words = f"{size}" + (f", {last}=True" if last else "") + (f", lanes={lanes}" if lanes else "")
+    words = "{size}" + (f", {last}=True" if last else "") + (f", lanes={lanes}" if lanes else "")
     known = {"size": size, "last": last, "stepped": stepped}
     kind = draw(st.sampled_from(["batch", "batch", "batch", "batch_padded", "batch_bucketed"]))
     if kind == "batch_bucketed" and not stepped:
         buckets = draw(st.sampled_from(["boundaries=[9, 20]", "quantiles=2"]))
-        by = f"by=np.arange({len(plan.dataset)}) * 11 % 29"
-        return plan.then(f"batch_bucketed({words}, {by}, {buckets})", **known, ordered=False)
+        by = draw(st.sampled_from([f"np.arange({len(plan.dataset)}) * 11 % 29", '"tokens"', 'ps.col("x")']))
+        return replace(plan, end=f"batch_bucketed({words}, by={by}, {buckets})").ended(**known, ordered=False)
     words += f", steps={draw(st.integers(1, 9))}" if stepped else ""
-    if kind == "batch_padded" and not plan.packed:
-        words += draw(st.sampled_from(["", ", multiple_of=4", ", length=6, truncate=True"]))
-        return plan.then(f"batch_padded({words})", **known)
-    return plan.then(f"batch({words})", **known)
+    if kind == "batch" or plan.packed:
+        return replace(plan, end=f"batch({words})").ended(**known)
+    words += draw(st.sampled_from(["", ", multiple_of=4", ", length=6, truncate=True"]))
+    return replace(plan, end=f"batch_padded({words})").ended(**known)
+
+
+@st.composite
+def changes(draw: Draw, plan: Plan, steps: int) -> dict[int, list[float]]:
+    """Weights that are set by hand before steps; none where the plan takes none."""
+    if not (count := plan.settable):
+        return {}
+    weights = st.lists(st.sampled_from([1, 2, 0.3, 7]), min_size=count, max_size=count)
+    return draw(st.dictionaries(st.integers(0, steps), weights, max_size=3))
 
 
 def check_epoch(found: Sequence[int], plan: Plan) -> None:
@@ -488,7 +423,10 @@ def check_epoch(found: Sequence[int], plan: Plan) -> None:
     elif plan.last:
         assert have >= want, "some are missing"
         assert have.keys() == want.keys()
-        assert len(found) == -(-len(plan.ids) // plan.size) * plan.size
+        # Lanes of copies end further apart than those of one epoch, and all are filled up.
+        assert len(found) == -(-len(plan.ids) // plan.size) * plan.size or (
+            "repeat" in plan.code and len(found) % plan.size == 0
+        )
         assert not plan.ordered or list(found[:full]) == list(plan.ids[:full])
     else:
         assert have == want

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import penstock as ps
 from penstock.engine.lowered import Lowered
+from penstock.order.batches import BatchOrder
 
 
 def lowered_of(loader: ps.Loader) -> Lowered:
     """The stages, the order, the memory and the budget that a loader runs with."""
     return loader._lowered
+
+
+def orders_of(loader: ps.Loader) -> list[BatchOrder]:
+    """The order of the batches, and those of what lane stages get."""
+    lowered = lowered_of(loader)
+    return [lowered.order, *(feed._order for feed in lowered.lanes.feeds)]
 
 
 def made_bytes(loader: ps.Loader) -> int:

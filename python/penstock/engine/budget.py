@@ -52,6 +52,7 @@ class Share:
     asked_bytes: int
     held_bytes: int = 0
     most_bytes: int = 0
+    is_finished: bool = False
 
 
 class Budget:
@@ -141,9 +142,12 @@ class Budget:
                 self._end_turn(work)
             return share
 
+    @property
+    def _supposed_growth(self) -> float:
+        return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
+
     def _grown(self, asked_bytes: int) -> int:
-        growth = self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
-        return int(asked_bytes * growth)
+        return int(asked_bytes * self._supposed_growth)
 
     def _is_next(self, work: Work) -> bool:
         return not self._due or self._due[0] is work or self._due[0] == work
@@ -174,16 +178,27 @@ class Budget:
         if size_bytes > share.reserved_bytes or self._waiting:
             with self._lock:
                 self._reserve(share, max(share.reserved_bytes, size_bytes))
+                self._expect_as_much(share)
 
     def finish(self, share: Share, size_bytes: int) -> None:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
+        share.is_finished = True
         with self._lock:
             if share.asked_bytes:
                 seen = share.most_bytes / share.asked_bytes
                 self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
             self._reserve(share, size_bytes)
             self._note_most()
+
+    def _expect_as_much(self, share: Share) -> None:
+        """Items that are not finished are supposed to grow as much as one has: those that come, and those that are on their way."""
+        if share.most_bytes <= share.asked_bytes * self._supposed_growth or not share.asked_bytes:
+            return
+        self._growth = share.most_bytes / share.asked_bytes
+        for other in self._shares:
+            if not other.is_finished:
+                self._reserve(other, max(other.reserved_bytes, self._grown(other.asked_bytes)))
 
     def release(self, share: Share) -> None:
         """The consumer has the item."""

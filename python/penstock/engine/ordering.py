@@ -201,7 +201,7 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
         raise PlanError(
             f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
         )
-    if not _is_endless(root):
+    if rows.lane_rows().min() < LANE_ROWS:  # also a mix of so many rows, whatever is below it
         rows = _in_steps(rows, lanes * LANE_ROWS)
     return DemandOrder(rows=_zipped(root, rows), steps=1)
 

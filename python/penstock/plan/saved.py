@@ -3,7 +3,7 @@
 Version 2 holds, besides the position,
 
     plan     a text a verb, which decides: what decides the order in clear, the rest as digests: of a function one of its code
-             and one of its values
+             and one of its values; the first verbs of a long plan as one text (see `folded`)
     details  what explains a difference, by the verb's number and the part's name, as far as 1 KiB has room
     python   the Python whose compiled code the digests are of
 
@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.core.errors import StateError
 from penstock.plan.difference import Described, differences
+from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.nodes import FUNCTION_NODES, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
@@ -33,6 +34,7 @@ _ORDER_VERBS = (*_JOIN_VERBS, "repeat", "take", "skip", "every", "shuffle", "sha
 #: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
 _LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80
+_MOST = 6
 #: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
 _PLAN_BYTES = 720
 #: Stands where details were left out.
@@ -75,7 +77,7 @@ class SavedPlan:
     @property
     def entries(self) -> dict[str, Any]:
         """What a state holds of it, as JSON has it."""
-        plan = self.plan
+        plan = folded(self.plan, _PLAN_BYTES, _decides)
         details = _that_fit(self.described, _PLAN_BYTES - len(json.dumps(plan)))
         return {"plan": plan, "details": details, "python": _PYTHON}
 
@@ -95,12 +97,13 @@ def check_state(
             f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
         )
     here = plan.first_version if state["version"] == 1 else plan.plan
-    saved, notes = [*state["plan"]], []
+    saved, notes = unfolded(state["plan"], here, _decides), []
     if state["version"] > 1 and state["python"] != _PYTHON:
         saved, notes = _without_code(saved, here), _code_note(saved, here, state["python"])
     if saved == here:
         return notes
-    found = "; ".join(differences(saved, state.get("details", {}), here, plan.described))
+    differing = differences(saved, state.get("details", {}), here, plan.described)
+    found = "; ".join([*differing[:_MOST], *([f"and {len(differing) - _MOST} more"] if len(differing) > _MOST else [])])
     orders = [_order_verbs(verbs) for verbs in (saved, here)]
     if orders[0] != orders[1]:
         raise StateError(
@@ -119,7 +122,12 @@ def check_state(
 
 
 def _order_verbs(plan: Sequence[str]) -> list[str]:
-    return [verb for verb in plan if verb.partition(" ")[0] in _ORDER_VERBS + _LANE_VERBS]
+    return [verb for verb in plan if _decides(verb)]
+
+
+def _decides(verb: str) -> bool:
+    """Whether a verb decides which rows come when."""
+    return verb.partition(" ")[0] in _ORDER_VERBS + _LANE_VERBS
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:
