@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.order.batches import BatchOrder
 from penstock.order.lanes import MAX_LANES, divisors
+from penstock.order.token_batches import TokenBatches
 
 #: As many numbers as a line holds.
 _SHOWN = 8
@@ -13,6 +14,8 @@ _SHOWN = 8
 
 def explain_ranks(order: BatchOrder) -> str:
     """Which numbers of ranks an order allows, and which of them share lanes."""
+    if isinstance(order, TokenBatches):
+        return f"ranks: any number that divides the {order.lanes} lanes"
     allowed = divisors(order.batch_size)
     sharing = [ranks for ranks in allowed if order.lanes % ranks] if _has_blocks(order) else []
     if not sharing:
