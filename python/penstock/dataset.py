@@ -349,8 +349,8 @@ class Dataset:
 
     def batch_tokens(
         self,
-        *misplaced: Never,
         max_tokens: int,
+        *misplaced: Never,
         by: Any,
         padded: bool = True,
         fill: float = 0.9,
@@ -378,9 +378,11 @@ class Dataset:
         `columns` and `padding_value` are those of `batch_padded`. After `shuffle`, steps of long and short rows come in another order every epoch; without it, the
         longest first. Rows are read one by one, not in blocks. Raises PlanError for a row that is too long, and where `by` does not fit.
         """
-        check_positional("batch_tokens", misplaced, "write batch_tokens(max_tokens=32_768, by='tokens')")
+        check_positional("batch_tokens", misplaced, "write batch_tokens(max_tokens, by=lengths)")
         if not padded and (columns, multiple_of, padding_value) != (None, None, 0):
-            raise PlanError("batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False")
+            raise PlanError(
+                "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
+            )
         lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
         root = self.root
         if padded:
@@ -630,7 +632,7 @@ def _explain_steps(order: BatchOrder, world_size: int) -> list[str]:
     """How many steps there are, what each holds, and where its rows come from."""
     if isinstance(order, TokenBatches):
         steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
-        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.inputs):,} groups of rows of similar length"]
+        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.groups):,} groups of rows of similar length"]
     return [
         f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
         f"blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"

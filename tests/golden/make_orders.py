@@ -70,6 +70,10 @@ def plans() -> dict[str, ps.Dataset]:
     bucketed = ps.concat(parts).shuffle(seed=3).transform(**crop)
     below = ps.zip([half, images.skip(15).transform(**crop)]).shuffle(seed=8)
     made["zip, ops below"] = below.batch(4, lanes=4)
+    made["tokens"] = bucketed.batch_tokens(max_tokens=120, by=numbers, lanes=2)
+    made["tokens, plain sum"] = images.transform(**crop).batch_tokens(
+        max_tokens=90, by=numbers, padded=False, lanes=2, drop_last=True
+    )
     return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 

@@ -51,6 +51,13 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "buckets, drop": lambda: (
         of(101).shuffle(seed=1).batch_bucketed(8, by=np.arange(101) * 7 % 30, quantiles=2, drop_last=True)
     ),
+    "tokens": lambda: of(101).shuffle(seed=1).batch_tokens(max_tokens=160, by=np.arange(101) * 7 % 19, lanes=4),
+    "tokens, drop": lambda: (
+        of(40)
+        .sample(101, replacement=True)
+        .shuffle(seed=1)
+        .batch_tokens(max_tokens=160, by=np.arange(101) * 7 % 19, padded=False, lanes=4, drop_last=True)
+    ),
     "filtered": lambda: of(180).filter(ps.col("id") % 5 < 3).shuffle(seed=1).batch(8, drop_last=True),
     "balanced": lambda: of(101).balance(ps.col("id") < 40).shuffle(seed=1).batch(8, pad=True),
     "sampled and repeated": lambda: (

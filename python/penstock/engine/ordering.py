@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from math import gcd, lcm
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from penstock.order.token_batches import TokenBatches
-from penstock.order.tokens import Budget, TokenRows, default_token_lanes, groups_of
+from penstock.order.tokens import Budget, TokenRows, default_token_lanes
 from penstock.order.tokens import cut as cut_by_length
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.nodes import (
@@ -59,8 +59,6 @@ from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.plan.weights import quotas_of
 from penstock.source.protocol import Access, AnySource, BlockSource
-
-NumberT = TypeVar("NumberT", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +199,11 @@ def _budget(batch: BatchTokens) -> Budget:
     )
     cost = int(budget.costs(batch.lengths.numbers[[longest]])[0])
     if cost > budget.lane_tokens:
-        has = f"and max_tokens={batch.size:,} over {lanes} lanes is {budget.lane_tokens:,} for each" if lanes > 1 else f"and max_tokens={batch.size:,}"
+        has = (
+            f"and max_tokens={batch.size:,} over {lanes} lanes is {budget.lane_tokens:,} for each"
+            if lanes > 1
+            else f"and max_tokens={batch.size:,}"
+        )
         raise PlanError(
             f"batch_tokens: row {longest:,} counts {cost:,} tokens, {has}; give at least max_tokens={cost * lanes:,}"
             f"{', fewer lanes=' if lanes > 1 else ''}, or leave long rows out with filter"
@@ -347,44 +349,36 @@ class _RowOrders:
     def _bucketed(self, codes: npt.NDArray[np.uint16], found: ChosenRows) -> Bucketed:
         """The rows in buckets, each in an order of its own."""
         _check_numbers("batch_bucketed", len(codes), found.rows)
-        ids = found.ids(np.arange(found.rows))
-        groups = [ids[codes == code] for code in range(int(codes.max()) + 1)]
-        return Bucketed(
-            inputs=self._groups(groups, self._lanes, self._rows_per_lane),
-            bucket_of=_by_id(ids, codes),
-            seed=self._turn_seed,
-        )
-
-    def _in_tokens(self, lengths: Lengths, found: ChosenRows) -> TokenRows:
-        """The rows in groups of similar length, each in an order of its own."""
-        _check_numbers("batch_tokens", len(lengths.numbers), found.rows)
-        assert self._budget is not None
-        ids = found.ids(np.arange(found.rows))
-        turn, groups = cut_by_length(lengths, self._budget)
-        return TokenRows(
-            inputs=self._groups(groups_of(turn, groups, ids), 1, 1),
-            rows_per_lane=tuple(group.rows_per_lane for group in groups),
-            lanes=self._lanes,
-            length_of=_by_id(ids, lengths.numbers),
-            seed=self._turn_seed,
-            drop_last=self._budget.drop_last,
-        )
-
-    @property
-    def _turn_seed(self) -> int | None:
-        """Of the order in which groups take turns."""
-        return None if self._shuffle is None else self._seed_here(self._shuffle.seed)
-
-    def _groups(self, groups: Sequence[Ids], lanes: int, rows_per_lane: int) -> tuple[RowOrder, ...]:
-        """An order of each group of ids."""
-        shuffle, inputs = self._shuffle, list[RowOrder]()
-        for number, segments in enumerate(map(Chosen.of_ids, groups)):
+        lanes, rows_per_lane, shuffle = self._lanes, self._rows_per_lane, self._shuffle
+        ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
+        for code in range(int(codes.max()) + 1):
+            segments = Chosen.of_ids(ids[codes == code])
             if shuffle is None:
                 inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
                 continue
-            seed = self._seed_here(kernels.mix([shuffle.seed, number, SOURCE_KEY]))
+            seed = self._seed_here(kernels.mix([shuffle.seed, code, SOURCE_KEY]))
             inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=seed))
-        return tuple(inputs)
+        bucket_of = np.zeros(int(ids.max()) + 1, dtype=np.uint16)
+        bucket_of[ids] = codes
+        return Bucketed(
+            inputs=tuple(inputs),
+            bucket_of=bucket_of,
+            seed=None if shuffle is None else self._seed_here(shuffle.seed),
+        )
+
+    def _in_tokens(self, lengths: Lengths, found: ChosenRows) -> TokenRows:
+        """The rows in groups of similar length."""
+        _check_numbers("batch_tokens", len(lengths.numbers), found.rows)
+        assert self._budget is not None
+        turn, groups = cut_by_length(lengths, self._budget)
+        return TokenRows(
+            chosen=Chosen.of_ids(found.ids(turn)),
+            lengths=lengths.numbers[turn],
+            groups=groups,
+            lanes=self._lanes,
+            seed=None if self._shuffle is None else self._seed_here(self._shuffle.seed),
+            drop_last=self._budget.drop_last,
+        )
 
     def _mixed(self, node: Mix, found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> RowOrder:
         orders = tuple(self._order(below, one) for below, one in zip(node.inputs, found, strict=True))
@@ -450,13 +444,6 @@ class _RowOrders:
 def _check_numbers(verb: str, numbers: int, rows: int) -> None:
     if numbers != rows:
         raise PlanError(f"{verb}: by= has {numbers:,} numbers, and there are {rows:,} rows; give one for each")
-
-
-def _by_id(ids: Ids, numbers: npt.NDArray[NumberT]) -> npt.NDArray[NumberT]:
-    """Numbers of rows by their ids."""
-    found = np.zeros(int(ids.max()) + 1, dtype=numbers.dtype)
-    found[ids] = numbers
-    return found
 
 
 def _joined(found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> ChosenRows | RowOrder:
@@ -529,7 +516,7 @@ def _steps(batch: Batch, shard: Shard) -> int:
 
 def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
-    if isinstance(root, (Shuffle, Mix, Repeat)) and any(
+    if isinstance(root, (Shuffle, Mix, Repeat, BatchTokens)) and any(
         leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)
     ):
         raise PlanError(

@@ -84,7 +84,9 @@ def _table_of(rows: RowOrder) -> Ids | None:
         return _of_all([rows.input], rows.times)
     if isinstance(rows, Mixed):
         return _of_all(rows.inputs, 1 if rows.stop is Stop.FIRST else 0)
-    return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed, TokenRows)) else None
+    if isinstance(rows, TokenRows):
+        return _of_chosen(rows.chosen)
+    return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed)) else None
 
 
 def _of_chosen(chosen: ChosenRows) -> Ids | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from penstock.order.batches import BatchOrder
 from penstock.order.lanes import MAX_LANES, divisors
-from penstock.order.token_batches import TokenBatches
 
 #: As many numbers as a line holds.
 _SHOWN = 8
@@ -14,12 +13,10 @@ _SHOWN = 8
 
 def explain_ranks(order: BatchOrder) -> str:
     """Which numbers of ranks an order allows, and which of them share lanes."""
-    if isinstance(order, TokenBatches):
-        return f"ranks: any number that divides the {order.lanes} lanes"
-    allowed = divisors(order.batch_size)
+    allowed = divisors(order.ranks_divide)
     sharing = [ranks for ranks in allowed if order.lanes % ranks] if _has_blocks(order) else []
     if not sharing:
-        return f"ranks: any number that divides {order.batch_size:,}"
+        return f"ranks: any number that divides {order.ranks_divide:,}"
     alone = [ranks for ranks in allowed if order.lanes % ranks == 0]
     lanes = lanes_for(order.batch_size, sharing)
     served = [ranks for ranks in sharing if lanes % ranks == 0]

@@ -12,7 +12,7 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
 from penstock.order.lanes import nearest_ranks
-from penstock.order.tokens import Budget, TokenRows, is_row
+from penstock.order.tokens import Budget, TokenRows
 
 #: Steps that are looked at, at equal distances.
 _LOOKED_AT = 256
@@ -43,12 +43,17 @@ class TokenBatches(BatchOrder):
     @cached_property
     def samples(self) -> int:
         """Rows of an epoch."""
-        return self.tokens.samples
+        return self.tokens.chosen.rows
 
     @property
     def epoch_rows(self) -> int:
         """Rows of an epoch without those that are dropped."""
         return self.tokens.full_rows + self.tokens.rest
+
+    @property
+    def ranks_divide(self) -> int:
+        """What a number of ranks must divide: each takes whole lanes."""
+        return self.lanes
 
     @property
     def rows_per_step(self) -> int:
@@ -85,16 +90,16 @@ class TokenBatches(BatchOrder):
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of a rank's rows in some steps, step after step, lane after lane."""
         found = super().ids(epoch, step, steps, rank, world_size, threads)
-        return found[is_row(found)]
+        return found[found >= 0]
 
     def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids | None:
         """The draws of the same rows."""
         found = super().draws(epoch, step, steps, rank, world_size, threads)
-        return None if found is None else found[is_row(found)]
+        return None if found is None else found[found >= 0]
 
     def is_taken(self, epoch: int, step: int, steps: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """At which of a rank's places there are rows."""
-        return is_row(super().ids(epoch, step, steps, rank, world_size))
+        return np.asarray(super().ids(epoch, step, steps, rank, world_size) >= 0)
 
     def place(self, step: int, steps: int, rank: int, world_size: int, index: Ids) -> tuple[Ids, Ids]:
         """Nobody asks: rows are read one by one, so that no window is open."""
@@ -107,9 +112,9 @@ class TokenBatches(BatchOrder):
 
     def _of_ranks(self, step: int, world_size: int) -> tuple[int, Ids, Ids]:
         """Rows of a step, and for each rank its tokens, real ones and as they count."""
-        lanes = self.tokens.places(0, step).reshape(world_size, -1)
-        there = is_row(lanes)
-        lengths = np.where(there, self.tokens.length_of[lanes], 0)
+        rows = self.tokens.rows_at(0, step).reshape(world_size, -1)
+        there = rows >= 0
+        lengths = np.where(there, self.tokens.lengths[rows], 0)
         real, costs = lengths.sum(axis=1), self.budget.costs(lengths.max(axis=1))
         return int(there.sum()), real, there.sum(axis=1) * costs if self.budget.is_padded else real
 

@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.core.distinct import distinct
+from penstock.core.kernels import EpochOrder, mix
 from penstock.core.lengths import Lengths
 from penstock.core.spec import Ids
+from penstock.order.chosen import Chosen
+from penstock.order.keys import ORDER_KEY
 from penstock.order.lanes import MAX_LANES
 from penstock.order.protocol import RowOrder, Shape
 from penstock.order.turns import Turns, turns_of
@@ -77,9 +78,10 @@ def default_token_lanes(max_tokens: int, longest: int) -> int:
 
 
 def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
-    """The rows from the longest to the shortest, and their groups: every one but the last is a whole number of steps.
+    """The rows, group after group from the longest on, and in each group as they lie in the data. All groups but the last are whole steps.
 
-    For lengths [4, 9, 5, 9], and two lanes of 10 tokens: rows [1, 3, 2, 0], and groups [0, 2) of 1 row a lane and [2, 4) of 2.
+    For lengths [2, 9, 9, 9, 9, 2, 9, 9, 9, 9, 2] and two lanes of 10 tokens: rows [1, 2, 3, 4, 6, 7, 8, 9, 0, 5, 10], and the groups [0, 8) of 1 row
+    a lane, which is four steps, and [8, 11) of up to 5, a short one.
     """
     costs = budget.costs(lengths.numbers)
     turn = np.argsort(-costs, kind="stable")
@@ -96,6 +98,8 @@ def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
         end = first + min(steps, max(_FEWEST_STEPS, similar // size)) * size
         groups.append(Group(first=first, end=end, rows_per_lane=rows))
         first = end
+    for group in groups:
+        turn[group.first : group.end].sort()
     return turn, tuple(groups)
 
 
@@ -122,14 +126,14 @@ def _rows_per_lane(costs: Ids, total: Ids, first: int, budget: Budget) -> int:
 class TokenRows(RowOrder):
     """See `protocol.RowOrder`, of which the rows are places here.
 
-    inputs: the orders of the groups, of one lane each. rows_per_lane: that a step of each takes. length_of: of each row, by id. seed: of the order in
-    which groups take turns, None for the longest first. drop_last: whether the rows that fill no step are left out.
+    chosen: the rows, group after group. lengths: theirs, in that order. seed: of the order of rows in their groups and of the turns of these, None for
+    that of the data, and the longest first. drop_last: whether the rows that fill no step are left out.
     """
 
-    inputs: tuple[RowOrder, ...]
-    rows_per_lane: tuple[int, ...]
+    chosen: Chosen
+    lengths: Ids
+    groups: tuple[Group, ...]
     lanes: int
-    length_of: Ids
     seed: int | None
     drop_last: bool
 
@@ -142,33 +146,24 @@ class TokenRows(RowOrder):
     def _most(self) -> int:
         """Places of a lane in a step."""
         rest = -(-self.rest // self.lanes)
-        return max([rest, *(rows for rows, steps in zip(self.rows_per_lane, self._full_steps, strict=True) if steps)])
-
-    @cached_property
-    def _rows_of(self) -> tuple[int, ...]:
-        return tuple(int(order.lane_rows().sum()) for order in self.inputs)
+        full = zip(self.groups, self._full_steps, strict=True)
+        return max([rest, *(group.rows_per_lane for group, steps in full if steps)])
 
     @cached_property
     def _full_steps(self) -> tuple[int, ...]:
         """Full steps of every group."""
-        pairs = zip(self._rows_of, self.rows_per_lane, strict=True)
-        return tuple(rows // (self.lanes * per_lane) for rows, per_lane in pairs)
+        return tuple((group.end - group.first) // (group.rows_per_lane * self.lanes) for group in self.groups)
 
     @cached_property
     def rest(self) -> int:
         """Rows of the last step, a short one; 0 where there is none."""
-        return 0 if self.drop_last else self.samples - self.full_rows
-
-    @cached_property
-    def samples(self) -> int:
-        """Rows of all groups."""
-        return sum(self._rows_of)
+        return 0 if self.drop_last else self.chosen.rows - self.full_rows
 
     @cached_property
     def full_rows(self) -> int:
         """Rows of an epoch's full steps."""
-        pairs = zip(self._full_steps, self.rows_per_lane, strict=True)
-        return sum(steps * self.lanes * per_lane for steps, per_lane in pairs)
+        pairs = zip(self.groups, self._full_steps, strict=True)
+        return sum(steps * group.rows_per_lane for group, steps in pairs) * self.lanes
 
     @cached_property
     def steps(self) -> int:
@@ -179,60 +174,84 @@ class TokenRows(RowOrder):
         """How many places each lane has."""
         return np.full(self.lanes, self.steps * self._most)
 
+    # Steps
+
     def _turns(self, epoch: int) -> Turns:
         return turns_of(self._full_steps, self.seed, epoch)
 
     def _step(self, epoch: int, step: int) -> tuple[int, int, int]:
-        """The group of a step, and its rows there: the first and how many."""
-        turns, group = self._turns(epoch), len(self.inputs) - 1
+        """The group of a step, and which of its rows: the first and how many."""
+        turns = self._turns(epoch)
         if step == len(turns.group):
-            return group, self._rows_of[group] - self.rest, self.rest
-        group = int(turns.group[step])
-        size = self.lanes * self.rows_per_lane[group]
-        return group, int(turns.ordinal[step]) * size, size
+            last = self.groups[-1]
+            return len(self.groups) - 1, last.end - last.first - self.rest, self.rest
+        number = int(turns.group[step])
+        size = self.lanes * self.groups[number].rows_per_lane
+        return number, int(turns.ordinal[step]) * size, size
+
+    def _rows(self, epoch: int, number: int, first: int, count: int) -> Ids:
+        """Which of `chosen` come in a group from a row on."""
+        begin, end = self.groups[number].first, self.groups[number].end
+        if self.seed is None:
+            return np.arange(begin + first, begin + first + count)
+        return _shuffled(end - begin, self.seed, epoch, number).lane_ids(0, first, count) + begin
 
     def rows_in(self, epoch: int, step: int) -> int:
         """Rows of a step on all ranks."""
         return self._step(epoch, step)[2]
 
-    def places(self, epoch: int, step: int, *, draws: bool = False) -> Ids:
-        """The ids, or the draws, of a step's rows, NO_ROW where there is none: int64 (lanes, places)."""
-        group, first, count = self._step(epoch, step)
-        ids = found = self.inputs[group].ids(epoch, 0, first, count)
-        if draws:
-            found = self.inputs[group].draws(epoch, 0, first, count)
-        out = np.full(self.lanes * self._most, NO_ROW, dtype=np.int64)
-        out[_dealt(self.lanes, count, self._most)] = found[np.argsort(-self.length_of[ids], kind="stable")]
-        return out.reshape(self.lanes, -1)
+    def rows_at(self, epoch: int, step: int) -> Ids:
+        """Which of `chosen` have the places of a step, NO_ROW where none has: int64 (lanes, places)."""
+        rows = self._rows(epoch, *self._step(epoch, step))
+        found = np.full(self.lanes * self._most, NO_ROW, dtype=np.int64)
+        found[_dealt(self.lanes, len(rows), self._most)] = rows[np.argsort(-self.lengths[rows], kind="stable")]
+        return found.reshape(self.lanes, -1)
+
+    def _ids_of(self, _: int, rows: Ids) -> Ids:
+        return np.where(rows >= 0, self.chosen.ids(rows), NO_ROW)
+
+    def _draws_of(self, epoch: int, rows: Ids) -> Ids:
+        if not self.chosen.repeats:
+            return np.where(rows >= 0, epoch, NO_ROW)
+        return np.where(rows >= 0, self.chosen.draws(epoch, rows), NO_ROW)
+
+    def _of_lane(self, epoch: int, lane: int, first: int, count: int) -> Ids:
+        steps = range(first // self._most, -(-(first + count) // self._most))
+        parts = [self.rows_at(epoch, step % self.steps)[lane] for step in steps]
+        begin = first % self._most
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])[begin : begin + count]
+
+    def _of_steps(self, epoch: int, share: tuple[int, int], step: int, steps: int) -> Ids:
+        parts = [self.rows_at(epoch, number).reshape(-1)[slice(*share)] for number in range(step, step + steps)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids at places [first, first + count) of a lane."""
-        return self._of_lane(epoch, lane, first, count, draws=False)
+        return self._ids_of(epoch, self._of_lane(epoch, lane, first, count))
 
     def step_ids(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
         """Writes the ids of whole steps."""
-        for number, some in enumerate(out.reshape(-1, share[1] - share[0]), step):
-            some[:] = self.places(epoch, number).reshape(-1)[slice(*share)]
+        out[:] = self._ids_of(epoch, self._of_steps(epoch, share, step, len(out) // (share[1] - share[0])))
 
     @property
     def has_draws(self) -> bool:
-        """Whether a group has some."""
-        return any(order.has_draws for order in self.inputs)
+        """Whether rows come several times, and each copy is drawn anew."""
+        return self.chosen.repeats
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether rows come several times."""
+        return self.chosen.repeats
 
     def draws(self, epoch: int, lane: int, first: int, count: int) -> Ids:
-        """The epochs in which rows are drawn."""
-        return self._of_lane(epoch, lane, first, count, draws=True)
+        """The epoch in which each row is drawn, or a number for each of its copies."""
+        return self._draws_of(epoch, self._of_lane(epoch, lane, first, count))
 
     def step_draws(self, epoch: int, share: tuple[int, int], step: int, out: Ids, threads: int = 1) -> None:
         """Writes the draws of whole steps."""
-        for number, some in enumerate(out.reshape(-1, share[1] - share[0]), step):
-            some[:] = self.places(epoch, number, draws=True).reshape(-1)[slice(*share)]
+        out[:] = self._draws_of(epoch, self._of_steps(epoch, share, step, len(out) // (share[1] - share[0])))
 
-    def _of_lane(self, epoch: int, lane: int, first: int, count: int, *, draws: bool) -> Ids:
-        steps = range(first // self._most, -(-(first + count) // self._most))
-        parts = [self.places(epoch, step % self.steps, draws=draws)[lane] for step in steps]
-        begin = first % self._most
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts])[begin : begin + count]
+    # What is read when
 
     def blocks(self, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """Each row is a block: first ids, ends, and the block of each row."""
@@ -244,32 +263,41 @@ class TokenRows(RowOrder):
         return lane, row + 1
 
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
-        """When rows are needed: lanes, and their places [first, end)."""
-        place = _places_of_ids(self, epoch)[ids]
-        step, place = np.divmod(place, self.lanes * self._most)
-        lane, row = np.divmod(place, self._most)
-        first = np.where(step < 0, 0, step * self._most + row)
-        return lane, first, first + (step >= 0)
+        """When rows are needed: lanes, and their places [first, end). Of rows that come several times, the first that is not before `after`."""
+        owner, row = self.chosen.every_place(ids)
+        lane, place = _places_of_rows(self, epoch)[:, row]
+        comes = np.flatnonzero(place >= np.where(place < 0, 0, after[lane]))
+        earliest = comes[np.lexsort((place[comes], owner[comes]))]
+        earliest = earliest[np.flatnonzero(np.diff(owner[earliest], prepend=-1))]
+        found = np.zeros((3, len(ids)), dtype=np.int64)
+        found[:, owner[earliest]] = lane[earliest], place[earliest], place[earliest] + 1
+        return found[0], found[1], found[2]
 
     def _epoch_places(self, epoch: int) -> Ids:
-        """The place of every row among those of an epoch's steps, by id; -1 where it has none."""
-        size, found = self.lanes * self._most, np.full(len(self.length_of), -1, dtype=np.int64)
+        """The lane of each of `chosen` in an epoch, and its place there; -1 for those that are dropped."""
+        found = np.full((2, self.chosen.rows), -1, dtype=np.int64)
         turns = self._turns(epoch)
-        for order, rows, steps in zip(self.inputs, self.rows_per_lane, turns.steps, strict=True):
-            count = self.lanes * rows
-            ids = order.ids(epoch, 0, 0, len(steps) * count).reshape(-1, count)
-            ids = np.take_along_axis(ids, np.argsort(-self.length_of[ids], axis=1, kind="stable"), axis=1)
-            found[ids] = steps[:, None] * size + _dealt(self.lanes, count, self._most)
+        for number, (group, steps) in enumerate(zip(self.groups, turns.steps, strict=True)):
+            size = self.lanes * group.rows_per_lane
+            rows = self._rows(epoch, number, 0, len(steps) * size).reshape(-1, size)
+            rows = np.take_along_axis(rows, np.argsort(-self.lengths[rows], axis=1, kind="stable"), axis=1)
+            lane, place = np.divmod(_dealt(self.lanes, size, self._most), self._most)
+            found[0, rows], found[1, rows] = lane, steps[:, None] * self._most + place
         if self.rest:
-            last = self.places(epoch, self.steps - 1).reshape(-1)
-            at = np.flatnonzero(last != NO_ROW)
-            found[last[at]] = (self.steps - 1) * size + at
+            last = self.rows_at(epoch, self.steps - 1)
+            lane, place = np.nonzero(last >= 0)
+            found[:, last[lane, place]] = lane, (self.steps - 1) * self._most + place
         return found
 
 
 @lru_cache(maxsize=2)
-def _places_of_ids(order: TokenRows, epoch: int) -> Ids:
+def _places_of_rows(order: TokenRows, epoch: int) -> Ids:
     return order._epoch_places(epoch)  # noqa: SLF001  # its own cache
+
+
+@lru_cache(maxsize=4096)
+def _shuffled(rows: int, seed: int, epoch: int, group: int) -> EpochOrder:
+    return EpochOrder.shuffled(rows, 1, 1, 1, 1, mix([seed, epoch, group, ORDER_KEY]))
 
 
 @lru_cache(maxsize=256)
@@ -283,14 +311,3 @@ def _dealt(lanes: int, rows: int, places: int) -> Ids:
     lane = np.where(turn % 2, np.arange(lanes)[::-1], np.arange(lanes))
     is_there = turn < counts[lane]
     return np.asarray((lane * places + turn)[is_there])
-
-
-def groups_of(turn: Ids, groups: tuple[Group, ...], of_rows: Ids) -> list[Ids]:
-    """The ids of each group, in the order of the data. of_rows: those of all rows."""
-    assert all(one.end == other.first for one, other in pairwise(groups))
-    return [of_rows[np.sort(turn[group.first : group.end])] for group in groups]
-
-
-def is_row(ids: Ids) -> npt.NDArray[np.bool_]:
-    """At which places there are rows."""
-    return np.asarray(ids != NO_ROW)

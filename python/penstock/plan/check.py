@@ -56,7 +56,7 @@ def check_verb(new: Node) -> None:
     (input_,) = inputs_of(new)
     _check_lanes(new, input_)
     _check_source_name(new)
-    if isinstance(new, Batch) and not isinstance(new, BatchTokens) and find(input_, Batch):
+    if type(new) is Batch and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
         if find(input_, Shuffle):
@@ -119,7 +119,7 @@ def _check_lanes(new: Node, input_: Node) -> None:
         raise PlanError(
             f"{new.verb}: cannot follow {staged.verb}, whose rows are known once they were made; write {new.verb}(…) before {staged.verb}(…)"
         )
-    if isinstance(new, Batch) and new.steps is None and not _has_end(input_):
+    if type(new) is Batch and new.steps is None and not _has_end(input_):
         raise PlanError(
             f"batch: how many rows {staged.verb} gives is known once they were made, and all ranks must end an epoch together; say after how "
             f"many steps: batch({new.size}, steps=1000). The next epoch goes on from there"

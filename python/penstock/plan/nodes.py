@@ -381,7 +381,9 @@ class BatchTokens(Batch):
 
     def __post_init__(self) -> None:
         for name, value, why in (("max_tokens", self.size, "token"), ("lanes", self.lanes, "lane")):
-            if not (name == "lanes" and value is None) and (isinstance(value, bool) or not is_whole(value) or value < 1):
+            if not (name == "lanes" and value is None) and (
+                isinstance(value, bool) or not is_whole(value) or value < 1
+            ):
                 raise PlanError(f"batch_tokens: {name}={value!r}; at least one {why}, and a whole number of them")
         if isinstance(self.fill, bool) or not isinstance(self.fill, Real) or not 0 < self.fill <= 1:
             raise PlanError(f"batch_tokens: fill={self.fill!r}; it is a share above 0, and at most 1")
@@ -432,7 +434,9 @@ def describe(node: Node) -> str:
     words = sorted(
         (field for field in fields(node) if field.name not in _NO_WORDS), key=lambda field: field.name == "picked"
     )
-    parts = [_named(field.metadata.get("word", field.name), getattr(node, field.name), field.default) for field in words]
+    parts = [
+        _named(field.metadata.get("word", field.name), getattr(node, field.name), field.default) for field in words
+    ]
     inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix, Zip)) else []
     return " ".join([node.verb, *inputs, *filter(None, parts)])
 
