@@ -384,13 +384,13 @@ class Dataset:
                 "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
             )
         lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
-        root = self.root
+        below = self
         if padded:
             values = as_padding_value("batch_tokens", padding_value)
             names = None if columns is None else as_names("batch_tokens", columns)
-            root = self._then(Pad(input=root, columns=names, multiple_of=multiple_of, padding_value=values)).root
+            below = self._then(Pad(input=self.root, columns=names, multiple_of=multiple_of, padding_value=values))
         batch = BatchTokens(
-            input=root,
+            input=below.root,
             size=max_tokens,
             lengths=lengths,
             is_padded=bool(padded),
@@ -399,7 +399,7 @@ class Dataset:
             drop_last=drop_last,
             lanes=lanes,
         )
-        return Dataset(root)._then(batch)
+        return below._then(batch)  # noqa: SLF001  # its own class
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.cpus import usable_cpus
+from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
@@ -95,16 +96,21 @@ class Share:
         )
 
     def _in_places(self, item: Delivered, order: TokenBatches) -> LedgerRows:
-        """The same where steps have places that no row has: these are recorded as padding, with some row."""
-        taken = order.is_taken(item.epoch, item.step, item.steps, *self.place)
-        which, draws = np.maximum(np.cumsum(taken) - 1, 0), item.find_draws()
+        """The same where steps have places that no row has: these are recorded as padding, on all ranks alike."""
+        taken, draws = order.is_taken(item.epoch, item.step, item.steps, *self.place), item.find_draws()
+
+        def in_places(numbers: Ids) -> Ids:
+            found = np.zeros(len(taken), dtype=np.int64)
+            found[taken] = numbers
+            return found
+
         return LedgerRows(
             epoch=item.epoch,
             step=item.step,
             steps=item.steps,
             at=order.share(*self.place)[0],
-            ids=item.ids[which],
-            draws=None if draws is None else draws[which],
+            ids=in_places(item.ids),
+            draws=None if draws is None else in_places(draws),
             valid=taken.astype(np.int64),
         )
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from penstock.core.buckets import Buckets
@@ -380,12 +380,11 @@ class BatchTokens(Batch):
     verb: str = "batch_tokens"
 
     def __post_init__(self) -> None:
-        for name, value, why in (("max_tokens", self.size, "token"), ("lanes", self.lanes, "lane")):
-            if not (name == "lanes" and value is None) and (
-                isinstance(value, bool) or not is_whole(value) or value < 1
-            ):
-                raise PlanError(f"batch_tokens: {name}={value!r}; at least one {why}, and a whole number of them")
-        if isinstance(self.fill, bool) or not isinstance(self.fill, Real) or not 0 < self.fill <= 1:
+        for name, value in (("max_tokens", self.size), ("lanes", self.lanes)):
+            is_left_out = name == "lanes" and value is None
+            if not is_left_out and (isinstance(value, bool) or not is_whole(value) or value < 1):  # type: ignore[operator]  # a whole number
+                raise PlanError(f"batch_tokens: {name}={value!r}; at least 1, and a whole number")
+        if isinstance(self.fill, bool) or not isinstance(self.fill, (float, int)) or not 0 < self.fill <= 1:
             raise PlanError(f"batch_tokens: fill={self.fill!r}; it is a share above 0, and at most 1")
 
 
