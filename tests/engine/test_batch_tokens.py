@@ -196,7 +196,12 @@ def test_what_explain_and_simulate_say() -> None:
 def test_what_is_read_of_files_is_simulated(tmp_path: Path) -> None:
     plan = tokens(lines(tmp_path).shuffle(seed=1))
     (node,) = plan.simulate(world_size=2).nodes
-    assert node.bytes >= sum(len(json.dumps({"id": number})) for number in range(ROWS))
+    whole = sum(len(json.dumps({"id": number})) for number in range(ROWS))
+    assert node.bytes >= whole
+    first, second = plan.simulate(world_size=2, epochs=2, cache="1MB").nodes
+    assert first.bytes >= whole
+    assert second.bytes == 0
+    assert second.cache_bytes >= whole
 
 
 def test_rows_that_are_chosen_before_have_their_lengths() -> None:

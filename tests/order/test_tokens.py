@@ -23,7 +23,7 @@ def batches(lengths: np.ndarray, budget: Budget, seed: int | None = 3) -> TokenB
     turn, groups = cut(given_, budget)
     rows = TokenRows(
         chosen=Chosen.of_ids(turn),
-        lengths=lengths[turn],
+        lengths=given_.numbers[turn],
         groups=groups,
         lanes=budget.lanes,
         seed=seed,
@@ -177,6 +177,14 @@ def test_the_groups_of_the_example() -> None:
     assert [(group.first, group.end, group.rows_per_lane) for group in groups] == [(0, 8, 1), (8, 11, 5)]
 
 
+def test_lengths_that_are_rounded_up_beyond_a_byte() -> None:
+    lengths = Lengths.of("batch_tokens", [0, 255, 0, 201, 3])
+    assert lengths.numbers.dtype == np.uint8
+    turn, groups = cut(lengths, Budget(lane_tokens=300, lanes=1, multiple_of=100))
+    assert [group.rows_per_lane for group in groups][0] == 1
+    assert {*turn[: groups[0].end].tolist()} >= {1, 3, 4}
+
+
 def test_few_short_rows_at_the_end_make_a_step_of_their_own() -> None:
     lengths = np.repeat([100, 2], [800, 50])
     (full, short) = cut(Lengths.of("batch_tokens", lengths), Budget(lane_tokens=400, lanes=8))[1]
@@ -203,3 +211,34 @@ def test_a_place_without_a_row_is_none() -> None:
     assert all((order.ids(0, step, 1, 0, 1) >= 0).all() for step in range(order.steps_per_epoch))
     taken = [order.is_taken(0, step, 1, 0, 1).sum() for step in range(order.steps_per_epoch)]
     assert taken == [order.tokens.rows_in(0, step) for step in range(order.steps_per_epoch)]
+
+
+@settings(max_examples=tries(300))
+@given(plans(), st.integers(0, 30))
+def test_the_forecast_knows_copies_of_rows(plan: tuple[np.ndarray, Budget], begin: int) -> None:
+    """The next step, from one on, in which this share has a copy."""
+    lengths, budget = plan
+    lengths = np.repeat(lengths, 2)
+    turn, groups = cut(Lengths.of("batch_tokens", lengths), budget)
+    if budget.drop_last and len(lengths) < budget.lanes:
+        return
+    chosen, last = Chosen.of_ids(turn // 2), Last.DROP if budget.drop_last else Last.SHORT
+    rows = TokenRows(
+        chosen=chosen,
+        lengths=lengths[turn].astype(np.uint8),
+        groups=groups,
+        lanes=budget.lanes,
+        seed=5,
+        drop_last=budget.drop_last,
+    )
+    order = TokenBatches(rows=rows, last=last, tokens=rows, budget=budget)
+    drawn = order.draws(1, 0, order.steps_per_epoch, 0, 1)
+    assert drawn is not None
+    ids = order.ids(1, 0, order.steps_per_epoch, 0, 1)
+    assert len({*zip(ids.tolist(), drawn.tolist(), strict=True)}) == len(ids)
+    wanted = np.full(len(lengths) // 2, -1)
+    for step in reversed(range(begin, order.steps_per_epoch)):
+        wanted[order.ids(1, step, 1, 0, budget.lanes)] = step
+    found = order.next_uses(1, order.share(0, budget.lanes), np.arange(len(wanted)), begin)
+    found = np.where(found < begin, -1, found)
+    assert found.tolist() == wanted.tolist()

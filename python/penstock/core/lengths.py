@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.errors import PlanError
-from penstock.core.spec import Ids
 
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """Whole numbers from 0 on, by row. digest: of all of them."""
+    """Whole numbers from 0 on, by row, in as few bytes as can be. digest: of all of them."""
 
-    numbers: Ids = field(metadata={"affects_result": False})
+    numbers: npt.NDArray[np.unsignedinteger] = field(metadata={"affects_result": False})
     digest: str
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Lengths:
             )
         if not len(numbers):
             raise PlanError(f"{verb}: there are no rows")
-        held = numbers.astype(np.int64)
+        held = numbers.astype(np.min_scalar_type(int(numbers.max())))
         return cls(held, hashlib.blake2b(held.tobytes(), digest_size=8).hexdigest())
 
     @property

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.distinct import distinct
 from penstock.core.kernels import EpochOrder, mix
@@ -55,9 +56,9 @@ class Budget:
     fill: float = 0.9
     drop_last: bool = False
 
-    def costs(self, lengths: Ids) -> Ids:
+    def costs(self, lengths: npt.NDArray[np.integer]) -> Ids:
         """What rows cost; nothing is free, so that their number is bounded too."""
-        return np.maximum(-(-lengths // self.multiple_of) * self.multiple_of, 1)
+        return np.maximum(-(-lengths.astype(np.int64) // self.multiple_of) * self.multiple_of, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ def default_token_lanes(max_tokens: int, longest: int) -> int:
     return lanes
 
 
+@lru_cache(maxsize=2)
 def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
     """The rows, group after group from the longest on, and in each group as they lie in the data. All groups but the last are whole steps.
 
@@ -84,7 +86,8 @@ def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
     a lane, which is four steps, and [8, 11) of up to 5, a short one.
     """
     costs = budget.costs(lengths.numbers)
-    turn = np.argsort(-costs, kind="stable")
+    shorter = costs.max() - costs
+    turn = np.argsort(shorter.astype(np.min_scalar_type(int(shorter.max()))), kind="stable")
     costs, groups, first = costs[turn], list[Group](), 0
     total = np.cumsum(costs)
     while first < len(costs):
@@ -131,7 +134,7 @@ class TokenRows(RowOrder):
     """
 
     chosen: Chosen
-    lengths: Ids
+    lengths: npt.NDArray[np.unsignedinteger]
     groups: tuple[Group, ...]
     lanes: int
     seed: int | None
@@ -196,6 +199,15 @@ class TokenRows(RowOrder):
             return np.arange(begin + first, begin + first + count)
         return _shuffled(end - begin, self.seed, epoch, number).lane_ids(0, first, count) + begin
 
+    @cached_property
+    def _longest(self) -> np.unsignedinteger:
+        longest: np.unsignedinteger = self.lengths.max()
+        return longest
+
+    def _longest_first(self, rows: Ids) -> Ids:
+        """The order of rows of steps, along the last axis. Small unsigned numbers are sorted faster."""
+        return np.argsort(self._longest - self.lengths[rows], axis=-1, kind="stable")
+
     def rows_in(self, epoch: int, step: int) -> int:
         """Rows of a step on all ranks."""
         return self._step(epoch, step)[2]
@@ -204,7 +216,7 @@ class TokenRows(RowOrder):
         """Which of `chosen` have the places of a step, NO_ROW where none has: int64 (lanes, places)."""
         rows = self._rows(epoch, *self._step(epoch, step))
         found = np.full(self.lanes * self._most, NO_ROW, dtype=np.int64)
-        found[_dealt(self.lanes, len(rows), self._most)] = rows[np.argsort(-self.lengths[rows], kind="stable")]
+        found[_dealt(self.lanes, len(rows), self._most)] = rows[self._longest_first(rows)]
         return found.reshape(self.lanes, -1)
 
     def _ids_of(self, _: int, rows: Ids) -> Ids:
@@ -280,7 +292,7 @@ class TokenRows(RowOrder):
         for number, (group, steps) in enumerate(zip(self.groups, turns.steps, strict=True)):
             size = self.lanes * group.rows_per_lane
             rows = self._rows(epoch, number, 0, len(steps) * size).reshape(-1, size)
-            rows = np.take_along_axis(rows, np.argsort(-self.lengths[rows], axis=1, kind="stable"), axis=1)
+            rows = np.take_along_axis(rows, self._longest_first(rows), axis=1)
             lane, place = np.divmod(_dealt(self.lanes, size, self._most), self._most)
             found[0, rows], found[1, rows] = lane, steps[:, None] * self._most + place
         if self.rest:
