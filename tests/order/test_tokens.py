@@ -181,7 +181,7 @@ def test_lengths_that_are_rounded_up_beyond_a_byte() -> None:
     lengths = Lengths.of("batch_tokens", [0, 255, 0, 201, 3])
     assert lengths.numbers.dtype == np.uint8
     turn, groups = cut(lengths, Budget(lane_tokens=300, lanes=1, multiple_of=100))
-    assert [group.rows_per_lane for group in groups][0] == 1
+    assert groups[0].rows_per_lane == 1
     assert {*turn[: groups[0].end].tolist()} >= {1, 3, 4}
 
 
