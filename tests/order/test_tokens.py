@@ -14,7 +14,8 @@ from penstock.order.batches import Last
 from penstock.order.chosen import Chosen
 from penstock.order.lanes import divisors
 from penstock.order.token_batches import TokenBatches
-from penstock.order.tokens import NO_ROW, Budget, TokenRows, cut, default_token_lanes
+from penstock.order.token_cut import Budget, cut, default_token_lanes
+from penstock.order.tokens import NO_ROW, TokenRows
 from support.tries import tries
 
 

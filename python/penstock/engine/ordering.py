@@ -34,8 +34,9 @@ from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from penstock.order.token_batches import TokenBatches
-from penstock.order.tokens import Budget, TokenRows, default_token_lanes
-from penstock.order.tokens import cut as cut_by_length
+from penstock.order.token_cut import Budget, default_token_lanes
+from penstock.order.token_cut import cut as cut_by_length
+from penstock.order.tokens import TokenRows
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.nodes import (
     Batch,

@@ -12,7 +12,8 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
 from penstock.order.lanes import nearest_ranks
-from penstock.order.tokens import Budget, TokenRows
+from penstock.order.token_cut import Budget
+from penstock.order.tokens import TokenRows
 
 #: Steps that are looked at, at equal distances.
 _LOOKED_AT = 256
