@@ -12,6 +12,7 @@ from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
+from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
@@ -30,13 +31,16 @@ from penstock.engine.picking import (
     split_rows,
 )
 from penstock.engine.simulate import Simulation, simulate
+from penstock.order.batches import BatchOrder
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
+from penstock.order.token_batches import TokenBatches
 from penstock.plan.check import check_positional, check_verb, classes_of, spec_of
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
+    BatchTokens,
     Bucket,
     Concat,
     Every,
@@ -349,6 +353,60 @@ class Dataset:
             per_rank=per_rank,
         )
 
+    def batch_tokens(
+        self,
+        max_tokens: int,
+        *misplaced: Never,
+        by: Any,
+        padded: bool = True,
+        fill: float = 0.9,
+        columns: Sequence[str] | None = None,
+        multiple_of: int | None = None,
+        padding_value: float | Mapping[str, float] = 0,
+        drop_last: bool = False,
+        lanes: int | None = None,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """As many rows as have at most `max_tokens` together, of similar length: batch_tokens(max_tokens=32_768, by="tokens").
+
+        max_tokens: of the global batch, all ranks together; each of R ranks has at most max_tokens / R in any step. What counts is rows × the longest of
+        them, as they are padded (`multiple_of` included); with padded=False columns stay lists, and the plain sum counts.
+        by: how long each row is, as for `batch_bucketed`: a column, an expression or an array of whole numbers from 0 on.
+
+        A step of long rows has few of them, one of short rows many, and every rank takes equally many (of an epoch's last step, which is a short one,
+        nearly equally many; drop_last leaves it out). Rows are dealt to the ranks by length, so that all have about as many tokens;
+        `explain(world_size=…)` says how well that goes. Every row comes once an epoch.
+
+        fill: rows that come together are at least so long as this share of the longest of them, where there are enough of these for four steps. More
+        pads less, and mixes less. lanes: into how many parts of max_tokens / lanes a step is divided. Numbers of ranks must divide it, and the longest row must
+        have room in it. By default the largest power of two, up to 64, in which four of the longest rows have room.
+
+        `columns` and `padding_value` are those of `batch_padded`. After `shuffle`, steps of long and short rows come in another order every epoch; without it, the
+        longest first. Rows are read one by one, not in blocks. Raises PlanError for a row that is too long, and where `by` does not fit.
+        """
+        check_positional("batch_tokens", misplaced, "write batch_tokens(max_tokens, by=lengths)")
+        if not padded and (columns, multiple_of, padding_value) != (None, None, 0):
+            raise PlanError(
+                "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
+            )
+        lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
+        below = self
+        if padded:
+            values = as_padding_value("batch_tokens", padding_value)
+            names = None if columns is None else as_names("batch_tokens", columns)
+            below = self._then(Pad(input=self.root, columns=names, multiple_of=multiple_of, padding_value=values))
+        batch = BatchTokens(
+            input=below.root,
+            size=max_tokens,
+            lengths=lengths,
+            is_padded=bool(padded),
+            multiple_of=multiple_of or 1,
+            fill=fill,
+            drop_last=drop_last,
+            lanes=lanes,
+        )
+        return below._then(batch)  # noqa: SLF001  # its own class
+
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).
 
@@ -550,10 +608,7 @@ class Dataset:
         order = lowered.order
         lines = [
             "Order",
-            f"  {order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-            f"  blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
-            if order.rows.shape.is_shuffled
-            else "  natural: step k is samples k × batch size and the following",
+            *(f"  {line}" for line in _explain_steps(order, lowered.where.world_size if world_size else order.lanes)),
             *(
                 [f"  {quality_of(order, int(first_ids_of(self.root)[-1]))}"]
                 if order.rows.shape.is_shuffled and not lowered.lanes
@@ -574,7 +629,22 @@ class Dataset:
             return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
         if world_size is None:
             return [explain_ranks(order)]
+        if isinstance(order, TokenBatches):
+            return [f"ranks: {ranks} with up to {order.max_tokens // ranks:,} tokens each"]
         return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
+
+
+def _explain_steps(order: BatchOrder, world_size: int) -> list[str]:
+    """How many steps there are, what each holds, and where its rows come from."""
+    if isinstance(order, TokenBatches):
+        steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
+        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.groups):,} groups of rows of similar length"]
+    return [
+        f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
+        f"blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
+        if order.rows.shape.is_shuffled
+        else "natural: step k is samples k × batch size and the following",
+    ]
 
 
 def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = None) -> Dataset:

@@ -36,6 +36,7 @@ from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
+from penstock.order.token_batches import TokenBatches
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.check import check_positional
 from penstock.plan.nodes import Batch, is_whole
@@ -312,8 +313,9 @@ class Loader(Generic[BatchT]):
 
     def __repr__(self) -> str:
         position = self._normal(self._progress.here)
+        up_to = "up to " if isinstance(self._lowered.order, TokenBatches) else ""
         return (
-            f"Loader({self.dataset!r}, rank {self.rank} of {self.world_size}: {len(self):,} steps of {self.batch_size:,} rows an epoch, "
+            f"Loader({self.dataset!r}, rank {self.rank} of {self.world_size}: {len(self):,} steps of {up_to}{self.batch_size:,} rows an epoch, "
             f"to {self._delivery}; next is epoch {position.epoch}, step {position.step})"
         )
 
@@ -323,7 +325,7 @@ class Loader(Generic[BatchT]):
 
     @property
     def batch_size(self) -> int:
-        """Rows of a full batch on this rank."""
+        """Rows of a full batch on this rank; with `batch_tokens`, the most of any batch."""
         _, ranks = self._share_now().place
         return self._lowered.order.batch_size // ranks
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from penstock.core.cpus import usable_cpus
+from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
@@ -23,6 +26,7 @@ from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
 from penstock.order.contents import Contents, contents_of, first_place, padding
 from penstock.order.cursor import Work
+from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import Shard
 from penstock.plan.saved import SavedPlan
 from penstock.plan.tree import find, leaves
@@ -79,6 +83,8 @@ class Share:
     def rows_of(self, item: Delivered) -> LedgerRows:
         """What the ledger records of an item: its rows, and where they stand in the global batch."""
         order, (rank, ranks) = self.lowered.order, self.place
+        if isinstance(order, TokenBatches):
+            return self._in_places(item, order)
         return LedgerRows(
             epoch=item.epoch,
             step=item.step,
@@ -87,6 +93,25 @@ class Share:
             ids=item.ids,
             draws=item.find_draws(),
             valid=padding(order, item.step, item.steps, rank, ranks),
+        )
+
+    def _in_places(self, item: Delivered, order: TokenBatches) -> LedgerRows:
+        """The same where steps have places that no row has: these are recorded as padding, on all ranks alike."""
+        taken, draws = order.is_taken(item.epoch, item.step, item.steps, *self.place), item.find_draws()
+
+        def in_places(numbers: Ids) -> Ids:
+            found = np.zeros(len(taken), dtype=np.int64)
+            found[taken] = numbers
+            return found
+
+        return LedgerRows(
+            epoch=item.epoch,
+            step=item.step,
+            steps=item.steps,
+            at=order.share(*self.place)[0],
+            ids=in_places(item.ids),
+            draws=None if draws is None else in_places(draws),
+            valid=taken.astype(np.int64),
         )
 
     def ahead(self, epochs: int | None) -> list[Ahead]:

@@ -80,6 +80,10 @@ def plans() -> dict[str, ps.Dataset]:
         4, by="n", quantiles=3, lanes=2, drop_last=True
     )
     made |= lane_stages(data.shuffle(seed=1, block_rows=4), crop)
+    made["tokens"] = bucketed.batch_tokens(max_tokens=120, by=numbers, lanes=2)
+    made["tokens, plain sum"] = images.transform(**crop).batch_tokens(
+        max_tokens=90, by=numbers, padded=False, lanes=2, drop_last=True
+    )
     return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 

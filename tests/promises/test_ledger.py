@@ -51,6 +51,16 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "buckets, drop": lambda: (
         of(101).shuffle(seed=1).batch_bucketed(8, by=np.arange(101) * 7 % 30, quantiles=2, drop_last=True)
     ),
+    "tokens": lambda: of(101).shuffle(seed=1).batch_tokens(max_tokens=160, by=np.arange(101) * 7 % 19, lanes=4),
+    "tokens, fewer at the end than lanes": lambda: (
+        of(101).shuffle(seed=1).batch_tokens(max_tokens=240, by=np.arange(101) * 7 % 19, lanes=8)
+    ),
+    "tokens, drop": lambda: (
+        of(40)
+        .sample(101, replacement=True)
+        .shuffle(seed=1)
+        .batch_tokens(max_tokens=160, by=np.arange(101) * 7 % 19, padded=False, lanes=4, drop_last=True)
+    ),
     "filtered": lambda: of(180).filter(ps.col("id") % 5 < 3).shuffle(seed=1).batch(8, drop_last=True),
     "balanced": lambda: of(101).balance(ps.col("id") < 40).shuffle(seed=1).batch(8, pad=True),
     "sampled and repeated": lambda: (
@@ -273,6 +283,16 @@ def test_a_rank_without_a_ledger(trained: Path) -> None:
     assert kinds(report) == {"missing_ledger", "missing_steps"}
     assert "missing ledger: rank 1 of 2 has no ledger, of the start at epoch 0, step 0" in wrong(report)
     assert "epoch 0: steps 0 … 11 are missing of rank 1 of 2, 48 rows lost" in wrong(report)
+
+
+def test_of_steps_with_different_numbers_of_rows_the_most_may_be_lost(tmp_path: Path) -> None:
+    plan = PLANS["tokens"]()
+    train(plan, tmp_path, 1, 9)
+    for path in files_of(tmp_path):
+        rewrite(path.path, lambda steps: None if steps.head.step == 2 else steps)
+    (words,) = [line for line in wrong_lines(report_of(tmp_path)) if "is missing," in line]
+    with ps.Loader(plan, rank=0, world_size=1) as loader:
+        assert f"step 2 is missing, up to {loader.batch_size:,} rows lost" in words
 
 
 def test_a_rank_without_a_ledger_after_a_resume(tmp_path: Path) -> None:

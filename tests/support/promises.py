@@ -73,7 +73,7 @@ def worlds(dataset: ps.Dataset) -> list[int]:
     """The numbers of ranks that the plan allows, up to 8: each must either work or be refused when the loader is made."""
     with ps.Loader(dataset, rank=0, world_size=1) as loader:
         order = lowered_of(loader).order
-    return [world for world in divisors(order.batch_size) if world <= 8 and _allows(dataset, world)]
+    return [world for world in divisors(order.ranks_divide) if world <= 8 and _allows(dataset, world)]
 
 
 def _allows(dataset: ps.Dataset, world: int) -> bool:

@@ -42,8 +42,10 @@ from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import STAGE_KEY
+from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import (
     Batch,
+    BatchTokens,
     Bucket,
     Concat,
     Every,
@@ -103,7 +105,7 @@ def lower(
     root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
     lowering.is_described = is_described
-    alone = any(map(_needs_step_alone, flow(root)))
+    alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
     lowering.add_reading()
     whole = lowering.branch(root)
@@ -196,7 +198,7 @@ class _Lowering:
     @property
     def rows_per_step(self) -> int:
         """Rows of a full batch on this rank."""
-        return self.order.batch_size // self.where.world_size
+        return self.cursor.rows_per_step
 
     @property
     def together(self) -> int:
@@ -524,6 +526,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Bucket: _Lowering.same,
     Pad: _Lowering.pad,
     Batch: _Lowering.same,
+    BatchTokens: _Lowering.same,
     Transform: _Lowering.transform,
     Map: _Lowering.function,
     MapRows: _Lowering.function,

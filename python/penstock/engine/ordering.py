@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
+from penstock.core.lengths import Lengths
 from penstock.core.spec import Ids
 from penstock.engine.lanes.cut import cut
 from penstock.order.batches import BatchOrder, Last
@@ -33,9 +34,14 @@ from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from penstock.order.streamed import WINDOW_ROWS, Streamed
+from penstock.order.token_batches import TokenBatches
+from penstock.order.token_cut import Budget, default_token_lanes
+from penstock.order.token_cut import cut as cut_by_length
+from penstock.order.tokens import TokenRows
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.nodes import (
     Batch,
+    BatchTokens,
     Bucket,
     Concat,
     Every,
@@ -161,6 +167,8 @@ def order_of(root: Node, where: Where) -> Ordered:
         raise PlanError("the plan has no batch; end it with .batch(size)")
     batch = batch.of_all(where.world_size)
     if shard is None:
+        if isinstance(batch, BatchTokens):
+            return Ordered(order=_token_batches(root, batch), where=where, seed=seed_of(root))
         lanes = batch.lanes or default_lanes(batch.size)
         rows = _RowOrders(cut(root), lanes, batch.size).rows
         steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
@@ -169,6 +177,40 @@ def order_of(root: Node, where: Where) -> Ordered:
         order = BatchOrder(rows=_zipped(cut(root), rows), last=_last(batch), steps=steps)
         return Ordered(order=order, where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
+
+
+def _token_batches(root: Node, batch: BatchTokens) -> TokenBatches:
+    """The order of batches of a bounded number of tokens; PlanError where a row is longer than a lane's part."""
+    budget = _budget(batch)
+    tokens = _RowOrders(root, budget.lanes, budget.lanes, budget=budget).rows
+    assert isinstance(tokens, TokenRows)
+    return TokenBatches(rows=_zipped(root, tokens), last=_last(batch), tokens=tokens, budget=budget)
+
+
+def _budget(batch: BatchTokens) -> Budget:
+    """What each lane has room for; PlanError where that is not the longest row."""
+    longest, length = int(batch.lengths.numbers.argmax()), batch.lengths.longest
+    lanes = batch.lanes or default_token_lanes(batch.size, length)
+    budget = Budget(
+        lane_tokens=batch.size // lanes,
+        lanes=lanes,
+        is_padded=batch.is_padded,
+        multiple_of=batch.multiple_of,
+        fill=batch.fill,
+        drop_last=batch.drop_last,
+    )
+    cost = int(budget.costs(batch.lengths.numbers[[longest]])[0])
+    if cost > budget.lane_tokens:
+        has = (
+            f"and max_tokens={batch.size:,} over {lanes} lanes is {budget.lane_tokens:,} for each"
+            if lanes > 1
+            else f"and max_tokens={batch.size:,}"
+        )
+        raise PlanError(
+            f"batch_tokens: row {longest:,} counts {cost:,} tokens, {has}; give at least max_tokens={cost * lanes:,}"
+            f"{', fewer lanes=' if lanes > 1 else ''}, or leave long rows out with filter"
+        )
+    return budget
 
 
 def _steps_of_buckets(rows: Bucketed, batch: Batch) -> int | None:
@@ -261,14 +303,22 @@ class _RowOrders:
     them mixes all rows; above a shuffle they work lane by lane.
     """
 
-    def __init__(self, root: Node, lanes: int, batch_size: int, seed_here: Callable[[int], int] = int) -> None:
+    def __init__(
+        self,
+        root: Node,
+        lanes: int,
+        batch_size: int,
+        seed_here: Callable[[int], int] = int,
+        budget: Budget | None = None,
+    ) -> None:
         if batch_size % lanes:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
         self._lanes, self._rows_per_lane, self._seed_here = lanes, batch_size // lanes, seed_here
         self._first_ids = first_ids_of(root)
         self._next_id = 0  # of the next source that is met: they are met in flow order
         self._shuffle: Shuffle | None = None  # above what is met now
-        self._bucket: Bucket | None = None  # likewise
+        self._grouped: Bucket | BatchTokens | None = None  # likewise
+        self._budget = budget  # of what is batched by tokens
         self._is_pushed, self._shuffles = False, 0  # whether it shuffles several datasets, each with a seed of its own
         self.rows = self._order(root, self._of(root))
 
@@ -277,8 +327,10 @@ class _RowOrders:
         if isinstance(found, RowOrder):
             return found
         _check_rows(node, found.rows)
-        if self._bucket is not None:
-            return self._bucketed(self._bucket.buckets.codes, found)
+        if isinstance(self._grouped, Bucket):
+            return self._bucketed(self._grouped.buckets.codes, found)
+        if self._grouped is not None:
+            return self._in_tokens(self._grouped.lengths, found)
         shuffle, self._shuffles = self._shuffle, self._shuffles + 1
         if shuffle is not None and _is_forward(node):
             return Streamed(
@@ -310,10 +362,7 @@ class _RowOrders:
 
     def _bucketed(self, codes: npt.NDArray[np.uint16], found: ChosenRows) -> Bucketed:
         """The rows in buckets, each in an order of its own."""
-        if len(codes) != found.rows:
-            raise PlanError(
-                f"batch_bucketed: by= has {len(codes):,} numbers, and there are {found.rows:,} rows; give one for each"
-            )
+        _check_numbers("batch_bucketed", len(codes), found.rows)
         lanes, rows_per_lane, shuffle = self._lanes, self._rows_per_lane, self._shuffle
         ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
         for code in range(int(codes.max()) + 1):
@@ -329,6 +378,20 @@ class _RowOrders:
             inputs=tuple(inputs),
             bucket_of=bucket_of,
             seed=None if shuffle is None else self._seed_here(shuffle.seed),
+        )
+
+    def _in_tokens(self, lengths: Lengths, found: ChosenRows) -> TokenRows:
+        """The rows in groups of similar length."""
+        _check_numbers("batch_tokens", len(lengths.numbers), found.rows)
+        assert self._budget is not None
+        turn, groups = cut_by_length(lengths, self._budget)
+        return TokenRows(
+            chosen=Chosen.of_ids(found.ids(turn)),
+            lengths=lengths.numbers[turn],
+            groups=groups,
+            lanes=self._lanes,
+            seed=None if self._shuffle is None else self._seed_here(self._shuffle.seed),
+            drop_last=self._budget.drop_last,
         )
 
     def _mixed(self, node: Mix, found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> RowOrder:
@@ -351,6 +414,17 @@ class _RowOrders:
         quotas = tuple((step * self._rows_per_lane, quotas_of(weights)) for step, weights in node.schedule)
         return Mixed(inputs=orders, first_ids=tuple(first_ids), quotas=quotas, stop=stop, rows=rows)
 
+    def _in_groups(self, node: Bucket | BatchTokens) -> RowOrder:
+        self._grouped = node
+        order = self._order(node, self._of(node.input))
+        self._grouped = None
+        if not isinstance(order, (Bucketed, TokenRows)):
+            verb = "batch_bucketed" if isinstance(node, Bucket) else node.verb
+            raise PlanError(
+                f"{verb}: what chooses rows must come before shuffle, so that each keeps its number; write take(…).shuffle(…)"
+            )
+        return order
+
     def _of(self, node: Node) -> ChosenRows | RowOrder:
         if isinstance(node, Read):
             first_id, samples = self._next_id, node.opened.source.manifest.samples
@@ -360,15 +434,8 @@ class _RowOrders:
             return Segments(((first_id, samples, 1),))
         if isinstance(node, Shuffle):
             self._shuffle, self._is_pushed = node, find(node, Mix) is not None or find(node, Repeat) is not None
-        if isinstance(node, Bucket):
-            self._bucket = node
-            order = self._order(node, self._of(node.input))
-            self._bucket = None
-            if not isinstance(order, Bucketed):
-                raise PlanError(
-                    "batch_bucketed: what chooses rows must come before shuffle, so that each keeps its number; write take(…).shuffle(…)"
-                )
-            return order
+        if isinstance(node, (Bucket, BatchTokens)):
+            return self._in_groups(node)
         first_ids, found = [], []
         for below in inputs_of(node):
             first_ids.append(self._next_id)
@@ -386,6 +453,11 @@ class _RowOrders:
             self._shuffle, self._is_pushed = None, False
             return order
         return found[0]
+
+
+def _check_numbers(verb: str, numbers: int, rows: int) -> None:
+    if numbers != rows:
+        raise PlanError(f"{verb}: by= has {numbers:,} numbers, and there are {rows:,} rows; give one for each")
 
 
 def _joined(found: Sequence[ChosenRows | RowOrder], first_ids: Sequence[int]) -> ChosenRows | RowOrder:
@@ -460,7 +532,7 @@ def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
     if isinstance(root, Shuffle):
         _check_shuffle(root)
-    if isinstance(root, (Bucket, *REORDERING)) and _is_forward(root):
+    if isinstance(root, (Bucket, BatchTokens, *REORDERING)) and _is_forward(root):
         raise PlanError(
             f"{root.verb}: this source can only be read in one order, and nothing of it is stored; let from_iterable(…, spool=True) store the rows"
         )

@@ -62,6 +62,16 @@ class BatchOrder:
         """Rows of a full global batch."""
         return self.lanes * self.rows_per_lane
 
+    @property
+    def ranks_divide(self) -> int:
+        """What a number of ranks must divide."""
+        return self.batch_size
+
+    @property
+    def rows_per_step(self) -> int:
+        """The same; where steps have different numbers of rows, the mean."""
+        return self.batch_size
+
     @cached_property
     def samples(self) -> int:
         """Rows of an epoch."""

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core import kernels
 from penstock.core.distinct import distinct
-from penstock.core.kernels import EpochOrder
 from penstock.core.spec import Ids
-from penstock.order.keys import BUCKET_KEY
 from penstock.order.protocol import RowOrder, Shape
-
-
-@dataclass(frozen=True)
-class _Turns:
-    """Which bucket each step of an epoch takes, and how many of its steps came before; of each bucket, its steps."""
-
-    bucket: Ids
-    ordinal: Ids
-    steps: tuple[Ids, ...]
+from penstock.order.turns import Turns, turns_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +60,10 @@ class Bucketed(RowOrder):
         return np.asarray(self._rows_of.min(axis=1) // self.shape.rows_per_lane)
 
     @cached_property
+    def _steps_key(self) -> tuple[int, ...]:
+        return tuple(self._steps_of.tolist())
+
+    @cached_property
     def even_steps(self) -> int:
         """Steps of one bucket each."""
         return int(self._steps_of.sum())
@@ -85,8 +78,8 @@ class Bucketed(RowOrder):
         """How many rows each lane has."""
         return np.asarray(self._left[-1])
 
-    def _turns(self, epoch: int) -> _Turns:
-        return _turns(self, epoch)
+    def _turns(self, epoch: int) -> Turns:
+        return turns_of(self._steps_key, self.seed, epoch)
 
     def ids(self, epoch: int, lane: int, first: int, count: int) -> Ids:
         """Ids of rows [first, first + count) of a lane."""
@@ -103,7 +96,7 @@ class Bucketed(RowOrder):
             if number >= self.even_steps:
                 super().step_ids(epoch, share, number, some, threads)
                 continue
-            bucket, whole = int(turns.bucket[number]), np.empty(size, dtype=np.int64)
+            bucket, whole = int(turns.group[number]), np.empty(size, dtype=np.int64)
             self.inputs[bucket].step_ids(epoch, (0, size), int(turns.ordinal[number]), whole, threads)
             some[:] = whole.reshape(self.shape.lanes, -1)[self._lanes[bucket]].reshape(-1)[begin:end]
 
@@ -142,7 +135,7 @@ class Bucketed(RowOrder):
         inner += row - self._left[bucket, lane]
         even = row < self.even_steps * rows_per_lane
         step, place = np.divmod(row[even], rows_per_lane)
-        bucket[even], inner[even] = turns.bucket[step], turns.ordinal[step] * rows_per_lane + place
+        bucket[even], inner[even] = turns.group[step], turns.ordinal[step] * rows_per_lane + place
         return bucket, inner
 
     def _outer(self, epoch: int, number: int, lane: Ids, row: Ids) -> Ids:
@@ -181,17 +174,3 @@ class Bucketed(RowOrder):
             first[mine] = np.where(is_there, self._outer(epoch, number, np.where(inner < 0, low, inner), one), 0)
             end[mine] = np.where(is_there, self._outer(epoch, number, np.where(inner < 0, high, inner), last) + 1, 0)
         return lane, first, end
-
-
-@lru_cache(maxsize=8)
-def _turns(order: Bucketed, epoch: int) -> _Turns:
-    steps, total = order._steps_of, order.even_steps  # noqa: SLF001  # its own cache
-    bucket = np.repeat(np.arange(len(steps)), steps)
-    if order.seed is not None and total:
-        key = kernels.mix([order.seed, epoch, BUCKET_KEY])
-        bucket = bucket[EpochOrder.shuffled(total, 1, 1, 1, 1, key).lane_ids(0, 0, total)]
-    turn = np.argsort(bucket, kind="stable")
-    edges = np.cumsum([0, *steps])
-    ordinal = np.empty(total, dtype=np.int64)
-    ordinal[turn] = np.arange(total) - np.repeat(edges[:-1], steps)
-    return _Turns(bucket, ordinal, tuple(np.split(turn, edges[1:-1])))

@@ -18,6 +18,8 @@ from penstock.order.protocol import RowOrder
 from penstock.order.repeat import Repeat
 from penstock.order.segments import Segments
 from penstock.order.slice import Slice
+from penstock.order.token_batches import TokenBatches
+from penstock.order.tokens import TokenRows
 from penstock.order.zipped import Zipped
 
 #: Ids that an epoch chooses from: (first, count, distance, times), where 0 times are any number of times.
@@ -45,7 +47,9 @@ class Contents:
 def contents_of(order: BatchOrder) -> Contents:
     """What the epochs of an order hold. Where runs hold as many rows as an epoch, each comes exactly so often."""
     steps, size = order.steps_per_epoch, order.batch_size
-    if order.last in (Last.PAD, Last.WRAP):
+    if isinstance(order, TokenBatches):
+        rows, last_rows = order.epoch_rows, size  # places that no row has are recorded as padding
+    elif order.last in (Last.PAD, Last.WRAP):
         rows = int(np.minimum(order.rows.lane_rows(), steps * order.rows_per_lane).sum())
         last_rows = size
     else:
@@ -80,6 +84,8 @@ def _table_of(rows: RowOrder) -> Ids | None:
         return _of_all([rows.input], rows.times)
     if isinstance(rows, Mixed):
         return _of_all(rows.inputs, 1 if rows.stop is Stop.FIRST else 0)
+    if isinstance(rows, TokenRows):
+        return _of_chosen(rows.chosen)
     return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed)) else None
 
 

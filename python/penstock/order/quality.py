@@ -124,7 +124,7 @@ def _adjacent(order: RowOrder, places: _Places, near: int) -> float:
     found = [np.empty(0, dtype=bool)]
     for lane in np.unique(np.linspace(0, len(lane_rows) - 1, _LANES).astype(np.int64)).tolist():
         ids = order.ids(0, lane, 0, min(int(lane_rows[lane]), _ROWS // _LANES))
-        found.append(np.abs(np.diff(places.of(ids))) < near)
+        found.append(np.abs(np.diff(places.of(ids[ids >= 0]))) < near)
     close = np.concatenate(found)
     return float(close.mean()) if len(close) else 0.0
 

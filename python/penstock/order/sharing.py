@@ -13,10 +13,10 @@ _SHOWN = 8
 
 def explain_ranks(order: BatchOrder) -> str:
     """Which numbers of ranks an order allows, and which of them share lanes."""
-    allowed = divisors(order.batch_size)
+    allowed = divisors(order.ranks_divide)
     sharing = [ranks for ranks in allowed if order.lanes % ranks] if _has_blocks(order) else []
     if not sharing:
-        return f"ranks: any number that divides {order.batch_size:,}"
+        return f"ranks: any number that divides {order.ranks_divide:,}"
     alone = [ranks for ranks in allowed if order.lanes % ranks == 0]
     lanes = lanes_for(order.batch_size, sharing)
     served = [ranks for ranks in sharing if lanes % ranks == 0]

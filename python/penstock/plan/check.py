@@ -12,6 +12,7 @@ from penstock.plan.changed_weights import check_changing
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
+    BatchTokens,
     Bucket,
     Concat,
     Every,
@@ -55,7 +56,7 @@ def check_verb(new: Node) -> None:
     (input_,) = inputs_of(new)
     _check_lanes(new, input_)
     _check_source_name(new)
-    if isinstance(new, Batch) and find(input_, Batch):
+    if type(new) is Batch and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
         if find(input_, Shuffle):
@@ -83,18 +84,20 @@ def _check_names(new: Node) -> None:
     if isinstance(new, Pad):
         _check_padded(new)
     if isinstance(new, Bucket):
-        _check_bucketed(new)
+        _check_grouped("batch_bucketed", new)
+    if isinstance(new, BatchTokens):
+        _check_grouped(new.verb, new)
     if isinstance(new, Pack) and not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         new.spec_of(spec_of(new.input))
 
 
-def _check_bucketed(new: Bucket) -> None:
+def _check_grouped(verb: str, new: Bucket | BatchTokens) -> None:
     for node in flow(new.input):
         if isinstance(node, Batch):
-            raise PlanError("batch_bucketed: the plan has a batch already; write batch_bucketed(…) in its place")
+            raise PlanError(f"{verb}: the plan has a batch already; write {verb}(…) in its place")
         if isinstance(node, (LaneNode, Mix, Repeat, Shard)):
             raise PlanError(
-                f"batch_bucketed: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
+                f"{verb}: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
             )
 
 
@@ -116,7 +119,7 @@ def _check_lanes(new: Node, input_: Node) -> None:
         raise PlanError(
             f"{new.verb}: cannot follow {staged.verb}, whose rows are known once they were made; write {new.verb}(…) before {staged.verb}(…)"
         )
-    if isinstance(new, Batch) and new.steps is None and not _has_end(input_):
+    if type(new) is Batch and new.steps is None and not _has_end(input_):
         raise PlanError(
             f"batch: how many rows {staged.verb} gives is known once they were made, and all ranks must end an epoch together; say after how "
             f"many steps: batch({new.size}, steps=1000). The next epoch goes on from there"

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
+from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
@@ -368,6 +369,29 @@ class Batch:
         return replace(self, size=size, per_rank=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchTokens(Batch):
+    """The global batch: as many rows of similar length as make at most `size` tokens over all ranks together.
+
+    is_padded: whether rows count as padded to the longest. multiple_of: padded lengths are rounded up to this. fill: see `Dataset.batch_tokens`.
+    """
+
+    size: int = field(metadata={"word": "max_tokens"})
+    lengths: Lengths
+    is_padded: bool = True
+    multiple_of: int = 1
+    fill: float = 0.9
+    verb: str = "batch_tokens"
+
+    def __post_init__(self) -> None:
+        for name, value in (("max_tokens", self.size), ("lanes", self.lanes)):
+            is_left_out = name == "lanes" and value is None
+            if not is_left_out and (isinstance(value, bool) or not is_whole(value) or value < 1):  # type: ignore[operator]  # a whole number
+                raise PlanError(f"batch_tokens: {name}={value!r}; at least 1, and a whole number")
+        if isinstance(self.fill, bool) or not isinstance(self.fill, (float, int)) or not 0 < self.fill <= 1:
+            raise PlanError(f"batch_tokens: fill={self.fill!r}; it is a share above 0, and at most 1")
+
+
 Node: TypeAlias = (
     Read
     | Concat
@@ -389,6 +413,7 @@ Node: TypeAlias = (
     | Bucket
     | Pad
     | Batch
+    | BatchTokens
     | Filter
     | Split
     | Balance
@@ -412,7 +437,9 @@ def describe(node: Node) -> str:
     words = sorted(
         (field for field in fields(node) if field.name not in _NO_WORDS), key=lambda field: field.name == "picked"
     )
-    parts = [_named(field.name, getattr(node, field.name), field.default) for field in words]
+    parts = [
+        _named(field.metadata.get("word", field.name), getattr(node, field.name), field.default) for field in words
+    ]
     inputs = [f"inputs={len(node.inputs)}"] if isinstance(node, (Concat, Mix, Zip)) else []
     return " ".join([node.verb, *inputs, *filter(None, parts)])
 

@@ -30,7 +30,19 @@ from penstock.plan.tree import flow
 
 STATE_VERSION = 2
 _JOIN_VERBS = ("concat", "mix", "zip")
-_ORDER_VERBS = (*_JOIN_VERBS, "repeat", "take", "skip", "every", "shuffle", "shard", "bucket", "batch", *PICKING)
+_ORDER_VERBS = (
+    *_JOIN_VERBS,
+    "repeat",
+    "take",
+    "skip",
+    "every",
+    "shuffle",
+    "shard",
+    "bucket",
+    "batch",
+    "batch_tokens",
+    *PICKING,
+)
 #: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
 _LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80

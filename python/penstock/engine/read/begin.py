@@ -23,6 +23,7 @@ class Cursor:
     def __init__(self, order: BatchOrder, rank: int, world_size: int) -> None:
         self.order, self._rank, self._world_size = order, rank, world_size
         self.share = order.share(rank, world_size)
+        self.rows_per_step = -(-order.rows_per_step // world_size)
 
     def ids(self, work: Work, threads: int = 1) -> Ids:
         """The ids of this rank's rows."""
@@ -42,8 +43,7 @@ class Begin:
         self._cursor, self._readers, self._first_ids = cursor, readers, first_ids
         self._budget, self._item_bytes = budget, item_bytes
         self._plans = any(reader.plans for reader in readers)
-        share = cursor.share
-        self._rows_per_step = share[1] - share[0]
+        self._rows_per_step = cursor.rows_per_step
 
     def __call__(self, work: Work) -> Planned:
         """An item that is admitted; nothing is read yet, but by readers of blocks that stay open."""

@@ -247,7 +247,10 @@ class _Node:
     def _missing(self, epoch: int, gap: Gap) -> None:
         steps = f"step {gap.begin:,} is" if gap.end == gap.begin + 1 else f"steps {gap.begin:,} … {gap.end - 1:,} are"
         who = "" if gap.high - gap.low >= self._size(gap.begin) else f" {self._whose(gap)}"
-        words = f": {steps} missing{who}, {gap.rows:,} rows lost"
+        up_to = (
+            "up to " if self._header.rows <= (self._header.steps - 1) * self._header.batch_size else ""
+        )  # some places have none
+        words = f": {steps} missing{who}, {up_to}{gap.rows:,} rows lost"
         self._wrong(Wrong.MISSING_STEPS, words, epoch=epoch, step=gap.begin, rows=gap.rows)
 
     def _whose(self, gap: Gap) -> str:
