@@ -126,8 +126,8 @@ def reduced(model: Any, batch: Any) -> float:
     return float(sums[0] / sums[1])
 
 
-def train(training: Training, start: int, rank: int, ranks: int) -> None:
-    """One rank of one start: from the newest checkpoint to the end."""
+def train(training: Training, start: int, rank: int, ranks: int, *, is_last: bool) -> None:
+    """One rank of one start: from the newest checkpoint to the end, where all but the last start wait to be killed, should that come so late."""
     import torch
 
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK
@@ -152,6 +152,8 @@ def train(training: Training, start: int, rank: int, ranks: int) -> None:
                 losses.flush()
             if (step + 1) % CHECKPOINT_STEPS == 0:
                 save(training, rank, loader, model=model.state_dict(), optimizer=optimizer.state_dict(), step=step + 1)
+    while not is_last:
+        signal.pause()
     torch.distributed.destroy_process_group()
 
 
@@ -179,17 +181,27 @@ def run(training: Training, ranks: Sequence[int], seed: int) -> None:
     rng = random.Random(seed)
     moments = random_steps(rng, training.epochs * training.steps, len(ranks) - 1)
     for start, world in enumerate(ranks):
-        started = [PROCESSES.Process(target=train, args=(training, start, rank, world)) for rank in range(world)]
-        for process in started:
-            process.start()
-        if start < len(moments):
+        is_last = start == len(moments)
+        started = launch(training, start, world, is_last=is_last)
+        if is_last:
+            join(started)
+        else:
             await_step(training, start, moments[start], started)
             time.sleep(rng.uniform(0, 0.02))
             kill(started)
             if any(process.exitcode != -signal.SIGKILL for process in started):
                 raise RuntimeError(f"start {start} ended by itself: {[process.exitcode for process in started]}")
-        else:
-            join(started)
+
+
+def launch(training: Training, start: int, ranks: int, *, is_last: bool) -> list[BaseProcess]:
+    """A process a rank."""
+    options = {"is_last": is_last}
+    started = [
+        PROCESSES.Process(target=train, args=(training, start, rank, ranks), kwargs=options) for rank in range(ranks)
+    ]
+    for process in started:
+        process.start()
+    return started
 
 
 def random_steps(rng: random.Random, total: int, count: int) -> list[int]:
