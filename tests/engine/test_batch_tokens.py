@@ -282,7 +282,7 @@ def test_drop_last_leaves_out_less_than_a_step() -> None:
             lambda: ps.from_iterable(lambda: iter([{"id": 1}] * 3), spool=False, samples=3).batch_tokens(
                 max_tokens=9, by=[1, 2, 3]
             ),
-            "batch_tokens: this source is drawn in one order",
+            "batch_tokens: this source can only be read in one order",
         ),
     ],
 )
