@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ import penstock as ps
 from penstock.plan.nodes import LaneNode
 
 FILE = Path(__file__).parent / "orders.json"
+
+
+def _drawn(pixels: Any) -> Iterator[dict[str, Any]]:
+    return ({"image": image} for image in pixels)
 
 
 def plans() -> dict[str, ps.Dataset]:
@@ -84,6 +90,8 @@ def plans() -> dict[str, ps.Dataset]:
     made["tokens, plain sum"] = images.transform(**crop).batch_tokens(
         max_tokens=90, by=numbers, padded=False, lanes=2, drop_last=True
     )
+    drawn = ps.from_iterable(partial(_drawn, pixels), samples=30, spool=False, name="drawn")
+    made["stream"] = drawn.shuffle(seed=4, window=16).transform(**crop).batch(4, lanes=4)
     return made | {"bucket": bucketed.batch_bucketed(4, by=numbers, boundaries=[6, 17], lanes=4)}
 
 
