@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.order.lanes import divisors
 from penstock.plan.changed_weights import ChangedWeights, mixes_of
-from support.random_rows import COLUMNS, FILES, build, half, memory, most, number_of
+from support.random_rows import COLUMNS, FILES, build, drawn, half, memory, most, number_of
 
 Model = Callable[[list[int]], list[int]]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -130,7 +130,8 @@ def _leaf(draw: Draw) -> Plan:
     if draw(st.integers(0, 4)) == 4:
         made, rows, first = draw(st.sampled_from(FILES))
     else:
-        made, rows, first = memory, draw(st.integers(1, 90)), 100 * draw(st.integers(0, 3))
+        made = draw(st.sampled_from([memory] * 6 + [drawn]))
+        rows, first = draw(st.integers(1, 90)), 100 * draw(st.integers(0, 3))
     code, ids = f"{made.__name__}({rows}, {first})", tuple(range(first, first + rows))
     return Plan(code=code, dataset=build(code), row_ids=ids, ids=ids)
 
@@ -239,6 +240,8 @@ def _repeat(draw: Draw, plan: Plan) -> Plan:
 
 def _shuffle(draw: Draw, plan: Plan) -> Plan:
     words = [f"seed={draw(st.integers(0, 9))}"]
+    if "drawn(" in plan.code:
+        return plan.then(f"shuffle({words[0]}, window={draw(st.integers(1, 60))})", ordered=False)
     words += ['mode="global"'] if draw(st.booleans()) else []
     words += [f"block_rows={draw(st.integers(1, 12))}"] if draw(st.booleans()) else []
     words += [f"window_blocks={draw(st.integers(1, 4))}"] if draw(st.booleans()) else []
@@ -390,7 +393,9 @@ def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
     stepped = plan.staged or draw(st.integers(0, 5)) == 5
     words = "{size}" + (f", {last}=True" if last else "") + (f", lanes={lanes}" if lanes else "")
     known = {"size": size, "last": last, "stepped": stepped}
-    kind = draw(st.sampled_from(["batch", "batch", "batch", "batch_padded", "batch_bucketed"]))
+    kind = draw(st.sampled_from(["batch", "batch", "batch", "batch_padded", "batch_bucketed", "batch_tokens"]))
+    if kind == "batch_tokens" and not stepped and last in ("", "drop_last"):
+        return _in_tokens(draw, plan, size, drop_last=bool(last))
     if kind == "batch_bucketed" and not stepped:
         buckets = draw(st.sampled_from(["boundaries=[9, 20]", "quantiles=2"]))
         by = draw(st.sampled_from([f"np.arange({len(plan.dataset)}) * 11 % 29", '"tokens"', 'ps.col("x")']))
@@ -400,6 +405,16 @@ def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
         return replace(plan, end=f"batch({words})").ended(**known)
     words += draw(st.sampled_from(["", ", multiple_of=4", ", length=6, truncate=True"]))
     return replace(plan, end=f"batch_padded({words})").ended(**known)
+
+
+def _in_tokens(draw: Draw, plan: Plan, size: int, *, drop_last: bool) -> Plan:
+    """Batches of so many tokens; so many ranks as divide the lanes share them."""
+    lanes = draw(st.sampled_from(divisors(size)))
+    words = f"{28 * lanes * draw(st.integers(1, 3))}, by=np.arange({len(plan.dataset)}) * 11 % 29, lanes={lanes}"
+    words += ", padded=False" if draw(st.booleans()) else ""
+    words += ", drop_last=True" if drop_last else ""
+    known: dict[str, Any] = {"size": lanes, "last": "drop_last" if drop_last else "", "ordered": False}
+    return replace(plan, end=f"batch_tokens({words})").ended(**known)
 
 
 @st.composite
@@ -418,7 +433,7 @@ def check_epoch(found: Sequence[int], plan: Plan) -> None:
     full = len(plan.ids) // plan.size * plan.size
     if plan.last == "drop_last":
         assert have <= want, "more than there is"
-        assert "bucket" in plan.code or len(found) == full
+        assert "batch_" in plan.code or len(found) == full
         assert not plan.ordered or list(found) == list(plan.ids[:full])
     elif plan.last:
         assert have >= want, "some are missing"

@@ -7,7 +7,7 @@ import functools
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,20 @@ def records(rows: int, first: int) -> ps.Dataset:
     return ps.read(path, columns=columns)
 
 
+@functools.cache
+def drawn(rows: int, first: int) -> ps.Dataset:
+    """A stream, which is never stored."""
+    make = functools.partial(_drawn, rows, first)
+    return ps.from_iterable(make, samples=rows, spool=False, columns=COLUMN_TYPES, name=f"{rows} {first}")
+
+
+def _drawn(rows: int, first: int) -> Iterator[Rows]:
+    return (
+        {"id": row, "x": number_of(row), "text": text_of(row), "tokens": np.array(tokens_of(row), np.int64)}
+        for row in range(first, first + rows)
+    )
+
+
 def mates(*ids: int) -> ps.Dataset:
     """What a zip puts beside rows: their ids again, so that each batch says whether pairs are right."""
     return ps.from_arrays({"mate": np.array(ids)})
@@ -109,6 +123,9 @@ def mates_in_file(rows: int, first: int) -> ps.Dataset:
 
 
 COLUMNS = ("id", "x", "text", "tokens")
+COLUMN_TYPES = {name: ps.Column(feature=name) for name in ("id", "x", "text")} | {
+    "tokens": ps.Column(feature="tokens", dtype="int64", shape=(None,))
+}
 #: Few files, so that each is written once.
 FILES = ((lines, 40, 1000), (lines, 9, 1100), (parquet, 33, 1200), (parquet, 60, 1300), (records, 29, 1400))
 
@@ -167,7 +184,7 @@ def in_groups(batch: Rows) -> Rows:
 
 NAMES: dict[str, Any] = {
     made.__name__: made
-    for made in (memory, lines, parquet, records, mates, mates_in_file, doubled, lessened, noisy, plain, half, most, opening, negative, some_twice, in_groups)
+    for made in (memory, lines, parquet, records, drawn, mates, mates_in_file, doubled, lessened, noisy, plain, half, most, opening, negative, some_twice, in_groups)
 } | {"ps": ps, "np": np}  # fmt: skip
 
 
