@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from penstock.core.kernels import native_version as __version__
     from penstock.core.limits import Limits
     from penstock.core.options import Column
-    from penstock.dataset import Dataset, concat, mix, zip
+    from penstock.dataset import Dataset
     from penstock.engine.lanes.states import merge_states
     from penstock.format import register_format
+    from penstock.joining import concat, mix, zip
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
@@ -61,12 +62,12 @@ _HOMES = {
     "Loader": "loader",
     "__version__": "core.kernels",
     "col": "plan.expression",
-    "concat": "dataset",
+    "concat": "joining",
     "image": "transform",
     "merge_states": "engine.lanes.states",
-    "mix": "dataset",
+    "mix": "joining",
     "register_format": "format",
-    "zip": "dataset",
+    "zip": "joining",
 }
 
 

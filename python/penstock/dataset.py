@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from builtins import zip as pairs  # `zip` is a verb here
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -16,11 +15,8 @@ from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
-from penstock.deliver import open_deliver
-from penstock.engine.explain_mix import explain_mix
-from penstock.engine.lower import lower
-from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import check_order, first_ids_of, rows_of, some_rank
+from penstock.engine.explain import explain
+from penstock.engine.ordering import check_order, rows_of
 from penstock.engine.picking import (
     balance_rows,
     filter_rows,
@@ -31,24 +27,17 @@ from penstock.engine.picking import (
     split_rows,
 )
 from penstock.engine.simulate import Simulation, simulate
-from penstock.order.batches import BatchOrder
-from penstock.order.quality import quality_of
-from penstock.order.sharing import explain_ranks, explain_sharing
-from penstock.order.token_batches import TokenBatches
 from penstock.plan.check import check_positional, check_verb, classes_of, spec_of
-from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
     BatchTokens,
     Bucket,
-    Concat,
     Every,
     FilterFunction,
     FlatMap,
     Map,
     MapRows,
-    Mix,
     Node,
     Opened,
     Pack,
@@ -58,14 +47,10 @@ from penstock.plan.nodes import (
     Shard,
     Shuffle,
     Skip,
-    SourceColumn,
     Take,
     Transform,
-    Zip,
 )
-from penstock.plan.rules import optimize
-from penstock.plan.tree import find, flow, inputs_of, leaves
-from penstock.plan.weights import read_weights
+from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.manifest import digest_of
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
@@ -573,22 +558,7 @@ class Dataset:
 
     def explain(self, *, world_size: int | None = None) -> str:
         """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
-        sources = [leaf.opened.source for leaf in leaves(self.root)]
-        parts = [
-            *(
-                explain_spec(
-                    f"Source{f' {number}' if len(sources) > 1 else ''}: {source.manifest.samples:,} samples, {source.manifest.size_bytes:,} bytes",
-                    source.spec,
-                )
-                for number, source in enumerate(sources)
-            ),
-            explain_plan("Plan as written", self.root),
-            explain_plan("Plan as it runs", optimize(self.root)),
-            *(explain_mix(node) for node in self.nodes if isinstance(node, Mix)),
-        ]
-        if find(self.root, Batch) is not None:
-            parts.append(self._explain_order(world_size))
-        return "\n\n".join(parts)
+        return explain(self.root, world_size)
 
     def simulate(
         self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1, cache: str | int | None = None
@@ -601,137 +571,6 @@ class Dataset:
         """
         limit = size_of(cache)
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
-
-    def _explain_order(self, world_size: int | None) -> str:
-        where = some_rank(self.root, world_size)
-        lowered = lower(self.root, open_deliver("numpy", None), where, is_described=True)
-        order = lowered.order
-        lines = [
-            "Order",
-            *(f"  {line}" for line in _explain_steps(order, lowered.where.world_size if world_size else order.lanes)),
-            *(
-                [f"  {quality_of(order, int(first_ids_of(self.root)[-1]))}"]
-                if order.rows.shape.is_shuffled and not lowered.lanes
-                else []
-            ),
-            *(f"  {line}" for line in self._explain_ranks(lowered, world_size)),
-            f"  {lowered.steps_per_item} steps are made together",
-            "",
-            "Stages",
-            *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
-            *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
-        ]
-        return "\n".join(lines)
-
-    def _explain_ranks(self, lowered: Lowered, world_size: int | None) -> list[str]:
-        batch, order, ranks = find(self.root, Batch), lowered.order, lowered.where.world_size
-        if world_size is None and batch is not None and batch.per_rank:
-            return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
-        if world_size is None:
-            return [explain_ranks(order)]
-        if isinstance(order, TokenBatches):
-            return [f"ranks: {ranks} with up to {order.max_tokens // ranks:,} tokens each"]
-        return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
-
-
-def _explain_steps(order: BatchOrder, world_size: int) -> list[str]:
-    """How many steps there are, what each holds, and where its rows come from."""
-    if isinstance(order, TokenBatches):
-        steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
-        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.groups):,} groups of rows of similar length"]
-    return [
-        f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-        f"blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
-        if order.rows.shape.is_shuffled
-        else "natural: step k is samples k × batch size and the following",
-    ]
-
-
-def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = None) -> Dataset:
-    """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
-
-    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
-    the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
-    dataset twice gives its rows twice. source="source" adds an int32 column of that name: the number of the dataset that each row came
-    of. Raises PlanError where columns, class folders or verbs do not fit.
-    """
-    check_positional("concat", misplaced, "write concat([…, …])")
-    node = Concat(inputs=_roots("concat", datasets))
-    check_verb(node)
-    return _with_source(node, source)
-
-
-def _with_source(node: Concat | Mix, name: str | None) -> Dataset:
-    return Dataset(node) if name is None else Dataset(node)._then(SourceColumn(input=node, name=name))  # noqa: SLF001
-
-
-def mix(
-    datasets: Iterable[Dataset],
-    *misplaced: Never,
-    weights: Sequence[float] | Mapping[int, Sequence[float]] | Sequence[tuple[int, Sequence[float]]] | None = None,
-    stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
-    rows: int | None = None,
-    source: str | None = None,
-) -> Dataset:
-    """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
-
-    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less than
-    two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
-
-    An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
-    datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
-    was. A dataset that begins again is shuffled and augmented anew.
-
-    weights={0: [9, 1], 1000: [1, 1]} changes them by step, counted over epochs, each time for all that follows; so does `Loader.set_weights` in
-    mid-run. Both need rows=…: each dataset goes on where it was.
-
-    Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of
-    the loader is exact.
-
-    source="source" adds an int32 column of that name: the number of the dataset that each row came of.
-
-    `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
-    weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
-    """
-    check_positional("mix", misplaced, "write mix([…], weights=[…])")
-    roots = _roots("mix", datasets)
-    shares, changes = read_weights(weights, len(roots))
-    node = Mix(inputs=roots, weights=shares, changes=changes, stop=stop, rows=rows)
-    check_verb(node)
-    check_order(node)
-    return _with_source(node, source)
-
-
-def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> Dataset:
-    """Row i of every dataset as one row, with the columns of all: zip([images, captions]).shuffle(seed=0).batch(256).
-
-    Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
-    after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
-
-    Rows must be equally many; strict=False cuts all datasets to the shortest. Raises PlanError where counts differ, a verb does not fit, or two
-    datasets have a column of one name: rename it, read(…, columns={"caption_id": "id"}).
-    """
-    check_positional("zip", misplaced, "write zip([…, …])")
-    roots = _roots("zip", datasets)
-    check_verb(Zip(inputs=roots))
-    if not strict:
-        counts = [*map(rows_of, roots)]
-        roots = tuple(
-            root if rows == min(counts) else Take(input=root, count=min(counts))
-            for root, rows in pairs(roots, counts, strict=True)
-        )
-    node = Zip(inputs=roots)
-    check_order(node)
-    return Dataset(node)
-
-
-def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
-    roots = []
-    for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
-        if not isinstance(dataset, Dataset):
-            raise PlanError(f"{verb}: entry {number} is {type(dataset).__name__}; pass a list of datasets")
-        roots.append(dataset.root)
-    return tuple(roots)
 
 
 def of_source(

@@ -1,0 +1,83 @@
+"""What a plan does, in words: before and after optimisation, its order and its stages."""
+
+from __future__ import annotations
+
+from penstock.deliver import open_deliver
+from penstock.engine.explain_mix import explain_mix
+from penstock.engine.lower import lower
+from penstock.engine.lowered import Lowered
+from penstock.engine.ordering import first_ids_of, some_rank
+from penstock.order.batches import BatchOrder
+from penstock.order.quality import quality_of
+from penstock.order.sharing import explain_ranks, explain_sharing
+from penstock.order.token_batches import TokenBatches
+from penstock.plan.explain import explain_plan, explain_spec
+from penstock.plan.nodes import Batch, Mix, Node
+from penstock.plan.rules import optimize
+from penstock.plan.tree import find, flow, leaves
+
+
+def explain(root: Node, world_size: int | None) -> str:
+    """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
+    sources = [leaf.opened.source for leaf in leaves(root)]
+    parts = [
+        *(
+            explain_spec(
+                f"Source{f' {number}' if len(sources) > 1 else ''}: {source.manifest.samples:,} samples, {source.manifest.size_bytes:,} bytes",
+                source.spec,
+            )
+            for number, source in enumerate(sources)
+        ),
+        explain_plan("Plan as written", root),
+        explain_plan("Plan as it runs", optimize(root)),
+        *(explain_mix(node) for node in flow(root) if isinstance(node, Mix)),
+    ]
+    if find(root, Batch) is not None:
+        parts.append(_explain_order(root, world_size))
+    return "\n\n".join(parts)
+
+
+def _explain_order(root: Node, world_size: int | None) -> str:
+    where = some_rank(root, world_size)
+    lowered = lower(root, open_deliver("numpy", None), where, is_described=True)
+    order = lowered.order
+    lines = [
+        "Order",
+        *(f"  {line}" for line in _explain_steps(order, lowered.where.world_size if world_size else order.lanes)),
+        *(
+            [f"  {quality_of(order, int(first_ids_of(root)[-1]))}"]
+            if order.rows.shape.is_shuffled and not lowered.lanes
+            else []
+        ),
+        *(f"  {line}" for line in _explain_ranks(root, lowered, world_size)),
+        f"  {lowered.steps_per_item} steps are made together",
+        "",
+        "Stages",
+        *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
+        *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
+    ]
+    return "\n".join(lines)
+
+
+def _explain_ranks(root: Node, lowered: Lowered, world_size: int | None) -> list[str]:
+    batch, order, ranks = find(root, Batch), lowered.order, lowered.where.world_size
+    if world_size is None and batch is not None and batch.per_rank:
+        return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
+    if world_size is None:
+        return [explain_ranks(order)]
+    if isinstance(order, TokenBatches):
+        return [f"ranks: {ranks} with up to {order.max_tokens // ranks:,} tokens each"]
+    return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
+
+
+def _explain_steps(order: BatchOrder, world_size: int) -> list[str]:
+    """How many steps there are, what each holds, and where its rows come from."""
+    if isinstance(order, TokenBatches):
+        steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
+        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.groups):,} groups of rows of similar length"]
+    return [
+        f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
+        f"blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
+        if order.rows.shape.is_shuffled
+        else "natural: step k is samples k × batch size and the following",
+    ]

@@ -1,0 +1,101 @@
+"""Several datasets as one: one after another, in turn by weights, or side by side."""
+
+from __future__ import annotations
+
+from builtins import zip as pairs  # `zip` is a verb here
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Never
+
+from penstock.core.errors import PlanError
+from penstock.dataset import Dataset
+from penstock.engine.ordering import check_order, rows_of
+from penstock.plan.check import check_positional, check_verb
+from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
+from penstock.plan.weights import read_weights
+
+
+def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = None) -> Dataset:
+    """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
+
+    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
+    the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
+    dataset twice gives its rows twice. source="source" adds an int32 column of that name: the number of the dataset that each row came
+    of. Raises PlanError where columns, class folders or verbs do not fit.
+    """
+    check_positional("concat", misplaced, "write concat([…, …])")
+    node = Concat(inputs=_roots("concat", datasets))
+    check_verb(node)
+    return _with_source(node, source)
+
+
+def _with_source(node: Concat | Mix, name: str | None) -> Dataset:
+    return Dataset(node) if name is None else Dataset(node)._then(SourceColumn(input=node, name=name))  # noqa: SLF001
+
+
+def mix(
+    datasets: Iterable[Dataset],
+    *misplaced: Never,
+    weights: Sequence[float] | Mapping[int, Sequence[float]] | Sequence[tuple[int, Sequence[float]]] | None = None,
+    stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    rows: int | None = None,
+    source: str | None = None,
+) -> Dataset:
+    """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
+
+    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less than
+    two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
+
+    An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
+    datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
+    was. A dataset that begins again is shuffled and augmented anew.
+
+    weights={0: [9, 1], 1000: [1, 1]} changes them by step, counted over epochs, each time for all that follows; so does `Loader.set_weights` in
+    mid-run. Both need rows=…: each dataset goes on where it was.
+
+    Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of
+    the loader is exact.
+
+    source="source" adds an int32 column of that name: the number of the dataset that each row came of.
+
+    `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
+    weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
+    """
+    check_positional("mix", misplaced, "write mix([…], weights=[…])")
+    roots = _roots("mix", datasets)
+    shares, changes = read_weights(weights, len(roots))
+    node = Mix(inputs=roots, weights=shares, changes=changes, stop=stop, rows=rows)
+    check_verb(node)
+    check_order(node)
+    return _with_source(node, source)
+
+
+def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> Dataset:
+    """Row i of every dataset as one row, with the columns of all: zip([images, captions]).shuffle(seed=0).batch(256).
+
+    Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
+    after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
+
+    Rows must be equally many; strict=False cuts all datasets to the shortest. Raises PlanError where counts differ, a verb does not fit, or two
+    datasets have a column of one name: rename it, read(…, columns={"caption_id": "id"}).
+    """
+    check_positional("zip", misplaced, "write zip([…, …])")
+    roots = _roots("zip", datasets)
+    check_verb(Zip(inputs=roots))
+    if not strict:
+        counts = [*map(rows_of, roots)]
+        roots = tuple(
+            root if rows == min(counts) else Take(input=root, count=min(counts))
+            for root, rows in pairs(roots, counts, strict=True)
+        )
+    node = Zip(inputs=roots)
+    check_order(node)
+    return Dataset(node)
+
+
+def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
+    roots = []
+    for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
+        if not isinstance(dataset, Dataset):
+            raise PlanError(f"{verb}: entry {number} is {type(dataset).__name__}; pass a list of datasets")
+        roots.append(dataset.root)
+    return tuple(roots)
