@@ -507,10 +507,11 @@ class ImageProgram:
         out: npt.NDArray[np.uint8],
         threads: int,
         entry_points: tuple[_Ids, _Ids, npt.NDArray[np.uint32], _Bytes] | None = None,
+        every_row: bool = False,
     ) -> tuple[int, int, int, int]:
         """Decode and transform encoded images into `out`, one after the other; returns images by decoder.
 
-        Raises RowError about the first row that fails.
+        Raises RowError about the first row that fails. With `every_row` its `every` lists those about all rows that fail, and `out` holds all others.
         """
 
     def run_dense(

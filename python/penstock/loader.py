@@ -29,7 +29,9 @@ from penstock.engine.stage import Delivered
 from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
 from penstock.loader_types import BatchT, LoaderOptions, To
+from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.ledger.writer import Ledger
+from penstock.observe.quarantine import Quarantine
 from penstock.observe.report import report_text
 from penstock.observe.stats import all_meters, no_stats, run_stats
 from penstock.observe.store import store_figures
@@ -61,7 +63,10 @@ class Loader(Generic[BatchT]):
     process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is
     known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
     be made all the same. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
-    from the ledgers of all ranks and restarts that none was lost or repeated.
+    from the ledgers of all ranks and restarts that none was lost or repeated. on_error: what becomes of bad samples (damaged images, records that
+    cannot be parsed, rows for which a function of map_rows raises DataError): "raise" an error, "substitute" another row in their place, or "skip"
+    them; the same on any number of ranks and after every restart. max_errors: how many different bad samples there may be, or as a float, which part of the
+    rows. quarantine: a file to which a line of JSON is added for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out.
 
     A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
     the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
@@ -115,6 +120,9 @@ class Loader(Generic[BatchT]):
         prefetch: int | None = None,
         epochs: int | None = None,
         ledger: str | PathLike[str] | None = None,
+        on_error: OnError = "raise",
+        max_errors: float = 1000,
+        quarantine: str | PathLike[str] | None = None,
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise PlanError(
@@ -147,7 +155,14 @@ class Loader(Generic[BatchT]):
         self._traffic: Traffic | None = None
         self._runs: list[tuple[Run, list[Position]]] = []
         self._weights = ChangedWeights.none(dataset.root)
-        self._share_with = partial(share_of, deliver=self._deliver, cpus=cpus, memory_bytes=memory_bytes or None)
+        self._bad_samples = BadSamples(on_error, max_errors, None if quarantine is None else Quarantine(quarantine))
+        self._share_with = partial(
+            share_of,
+            deliver=self._deliver,
+            cpus=cpus,
+            memory_bytes=memory_bytes or None,
+            bad_samples=self._bad_samples,
+        )
         self._single_steps = SingleSteps()
         self._take(self._new_share(self._ranks.find()))
         self._structure = Structure(structure, self._lowered.columns)
@@ -274,6 +289,8 @@ class Loader(Generic[BatchT]):
             return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
         self._lowered.lanes.forget_before(Position(item.epoch, item.step))
+        if self._bad_samples.has_news:
+            self._bad_samples.warn()
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - run.started_at
         return item
@@ -415,6 +432,7 @@ class Loader(Generic[BatchT]):
             **self._weights.entries,
             **stream_entries(self.dataset.root),
             **self._share.node,
+            **({} if self._bad_samples.on_error == "raise" else {"on_error": self._bad_samples.on_error}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, strict: bool = True) -> None:
@@ -426,7 +444,11 @@ class Loader(Generic[BatchT]):
         """
         saved_plan = self._saved_plan.on(self._share_now().world_size)
         state = merge_states(state) if isinstance(state, (list, tuple)) else cast("Mapping[str, Any]", state)
-        for note in check_state(state, self.state_dict(), saved_plan, strict=strict):
+        other_policy = self._check_policy(state)
+        if begins_lanes := bool(other_policy) and self._bad_samples.on_error == "skip":
+            state = {**state, "lanes": {}}
+        notes = check_state(state, self.state_dict(), saved_plan, strict=strict)
+        for note in [*notes, *([other_policy] if other_policy else [])]:
             warnings.warn(note, stacklevel=2)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
@@ -439,6 +461,8 @@ class Loader(Generic[BatchT]):
                 f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
         check_streams(self.dataset.root, position)
+        if begins_lanes:
+            state = {**state, "lanes": self._share.places_at(position, self.dataset)}
         places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
         self._use_weights(ChangedWeights.of_state(self.dataset.root, state))
         self.close()
@@ -448,6 +472,19 @@ class Loader(Generic[BatchT]):
         if self._ledger is not None:
             self._ledger.load()
         self._loaded_rows = self._lowered.order.batch_size
+
+    def _check_policy(self, state: Mapping[str, Any]) -> str:
+        """What to say of a state whose run did otherwise about bad samples; StateError where this loader cannot go on with it."""
+        here = self._bad_samples.on_error
+        saved = state.get("on_error", "raise") if isinstance(state, Mapping) else here
+        if saved == "skip" != here:
+            raise StateError(
+                f"the state was saved with on_error='skip', where lanes stand where no step of on_error={here!r} begins; load it with on_error='skip', "
+                f"or start anew"
+            )
+        if saved == here:
+            return ""
+        return f"the state was saved with on_error={saved!r}; training continues with {here!r}, which gives other batches where a sample is bad"
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
@@ -497,6 +534,7 @@ class Loader(Generic[BatchT]):
             decoders=self._lowered.images(),
             storage=self._storage_figures(elapsed_s),
             memory=self._lowered.memory(),
+            errors=self._bad_samples.figures(),
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
@@ -537,6 +575,7 @@ class Loader(Generic[BatchT]):
         self._single_steps.clear()
         for slots in self._lowered.slots:
             slots.drop()
+        self._bad_samples.close()
         if self._ledger is not None:
             self._ledger.flush()
 

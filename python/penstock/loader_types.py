@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from penstock.observe.bad_samples import OnError
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # where type checkers are, with defaults; Python has them since 3.13
 
@@ -30,3 +32,6 @@ class LoaderOptions(TypedDict, total=False):
     prefetch: int | None
     epochs: int | None
     ledger: str | PathLike[str] | None
+    on_error: OnError
+    max_errors: float
+    quarantine: str | PathLike[str] | None

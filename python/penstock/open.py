@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
 from os.path import commonprefix, exists
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.options import Column, Options
+from penstock.core.picked import Picked
 from penstock.core.shards import Shards
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
@@ -25,6 +27,8 @@ from penstock.inputs.objects import from_dataset as open_objects
 from penstock.inputs.pipe import open_pipe
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
+from penstock.observe.quarantine import ids_in, read_quarantine
+from penstock.plan.picked_nodes import Exclude
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.protocol import Format
 from penstock.source.selection import Asked
@@ -35,12 +39,15 @@ from penstock.storage.redact import check_url
 from penstock.storage.storage_ranges import StorageRanges
 from penstock.storage.trust import Trust
 
+#: One path, or several.
+Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
 
 
 def read(
-    where: str | PathLike[str] | Sequence[str | PathLike[str]],
+    where: Paths,
     *,
     format: str | Format | None = None,
     columns: Mapping[str, str | Column] | Sequence[str] | None = None,
@@ -48,6 +55,7 @@ def read(
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
+    exclude: Paths | None = None,
     trust: str | Sequence[str] = (),
     trusted_hosts: str | Sequence[str] = (),
     **own: Any,
@@ -57,7 +65,8 @@ def read(
     `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
     format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
     "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
-    `penstock index --checksums` made. A list of files from a server may name files of that server, and of the places that
+    `penstock index --checksums` made. `exclude` names quarantine files (see `Loader`): the bad samples in them are left out, and `len` is
+    without them. A list of files from a server may name files of that server, and of the places that
     `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
     trusted_hosts=["target-*.cluster:51081"].
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
@@ -98,7 +107,27 @@ def read(
         checks.opening = False
         warn_of_unknown(opened_read, source.manifest.shards)
     opened_storage = opened_read.storage
-    return of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
+    opened_source = of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
+    return opened_source if exclude is None else _without(opened_source, exclude)
+
+
+def _without(dataset: Dataset, exclude: Paths) -> Dataset:
+    """A source without the bad samples in quarantine files."""
+    paths = [fspath(path) for path in ([exclude] if isinstance(exclude, (str, PathLike)) else exclude)]
+    bad, manifest = [sample for path in paths for sample in read_quarantine(path)], dataset.source.manifest
+    ids = np.unique(ids_in(bad, manifest))
+    samples = ids[ids >= 0]
+    if bad and not len(samples):
+        warnings.warn(
+            f"exclude={', '.join(paths)}: none of the {len(bad):,} bad samples there lies in {manifest.format} files that are read here",
+            stacklevel=3,
+        )
+    if not len(samples):
+        return dataset
+    node = Exclude(input=dataset.root, picked=Picked(samples, manifest.samples))
+    if not node.rows(manifest.samples):
+        raise PlanError(node.none_left(manifest.samples))
+    return Dataset(node)
 
 
 def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:

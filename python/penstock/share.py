@@ -11,25 +11,31 @@ from typing import Any
 import numpy as np
 
 from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError, StateError
 from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.ranks import ranks_here
+from penstock.engine.bad_rows import BadRow, Tolerance
 from penstock.engine.free_memory import default_memory
 from penstock.engine.lanes.cut import cut
+from penstock.engine.lanes.states import Place, rows_given
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, first_ids_of
+from penstock.engine.ordering import Where, first_ids_of, order_of
 from penstock.engine.read.ahead import Ahead
 from penstock.engine.stage import Delivered
+from penstock.observe.bad_samples import BadSamples
 from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
+from penstock.observe.quarantine import BadSample
 from penstock.order.contents import Contents, contents_of, first_place, padding
-from penstock.order.cursor import Work
+from penstock.order.cursor import Position, Work
 from penstock.order.token_batches import TokenBatches
-from penstock.plan.nodes import Shard
+from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
 from penstock.plan.saved import SavedPlan
-from penstock.plan.tree import find, leaves
+from penstock.plan.skipping import skipping
+from penstock.plan.tree import find, flow, leaves
 from penstock.storage.cache.storage import CachedStorage
 
 
@@ -41,6 +47,36 @@ class Share:
     rank: int
     world_size: int
     lowered: Lowered
+
+    def places_at(self, position: Position, plain: Dataset) -> dict[str, list[Place]]:
+        """Where lanes stand, from which bad rows are left out from a position on; the position is one of the plan without that.
+
+        StateError where other stages have places that are not known.
+        """
+        feeds, order = self.lowered.lanes.feeds, self.lowered.order
+        plain_order = order_of(plain.root, Where(rank=self.rank, world_size=self.world_size)).order
+        if len(feeds) == 1:
+            rows = {feeds[0].first_id: plain_order.lane_rows_before(position.epoch, position.step)}
+        else:
+            before = np.full(order.lanes, position.step * order.rows_per_lane)
+            rows = rows_given(order.rows, position.epoch, before)
+        is_known = (
+            len(feeds) == 1
+            or not position.epoch
+            or all(node.rows for node in flow(plain.root) if isinstance(node, Mix))
+        )
+        if (
+            any(feed.below for feed in feeds)
+            or any(isinstance(node, LaneNode) for node in flow(plain.root))
+            or not is_known
+        ):
+            raise StateError(
+                "the state was saved without on_error='skip', and where each of this plan's stages goes on with it is not known; load it with the "
+                "on_error that it was saved with, or start anew"
+            )
+        return {
+            str(lane): [[int(rows[feed.first_id][lane]), 0, None, []] for feed in feeds] for lane in range(order.lanes)
+        }
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -85,13 +121,14 @@ class Share:
         order, (rank, ranks) = self.lowered.order, self.place
         if isinstance(order, TokenBatches):
             return self._in_places(item, order)
+        ids, draws = item.planned
         return LedgerRows(
             epoch=item.epoch,
             step=item.step,
             steps=item.steps,
             at=first_place(order, item.step, rank, ranks),
-            ids=item.ids,
-            draws=item.find_draws(),
+            ids=ids,
+            draws=draws,
             valid=padding(order, item.step, item.steps, rank, ranks),
         )
 
@@ -132,17 +169,55 @@ def share_of(
     deliver: Deliver,
     cpus: int | None = None,
     memory_bytes: int | None = None,
+    bad_samples: BadSamples | None = None,
 ) -> Share:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
-    memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine.
+    memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine. bad_samples: what is done about them;
+    None for an error.
     """
     rank, world_size = ranks
+    tolerance = None if bad_samples is None or bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
+    if tolerance is not None and find(dataset.root, BatchTokens) is not None:
+        raise PlanError(
+            "on_error: with batch_tokens a batch has room for the rows that the plan says, and for no others; leave bad samples out by read(…, exclude=…)"
+        )
+    if tolerance is not None and not tolerance.substitutes:
+        steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
+        dataset = Dataset(skipping(dataset.root, steps))
     first, last = ranks_here(rank, world_size)
     memory_bytes = memory_bytes or default_memory(last - first)
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
-    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes)
+    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
+
+
+def _tolerance(bad_samples: BadSamples, rank: int) -> Tolerance:
+    return Tolerance(
+        note=lambda row: bad_samples.note(_in_words(row), row.error, rank),
+        count=bad_samples.count,
+        substitutes=bad_samples.substitutes,
+    )
+
+
+def _in_words(row: BadRow) -> BadSample:
+    """A bad row by its file."""
+    manifest, file, record = row.leaf.opened.source.manifest, None, None
+    if len(manifest.shards):
+        shard = int(manifest.shard_of(np.array([row.sample]))[0])
+        file, record = manifest.shards.path(shard), row.sample - int(manifest.first_sample[shard])
+    return BadSample(
+        where=row.where,
+        sample=row.sample,
+        source=row.leaf.where,
+        data=manifest.digest,
+        found=row.found,
+        do=row.do,
+        file=file,
+        record=record,
+        epoch=row.epoch,
+        step=row.step,
+    )
 
 
 class SingleSteps:

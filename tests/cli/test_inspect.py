@@ -183,3 +183,28 @@ def test_files_that_are_listed_twice_give_a_warning(photos: Path) -> None:
     assert facts["warnings"][0].startswith(
         f"{pictures[3]} is listed 2 times, and so are 1 others; every epoch has its samples"
     )
+
+
+def test_bad_samples_of_a_quarantine_file(photos: Path, tmp_path: Path) -> None:
+    for path in photos.rglob("*.jpg"):
+        copy = tmp_path / "photos" / path.relative_to(photos)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    damaged, empty = sorted((tmp_path / "photos" / "cats").iterdir())[3:5]
+    damaged.write_bytes(b"no image at all")
+    empty.write_bytes(b"")
+    quarantine = tmp_path / "bad.jsonl"
+    plan = ps.read(tmp_path / "photos").transform(image=[ps.image.Decode(), ps.image.Resize((16, 16))]).batch(8)
+    with ps.Loader(plan, on_error="skip", quarantine=quarantine) as loader, pytest.warns(UserWarning, match="left out"):
+        list(loader)
+    facts = json.loads(invoke("inspect", str(tmp_path / "photos"), "--quarantine", str(quarantine), "--json").stdout)
+    first, second = facts["quarantine"]["samples"]
+    assert (first["where"], first["sample"]) == (str(damaged), 3)
+    assert first["holds"]["image"] == "b'no image at all' (15 bytes)"
+    assert (second["where"], second["holds"], second["found"]) == (str(empty), None, "the file is empty")
+    assert facts["quarantine"]["elsewhere"] == 0
+    text = invoke("inspect", str(tmp_path / "photos"), "--quarantine", str(quarantine)).stdout
+    assert "Bad samples: 2" in text
+    assert "cannot be read" in text
+    elsewhere = invoke("inspect", str(photos), "--quarantine", str(quarantine), "--json").stdout
+    assert json.loads(elsewhere)["quarantine"] == {"file": str(quarantine), "samples": [], "elsewhere": 2}

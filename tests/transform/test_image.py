@@ -409,6 +409,19 @@ class TestColumns:
                 run(kernel, spans(*records), 40, threads=3)
             assert caught.value.row == 7
 
+    def test_all_bad_rows_are_named_and_the_others_made(self) -> None:
+        kernel = image.fuse([Decode(), CenterCrop(16)], BYTES, never)
+        good = [encoded(picture(30, 20, seed=row), "JPEG") for row in range(40)]
+        wanted = run(kernel, spans(*good), 40)
+        bad = [b"damaged" if row in (7, 23, 39) else record for row, record in enumerate(good)]
+        out = np.empty_like(wanted)
+        with pytest.raises(RowError) as caught:
+            kernel(spans(*bad), np.arange(40), key=0, out=out, threads=3, every_row=True)
+        assert [error.row for error in caught.value.every] == [7, 23, 39]
+        assert caught.value.row == 7
+        others = [row for row in range(40) if row not in (7, 23, 39)]
+        assert (out[others] == wanted[others]).all()
+
     def test_output_must_fit(self) -> None:
         kernel = image.fuse([Decode(), CenterCrop(16)], BYTES, never)
         data = spans(encoded(picture(30, 20), "PNG"))

@@ -15,6 +15,7 @@ from penstock.cli.console import out, print_json, shape_text, size_text, table
 from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image, open_dataset
 from penstock.cli.page import html_page
+from penstock.cli.quarantine import look_into, show_quarantine
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import find_warnings
 from penstock.core import kernels
@@ -37,6 +38,8 @@ Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write
 Decode = Annotated[bool, typer.Option("--decode", help="Read and decode every image, and list the bad ones.")]
 Column = Annotated[str | None, typer.Option(help="With --decode: the column of images; default: all such columns.")]
 
+Quarantine = Annotated[Path | None, typer.Option(metavar="FILE", help="Show the bad samples of a quarantine file.")]
+
 
 def inspect(
     paths: Paths,
@@ -45,6 +48,7 @@ def inspect(
     html: Html = None,
     decode: Decode = False,
     column: Column = None,
+    quarantine: Quarantine = None,
 ) -> None:
     """Show what a dataset holds: format, files, sizes, columns, classes, a few samples, and warnings.
 
@@ -53,6 +57,9 @@ def inspect(
     With --decode it also reads and decodes every image, on all cores. It lists each file or record that is empty, cannot be
     read or cannot be decoded, with the reason. The exit status is 1 if there is one.
 
+    With --quarantine it shows the bad samples that training met: what was wrong with each, and what it holds now. The file is
+    what [bold]penstock.Loader(dataset, on_error="skip", quarantine="bad.jsonl")[/] wrote.
+
     Examples:
         penstock inspect data/train
         penstock inspect 'data/train-*.tfrecord'
@@ -60,11 +67,14 @@ def inspect(
         penstock inspect data/train --sheet images.png --html page.html
         penstock inspect data/train --decode
         penstock inspect 'data/*.parquet' --decode --column image --json | jq .decode.bad
+        penstock inspect data/train --quarantine bad.jsonl
     """
     if column is not None and not decode:
         raise PlanError("--column: names the column for --decode, which is missing; pass both")
     dataset = open_dataset(paths)
-    facts = describe_dataset(dataset, may_be_bad=decode)
+    facts = describe_dataset(dataset, may_be_bad=decode or quarantine is not None)
+    if quarantine is not None:
+        facts["quarantine"] = look_into(dataset, str(quarantine), _show_value)
     if sheet is not None:
         _write(sheet, contact_sheet(dataset))
     if html is not None:
@@ -76,6 +86,8 @@ def inspect(
         print_json(facts)
     else:
         _show(facts)
+        if quarantine is not None:
+            show_quarantine(facts["quarantine"])
         if decode:
             show_decoded(facts["decode"])
     if decode:

@@ -12,6 +12,7 @@ PenstockError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 
@@ -37,11 +38,14 @@ class StorageError(PenstockError, OSError):
 class DataError(PenstockError, ValueError):
     """A record or shard is damaged, hostile, or not of the shape that the plan expects.
 
-    Where one row is to blame, its parts are attributes: where ("b.jsonl, record 2"), sample (its id), found, do.
+    Where one row is to blame, its parts are attributes: where ("b.jsonl, record 2"), sample (its id), found, do; row is its place among
+    those that were worked on with it, and more are the errors of others of these, if they were looked at.
     """
 
     where: str = ""
     sample: int | None = None
+    row: int | None = None
+    more: Sequence[DataError] = ()
     found: str = ""
     do: str = ""
 
@@ -50,6 +54,7 @@ class DataError(PenstockError, ValueError):
         """A kernel's complaint about a row, with the row's place and id."""
         made = cls(f"{where}: {error.found}; {error.do}" if error.do else f"{where}: {error.found}")
         made.where, made.sample, made.found, made.do = where, sample, error.found, error.do
+        made.row = error.row
         return made
 
 
@@ -62,7 +67,12 @@ class ProcessError(PenstockError, RuntimeError):
 
 
 class RowError(PenstockError):
-    """A kernel's error in one row of a batch; the engine turns it into a DataError that names file and record."""
+    """A kernel's error in one row of a batch; the engine turns it into a DataError that names file and record.
+
+    every: the errors of all rows that failed, if the others were made all the same.
+    """
+
+    every: Sequence[RowError] = ()
 
     def __init__(self, row: int, found: str, do: str = "") -> None:
         super().__init__(f"row {row}: {found}" + (f"; {do}" if do else ""))

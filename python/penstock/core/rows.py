@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Bytes, Column, Columns, Field, Ids, Spans, Spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,13 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         together: list[Any] = [part[name] for part in parts]
         joined[name] = pa.concat_arrays(together) if isinstance(column, pa.Array) else np.concatenate(together)
     return joined
+
+
+def take_rows(column: Column, rows: Ids) -> Column:
+    """Some rows of a column, by their numbers."""
+    if isinstance(column, Spans):
+        return column.take(rows)
+    return column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
 
 
 def unpack_rows(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.batch.merge import gather
 from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
-from penstock.core.errors import DataError, PlanError
+from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
 from penstock.engine.budget import Budget
@@ -129,10 +129,25 @@ class ApplyKernels:
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces each column by what its kernel makes of it."""
-        part = item.part(self._sources)
-        if part is None:
-            return item
+        if (part := item.part(self._sources)) is not None:
+            part.columns, part.spec = self._applied(item, part, None)
+        return item
+
+    def good_rows(self, item: Columned, part: Part) -> tuple[Columned | None, dict[int, DataError]]:
+        """The same of a part, without the bad rows; and these, by their numbers in it, which is as it was if there are any."""
+        bad = dict[int, DataError]()
+        columns, spec = self._applied(item, part, bad)
+        if not bad:
+            part.columns, part.spec = columns, spec
+            return item, bad
+        good = np.delete(np.arange(len(item.ids_of(part))), list(bad))
+        made = Part(self._sources, part.at, columns, spec, part.ids).take(good)
+        return item.to(Columned, parts=[made]) if len(good) else None, bad
+
+    def _applied(self, item: Columned, part: Part, bad: dict[int, DataError] | None) -> tuple[Columns, Spec]:
+        """What becomes of a part. bad: gets the bad rows; None where they are errors."""
         ids, keys = item.ids_of(part), item.keys_of(part)
+        columns, spec = dict(part.columns), dict(part.spec)
         for place, (name, lazy) in enumerate(self._kernels.items()):
             if name not in part.columns:
                 raise PlanError(
@@ -141,14 +156,29 @@ class ApplyKernels:
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
             key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
-            with NamedRows(self._places, ids):
+            with NamedRows(self._places, ids, self._places.own_id):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]
                 points = lazy.entry_points(column, samples, self._budget.cpus) if keys is ids else None
-                kernel(column, keys, key=key, out=out, threads=self._budget.cpus, entry_points=points)
-            part.columns[name] = out
-            part.spec = {**part.spec, name: kernel.field}
-        return item
+                try:
+                    kernel(
+                        column,
+                        keys,
+                        key=key,
+                        out=out,
+                        threads=self._budget.cpus,
+                        entry_points=points,
+                        every_row=bad is not None,
+                    )
+                except RowError as error:
+                    if bad is None or not error.every:
+                        raise
+                    bad |= {one.row: self._named(int(ids[one.row]), one) for one in error.every}
+            columns[name], spec[name] = out, kernel.field
+        return columns, spec
+
+    def _named(self, row_id: int, error: RowError) -> DataError:
+        return DataError.of_row(self._places(row_id), self._places.own_id(row_id), error)
 
 
 class CallFunction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from penstock.core.limits import Limits
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
+from penstock.engine.bad_rows import BadRows, Tolerance
 from penstock.engine.budget import Budget
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
@@ -37,11 +39,13 @@ from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
 from penstock.engine.source_column import SOURCE_FIELD, NumberSources
-from penstock.engine.stage import Columned, Item, Stage
+from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
+from penstock.engine.substitutes import SideStages, Substitutes, check_substitutes
 from penstock.engine.tune import Depth
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import STAGE_KEY
+from penstock.order.listed import ListedOrder, ListedRows
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import (
     Batch,
@@ -59,12 +63,13 @@ from penstock.plan.nodes import (
     Shard,
     Shuffle,
     Skip,
+    SkipBad,
     SourceColumn,
     Take,
     Transform,
     Zip,
 )
-from penstock.plan.picked_nodes import PICKED
+from penstock.plan.picked_nodes import PICKED, Exclude
 from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
@@ -91,9 +96,18 @@ _GATHER_THREADS = 4
 
 
 def lower(
-    root: Node, deliver: Deliver, where: Where, *, memory_bytes: int = _FAR_BYTES, is_described: bool = False
+    root: Node,
+    deliver: Deliver,
+    where: Where,
+    *,
+    memory_bytes: int = _FAR_BYTES,
+    is_described: bool = False,
+    tolerance: Tolerance | None = None,
 ) -> Lowered:
-    """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run."""
+    """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run.
+
+    tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
+    """
     found = order_of(root, where)
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
@@ -105,6 +119,7 @@ def lower(
     root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
     lowering.is_described = is_described
+    lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
     alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
     lowering.add_reading()
@@ -193,6 +208,10 @@ class _Lowering:
         self.cursor = Cursor(order, where.rank, where.world_size)
         self.feeds: list[LaneFeed] = []
         self.lanes = lanes_of(self.cursor.share, order.rows_per_lane)  # that this rank has rows of
+        self.tolerance: Tolerance | None = None
+        self.bad: BadRows | None = None  # where bad rows are no errors
+        self.until: list[int] = []  # the stages up to each that may meet one
+        self.applied: list[ApplyKernels] = []
         self._met = 0
 
     @property
@@ -222,6 +241,38 @@ class _Lowering:
         """Appends a stage."""
         self.stages.append(Stage(name, kind, work, threads))
 
+    def add_fallible(
+        self, sources: tuple[int, int], name: str, kind: str, work: Callable[[Columned], Columned], threads: int = 1
+    ) -> None:
+        """Appends a stage that works on one part and may meet bad rows in it."""
+        self.add(name, kind, work if self.bad is None else self.bad.stage(sources, work), threads)
+        self.until.append(len(self.stages))
+
+    def tolerate(self, tolerance: Tolerance | None, *, is_here: bool) -> None:
+        """Bad rows are no errors: here, or at least below some lane stages."""
+        self.tolerance = tolerance
+        if tolerance is None or not is_here:
+            return
+        fill = None
+        if tolerance.substitutes:
+            check_substitutes(self.root)
+            places = self.first_ids, self.seed
+            fill = Substitutes(
+                self.order.rows, *places, self._side_stages, self.read_as_one, self.slots, self.where.cpus
+            )
+        is_step = not isinstance(self.order, (DemandOrder, ListedOrder))
+        self.bad = BadRows(tolerance, RowPlaces(self.first_ids, self.leaves, self.links), fill, is_step=is_step)
+
+    def _side_stages(self) -> SideStages:
+        """The same stages for rows one by one."""
+        order, budget_bytes = ListedOrder(rows=ListedRows(input=self.order.rows)), self.budget.limit_bytes
+        side = _Lowering(self.root, order, Where(cpus=self.where.cpus), self.seed, Slots(), budget_bytes)
+        assert self.tolerance is not None
+        side.tolerate(replace(self.tolerance, substitutes=False), is_here=True)
+        side.add_reading()
+        side.branch(side.root)
+        return SideStages(order=order, stages=side.stages, until=side.until, budget=side.budget)
+
     def every(self) -> Iterator[_Lowering]:
         """It, and all that run below lane stages."""
         yield self
@@ -230,8 +281,7 @@ class _Lowering:
 
     def images(self) -> Mapping[str, int]:
         """Images so far, by the decoder that did them (see `transform.image.kernel.DECODERS`)."""
-        works = [stage.work for each in self.every() for stage in each.stages]
-        return sum((work.images() for work in works if isinstance(work, ApplyKernels)), Counter())
+        return sum((apply.images() for each in self.every() for apply in each.applied), Counter())
 
     def number_of(self, prefix: str) -> int:
         """Stages so far whose names begin so."""
@@ -244,9 +294,20 @@ class _Lowering:
         readers = self._readers()
         first_ids = self.first_ids[[*(low for low, _ in self.read_as_one), -1]]
         begin = Begin(self.cursor, readers, first_ids, self.budget, self.item_bytes)
-        read, columns = read_with(readers), columns_with(readers, self.read_as_one)
+        columns_of = columns_with if self.bad is None else self.bad.reading
+        read, columns = read_with(readers), columns_of(readers, self.read_as_one)
         if any(reader.in_order for reader in readers):
             self._note_windows()
+        self._add_reading(begin, read, columns, readers)
+        self.until.append(len(self.stages))
+
+    def _add_reading(
+        self,
+        begin: Begin,
+        read: Callable[[Planned], Loaded],
+        columns: Callable[[Item], Columned],
+        readers: Sequence[Reader],
+    ) -> None:
         if all(leaf.opened.source.access is Access.MEMORY for leaf in self.leaves):
             self._add_gather(begin, columns)
             return
@@ -306,6 +367,8 @@ class _Lowering:
         below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
         self.below.append(below)
         below.is_described, below.lanes = self.is_described, self.lanes
+        is_here = self.tolerance is not None and (self.tolerance.substitutes or isinstance(node, SkipBad))
+        below.tolerate(self.tolerance, is_here=is_here)
         below.budget.is_exact = False
         below.add_reading()
         below.branch(below.root)
@@ -340,7 +403,7 @@ class _Lowering:
     def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
         sources = [leaf.opened.source for leaf in self.leaves]
         steps = [source for source in sources if isinstance(source, StepSource) and source.gathers_steps]
-        if len(steps) < len(sources) or not (len(sources) == 1 or self._are_mixed(sources)):
+        if self.bad is not None or len(steps) < len(sources) or not (len(sources) == 1 or self._are_mixed(sources)):
             self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
             return
         places = self.cursor, self.slots, self.budget
@@ -459,7 +522,9 @@ class _Lowering:
             number=number,
             budget=self.budget,
         )
-        self.add("transform" if number == 0 else f"transform {number + 1}", "cpu", apply, threads=self.together)
+        self.applied.append(apply)
+        name = "transform" if number == 0 else f"transform {number + 1}"
+        self.add_fallible(branch.sources, name, "cpu", apply, threads=self.together)
         return replace(branch, spec=spec)
 
     def _places_of(self, branch: _Branch) -> RowPlaces:
@@ -471,7 +536,13 @@ class _Lowering:
     def _entry_points(self, branch: _Branch, name: str, ops: tuple[Any, ...]) -> EntryPoints | Growing | None:
         """The JPEG index for a column that comes from files of one source, as its Decode asks for it."""
         wish, source = getattr(ops[0], "entry_points", "off") if ops else "off", branch.leaf.opened.source
-        if wish == "off" or not branch.is_one_source or name not in source.spec or source.access is not Access.RECORDS:
+        if (
+            wish == "off"
+            or isinstance(self.order, ListedOrder)
+            or not branch.is_one_source
+            or name not in source.spec
+            or source.access is not Access.RECORDS
+        ):
             return None
         path = index_path(source.manifest.digest, dict(branch.leaf.columns).get(name, name))
         found = load(path)
@@ -482,9 +553,12 @@ class _Lowering:
         (branch,) = inputs
         kind = BatchFunction if isinstance(node, Map) else RowFunction
         call = kind(node.function, node.verb)
+        if isinstance(call, RowFunction):
+            call.finds_all = self.bad is not None
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, call, self.seed, number)
-        self.add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
+        add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
+        add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
         return replace(branch, spec=None)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
@@ -520,6 +594,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Take: _Lowering.same,
     Skip: _Lowering.same,
     Every: _Lowering.same,
+    Exclude: _Lowering.same,
     **dict.fromkeys(PICKED, _Lowering.same),
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,

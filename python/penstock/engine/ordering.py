@@ -56,7 +56,7 @@ from penstock.plan.nodes import (
     Take,
     Zip,
 )
-from penstock.plan.picked_nodes import PICKED, REORDERING, PickedRows
+from penstock.plan.picked_nodes import PICKED, REORDERING, Exclude, PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.plan.weights import quotas_of
@@ -489,6 +489,11 @@ def _every(node: Every, found: ChosenRows | RowOrder, _: int) -> ChosenRows:
     return found.every(node.count)
 
 
+def _excluded(node: Exclude, found: ChosenRows | RowOrder, _: int) -> ChosenRows:
+    assert isinstance(found, Segments), "it is next to the source"
+    return found.without(node.picked.numbers.astype(np.int64))
+
+
 def _picked(node: PickedRows, found: ChosenRows | RowOrder, _: int) -> Chosen:
     assert not isinstance(found, RowOrder), "plan.check says so before"
     return Chosen.of(found, node.picked)
@@ -499,6 +504,7 @@ CHOOSE: dict[type, Callable[[Any, ChosenRows | RowOrder, int], ChosenRows | RowO
     Take: _sliced,
     Skip: _sliced,
     Every: _every,
+    Exclude: _excluded,
     **dict.fromkeys(PICKED, _picked),
 }
 

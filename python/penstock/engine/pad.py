@@ -28,7 +28,7 @@ class PadColumns:
         part = item.part(self._sources)
         if part is None:
             return item
-        with NamedRows(self._places, item.ids_of(part)):
+        with NamedRows(self._places, item.ids_of(part), self._places.own_id):
             part.columns, part.spec = pad_columns(
                 part.columns, part.spec, self._padding, self._allocate, threads=self._budget.cpus
             )

@@ -25,6 +25,15 @@ class RowPlaces:
         ids, _ = followed(self._links, np.array([row_id], dtype=np.int64))
         return " with ".join(map(self._place, ids.tolist()))
 
-    def _place(self, row_id: int) -> str:
+    def of(self, row_id: int) -> tuple[Read, int]:
+        """The source of a row, and its id there."""
         source = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
-        return self._leaves[source].opened.source.manifest.place(row_id - int(self._first_ids[source]))
+        return self._leaves[source], row_id - int(self._first_ids[source])
+
+    def own_id(self, row_id: int) -> int:
+        """A row's id in its source."""
+        return self.of(row_id)[1]
+
+    def _place(self, row_id: int) -> str:
+        leaf, sample = self.of(row_id)
+        return leaf.opened.source.manifest.place(sample)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
+from penstock.core.rows import take_rows
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.engine.budget import Share
 from penstock.order.cursor import Work
@@ -19,6 +21,10 @@ ItemT = TypeVar("ItemT", bound="Item")
 
 def _no_draws() -> None:
     return None
+
+
+def _same(ids: Ids) -> Ids:
+    return ids
 
 
 @dataclass(kw_only=True)
@@ -34,12 +40,13 @@ class Item:
     find_draws: Callable[[], Ids | None] = _no_draws
     share: Share | None = None
     _ids: Ids | None = field(default=None, init=False)
+    _planned: tuple[Ids, Ids | None] | None = field(default=None, init=False)
 
     def to(self, kind: type[ItemT], **held: Any) -> ItemT:
         """The same rows in another phase."""
         made = kind(work=self.work, rows_per_step=self.rows_per_step, find_ids=self.find_ids, share=self.share, **held)
         made.find_draws = self.find_draws
-        made._ids = self._ids  # noqa: SLF001  # its own class
+        made._ids, made._planned = self._ids, self._planned  # noqa: SLF001  # its own class
         return made
 
     @property
@@ -64,6 +71,22 @@ class Item:
         if self._ids is None:
             self._ids = self.find_ids()
         return self._ids
+
+    @property
+    def planned(self) -> tuple[Ids, Ids | None]:
+        """The ids and draws that the plan says, also where other rows took the places of bad ones."""
+        return self._planned or (self.ids, self.find_draws())
+
+    def replace_rows(self, places: Ids, ids: Ids, draws: Ids) -> None:
+        """Other rows are in some places from now on."""
+        self._planned = self.planned
+        all_ids, all_draws = self.ids.copy(), self.find_draws()
+        all_ids[places] = ids
+        self.find_ids, self._ids = partial(_same, all_ids), all_ids
+        if all_draws is not None:
+            all_draws = all_draws.copy()
+            all_draws[places] = draws
+            self.find_draws = partial(_same, all_draws)
 
     @property
     def rows(self) -> int:
@@ -94,6 +117,11 @@ class SourceRows:
     samples: Ids
     held: Any = None
     ids: Ids | None = None
+
+    def take(self, rows: Ids) -> SourceRows:
+        """Some of the rows, by their numbers; of records that were read, or that lie in memory."""
+        held = self.held.take(rows) if isinstance(self.held, Spans) else self.held
+        return SourceRows(self.source, _some(self.at, rows), self.samples[rows], held, _none_or(self.ids, rows))
 
 
 @dataclass(kw_only=True)
@@ -127,6 +155,19 @@ class Part:
     columns: Columns
     spec: Spec
     ids: Ids | None = None
+
+    def take(self, rows: Ids) -> Part:
+        """Some of the rows, by their numbers."""
+        columns = {name: take_rows(column, rows) for name, column in self.columns.items()}
+        return Part(self.sources, _some(self.at, rows), columns, self.spec, _none_or(self.ids, rows))
+
+
+def _some(at: Ids | None, rows: Ids) -> Ids:
+    return rows if at is None else at[rows]
+
+
+def _none_or(ids: Ids | None, rows: Ids) -> Ids | None:
+    return None if ids is None else ids[rows]
 
 
 @dataclass(kw_only=True)

@@ -12,12 +12,14 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Field
+from penstock.core.spec import Field, Spans
 from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
@@ -26,6 +28,9 @@ from penstock.source.selection import FLOATS, LATER, TEXTS, WHOLE, Selection, ch
 
 #: What the values of a feature can become.
 _BECOMES = {"bytes": TEXTS, "float32": FLOATS, "int64": (*WHOLE, *FLOATS)}
+
+#: Among the first records, so many bad ones are left out to learn what the others hold.
+_MOST_BAD = 16
 
 
 @dataclass(frozen=True)
@@ -203,18 +208,29 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedR
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:
     """The features of the first records of the first shard that has any, by name in sorted order."""
-    records = first_records(manifest, read)
-    try:
-        found = kernels.infer_examples(
-            list(records.buffers), records.which, records.offset, records.length, options.verify
-        )
-    except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: {error.found}; {error.do}") from None
+    found, records = _inferred(manifest, first_records(manifest, read), options)
     features: dict[str, Feature] = {}
     for row in found:
         shown = f"{_LISTS}{row[0]}" if row[0] in features else row[0]
-        features[shown] = Feature(*row, records=len(records))
+        features[shown] = Feature(*row, records=records)
     return features
+
+
+def _inferred(
+    manifest: Manifest, records: Spans, options: Options
+) -> tuple[list[tuple[str, str, bool, int, int, int, bool]], int]:
+    """What the native code finds in the good ones of some records, and how many these are; bad ones are errors when they are due, unless there are many of them."""
+    rows, wrong = np.arange(len(records)), list[DataError]()
+    while len(rows) and len(wrong) < _MOST_BAD:
+        some = records.take(rows)
+        try:
+            found = kernels.infer_examples(list(some.buffers), some.which, some.offset, some.length, options.verify)
+            return found, len(rows)
+        except RowError as error:
+            bad = int(rows[error.row])
+            wrong.append(DataError(f"{manifest.place(bad)}: {error.found}; {error.do}"))
+            rows = rows[rows != bad]
+    raise wrong[0]
 
 
 FORMAT = Format(

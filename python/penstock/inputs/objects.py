@@ -54,7 +54,7 @@ class Objects:
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Items `samples[i]`; an exception of the object keeps its traceback and gets a note with the sample id."""
         numbers = samples.tolist()
-        found = self.calls.run(partial(self._fetch, numbers), partial(self._fetch_each, numbers), rows=len(numbers))
+        found = self._found(numbers)
         if (length := len(self.data)) != self.manifest.samples:
             raise DataError(
                 f"{type(self.data).__qualname__}: {length:,} items now, {self.manifest.samples:,} when it was opened; its "
@@ -67,6 +67,14 @@ class Objects:
         if len(found) != len(numbers):
             raise PlanError(f"__getitems__ returned {len(found)} items for {len(numbers)} numbers; return one each")
         return self.items.stack(found, allocate)
+
+    def _found(self, numbers: list[int]) -> Any:
+        try:
+            return self.calls.run(partial(self._fetch, numbers), partial(self._fetch_each, numbers), rows=len(numbers))
+        except DataError as error:
+            if error.sample is not None:
+                error.row = numbers.index(error.sample)
+            raise
 
     def _fetch(self, numbers: list[int]) -> Any:
         if self.threads == 1:
@@ -108,6 +116,8 @@ def fetch(data: Any, numbers: list[int]) -> Any:
     except Exception as error:
         more = ", …" if len(numbers) > _SHOWN else ""
         failed = str(numbers[len(found)]) if together is None else ", ".join(map(str, numbers[:_SHOWN])) + more
+        if isinstance(error, DataError) and together is None:
+            error.sample = numbers[len(found)]
         error.add_note(f"penstock: sample {failed} of {type(data).__qualname__}")
         raise
     return found

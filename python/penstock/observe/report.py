@@ -10,7 +10,7 @@ def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
-    return "\n".join(lines + rows + _memory(stats) + _store(stats) + _decoders(stats))
+    return "\n".join(lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats))
 
 
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
@@ -65,3 +65,11 @@ _DECODED = {
 def _decoders(stats: Mapping[str, Any]) -> list[str]:
     shown = [f"{count:,} {_DECODED[name]}" for name, count in stats.get("decoders", {}).items() if count]
     return ["", "images decoded: " + ", ".join(shown)] if shown else []
+
+
+def _errors(stats: Mapping[str, Any]) -> list[str]:
+    errors = stats.get("errors")
+    if not errors or not errors["samples"]:
+        return []
+    sources = ", ".join(f"{count:,} of {source}" for source, count in errors["sources"].items())
+    return ["", f"bad samples: {errors['samples']:,} ({sources}), met {errors['met']:,} times"]

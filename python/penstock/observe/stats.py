@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from penstock.observe.bad_samples import no_errors
 from penstock.observe.metrics import Meter
 from penstock.observe.store import judge_store
 from penstock.observe.verdict import judge
@@ -20,11 +21,12 @@ def run_stats(
     decoders: Mapping[str, int],
     storage: dict[str, Any] | None,
     memory: dict[str, int],
+    errors: dict[str, Any],
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
-    memory: see `Budget.figures`.
+    memory: see `Budget.figures`. errors: see `BadSamples.figures`.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -39,6 +41,7 @@ def run_stats(
         "decoders": dict(decoders),
         "storage": storage,
         "memory": memory,
+        "errors": errors,
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -83,6 +86,7 @@ def no_stats() -> dict[str, Any]:
         "decoders": {},
         "storage": None,
         "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
+        "errors": no_errors(),
         "stages": [],
         **rates,
     }

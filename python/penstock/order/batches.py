@@ -166,6 +166,11 @@ class BatchOrder:
         taken = [of(epoch, *part) for some in parts for part in zip(*map(np.ndarray.tolist, some), strict=True)]
         return np.concatenate([found, *taken])
 
+    def lane_rows_before(self, epoch: int, step: int) -> Ids:
+        """How many rows every lane has given before a step, from the first epoch on."""
+        rows = self.rows.lane_rows()
+        return epoch * rows + np.minimum(step * self.rows_per_lane, rows)
+
     def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
         """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
         first, last = self.share(rank, world_size)

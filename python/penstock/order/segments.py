@@ -82,6 +82,15 @@ class Segments:
             begin += rows
         return Segments(tuple(kept))
 
+    def without(self, rows: Ids) -> Segments:
+        """All but some rows, by their places in ascending order; of one run of neighbours."""
+        ((start, count, distance),) = self.runs
+        edges = np.concatenate([[-1], rows, [count]])
+        spans = zip((edges[:-1] + 1).tolist(), np.diff(edges).tolist(), strict=True)
+        return Segments(
+            tuple((start + first * distance, length - 1, distance) for first, length in spans if length > 1)
+        )
+
     def every(self, count: int) -> Segments:
         """Every count-th of the rows, from the first on."""
         kept, begin = [], 0

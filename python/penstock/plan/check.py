@@ -33,12 +33,12 @@ from penstock.plan.nodes import (
     Transform,
     Zip,
 )
-from penstock.plan.picked_nodes import PickedRows
+from penstock.plan.picked_nodes import Exclude, PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 #: What may stand below a zip: each row keeps its place, or a place that the plan knows.
-_PAIRED = (Read, Concat, Zip, Take, Skip, Every, PickedRows, Transform, Map, MapRows, SourceColumn)
+_PAIRED = (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Transform, Map, MapRows, SourceColumn)
 
 #: What gives datasets an order of their own, and how messages say so.
 _ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
@@ -145,7 +145,7 @@ def _check_source_name(new: Node) -> None:
 def check_picking(verb: str, below: Node) -> None:
     """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
     for node in flow(below):
-        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, PickedRows)):
+        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows)):
             other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
             raise PlanError(
                 f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"

@@ -20,7 +20,7 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.core.picked import Picked
-from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
+from penstock.plan.picked_nodes import Balance, Exclude, Filter, Sample, Sort, Split
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
 from penstock.source.protocol import AnySource
@@ -315,6 +315,14 @@ class Pack(LaneNode, Packing):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SkipBad(LaneNode):
+    """The rows that could be made: a Loader that leaves out bad rows puts it into its plan (see `plan.skipping`)."""
+
+    input: Node
+    verb: str = "skip bad rows"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bucket:
     """Every batch takes its rows of one bucket; the batch follows at once, or after `Pad`."""
 
@@ -410,10 +418,12 @@ Node: TypeAlias = (
     | FilterFunction
     | FlatMap
     | Pack
+    | SkipBad
     | Bucket
     | Pad
     | Batch
     | BatchTokens
+    | Exclude
     | Filter
     | Split
     | Balance

@@ -83,6 +83,23 @@ class Sort(PickedRows):
     verb: str = "sort"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exclude(RowChoice):
+    """All rows of a source but some. picked: these, in ascending order; in a state, how many and a digest of them."""
+
+    input: Node
+    picked: Picked
+    verb: str = "exclude"
+
+    def rows(self, below: int) -> int:
+        """How many rows are left of so many."""
+        return below - len(self.picked)
+
+    def none_left(self, below: int) -> str:
+        """What to say where none is."""
+        return f"exclude: all {below:,} rows are bad samples; look at the quarantine file"
+
+
 #: These verbs, and their names.
 PICKED = (Filter, Split, Balance, Sample, Sort)
 PICKING = tuple(kind.verb for kind in PICKED)

@@ -41,6 +41,7 @@ _ORDER_VERBS = (
     "bucket",
     "batch",
     "batch_tokens",
+    "exclude",
     *PICKING,
 )
 #: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
@@ -158,7 +159,7 @@ def _hint(orders: Sequence[Sequence[str]]) -> str:
 def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     if not isinstance(state, Mapping):
         raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
-    optional = {"node", "weights", *(("details", "python") if state.get("version") == 1 else ())}
+    optional = {"node", "weights", "on_error", *(("details", "python") if state.get("version") == 1 else ())}
     if missing := sorted((mine.keys() - optional) - state.keys()):
         raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
     if not isinstance(state["version"], int) or not 1 <= state["version"] <= STATE_VERSION:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.errors import DataError
 from penstock.core.global_generators import Seed, SeededCalls
 from penstock.core.spec import Ids
 
@@ -62,10 +63,27 @@ class BatchFunction:
 
 
 class RowFunction(BatchFunction):
-    """Calls a function row by row: dict of values in, dict of values out. Random numbers are keyed by the row's sample id."""
+    """Calls a function row by row: dict of values in, dict of values out. Random numbers are keyed by the row's sample id.
+
+    finds_all: whether the other rows are tried as well where it raises DataError for one.
+    """
+
+    finds_all = False
 
     def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> list[Any]:
-        return [self._row(columns, row, sample, key, seed) for row, sample in enumerate(samples.tolist())]
+        made, bad = list[Any](), list[DataError]()
+        for row, sample in enumerate(samples.tolist()):
+            try:
+                made.append(self._row(columns, row, sample, key, seed))
+            except DataError as error:
+                error.row = row
+                bad.append(error)
+                if not self.finds_all:
+                    break
+        if bad:
+            bad[0].more = bad[1:]
+            raise bad[0]
+        return made
 
     def _row(self, columns: Mapping[str, Any], row: int, sample: int, key: int, seed: Seed | None) -> Any:
         """What the function returned. Lists that it returns unchanged become Arrow arrays, so that a ragged column stays ragged."""

@@ -85,10 +85,18 @@ fn format(from: &Bound<'_, PyDict>) -> PyResult<Format> {
     })
 }
 
-/// Raises `penstock.errors.RowError(row, found, do)`.
-fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
-    let RowFault { row, fault: Fault { found, remedy } } = fault;
-    let raise = || py.import("penstock.core.errors")?.getattr("RowError")?.call1((*row, found, remedy));
+/// Raises `penstock.errors.RowError(row, found, do)`; with `every_row` it lists those of all rows that failed as its `every`.
+fn row_error(py: Python<'_>, faults: &[RowFault], every_row: bool) -> PyErr {
+    let raise = || {
+        let class = py.import("penstock.core.errors")?.getattr("RowError")?;
+        let made = |RowFault { row, fault: Fault { found, remedy } }: &RowFault| class.call1((*row, found, remedy));
+        let errors = faults.iter().map(made).collect::<PyResult<Vec<_>>>()?;
+        let first = errors[0].clone();
+        if every_row {
+            first.setattr("every", errors)?;
+        }
+        Ok(first)
+    };
     raise().map_or_else(|error| error, PyErr::from_value)
 }
 
@@ -124,7 +132,7 @@ impl ImageProgram {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
-    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None))]
+    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false))]
     fn run(
         &self,
         py: Python<'_>,
@@ -137,6 +145,7 @@ impl ImageProgram {
         mut out: PyReadwriteArray1<'_, u8>,
         threads: usize,
         entry_points: Option<Columns<'_>>,
+        every_row: bool,
     ) -> PyResult<Counts> {
         let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
@@ -155,7 +164,8 @@ impl ImageProgram {
             Ok(Image::Encoded { data, entry_points })
         };
         let pool = kernel_pool(threads)?;
-        py.detach(|| batch::run(&self.0, image, samples, key, out, &pool)).map_err(|fault| row_error(py, &fault))
+        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool, every_row));
+        done.map_err(|faults| row_error(py, &faults, every_row))
     }
 
     fn run_dense(
@@ -184,8 +194,8 @@ impl ImageProgram {
         let image =
             |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
         let pool = kernel_pool(threads)?;
-        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool));
-        done.map(drop).map_err(|fault| row_error(py, &fault))
+        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool, false));
+        done.map(drop).map_err(|faults| row_error(py, &faults, false))
     }
 }
 

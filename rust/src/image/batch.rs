@@ -31,7 +31,8 @@ thread_local! {
 /// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other.
 ///
 /// # Errors
-/// The complaint about the lowest row that has one, whatever the order in which the threads came to them.
+/// The complaint about the lowest row that has one, whatever the order in which the threads came to them. With `every_row`, those about all rows that
+/// have one, in order, and all others are in `out`.
 ///
 /// # Panics
 /// If `out` does not hold exactly one image a sample.
@@ -42,13 +43,14 @@ pub fn run<'a>(
     key: u64,
     out: &mut [u8],
     pool: &ThreadPool,
-) -> Result<Counts, RowFault> {
+    every_row: bool,
+) -> Result<Counts, Vec<RowFault>> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
-        if row > lowest.load(Ordering::Relaxed) {
+        if !every_row && row > lowest.load(Ordering::Relaxed) {
             return None;
         }
         let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally);
@@ -57,10 +59,13 @@ pub fn run<'a>(
         Some(RowFault { row, fault })
     };
     let rows = out.par_chunks_exact_mut(size.max(1)).enumerate().with_max_len(1);
-    match pool.install(|| rows.filter_map(one).min_by_key(|fault| fault.row)) {
-        Some(fault) => Err(fault),
-        None => Ok(tally.map(AtomicU64::into_inner)),
+    let mut faults: Vec<RowFault> = pool.install(|| rows.filter_map(one).collect());
+    if faults.is_empty() {
+        return Ok(tally.map(AtomicU64::into_inner));
     }
+    faults.sort_unstable_by_key(|fault| fault.row);
+    faults.truncate(if every_row { usize::MAX } else { 1 });
+    Err(faults)
 }
 
 /// One image with this thread's worker; a panic of a decoder becomes an error.

@@ -22,7 +22,7 @@ from penstock.engine.lanes.stages import Fed, LaneStage, Made
 from penstock.engine.lanes.states import BEGIN, Lanes, Place, rows_given
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.run import Run
-from penstock.engine.stage import Columned, Item, Stage
+from penstock.engine.stage import Columned, Item, Part, Stage
 from penstock.order.batches import NEVER
 from penstock.order.cursor import Work
 from penstock.order.demand import Asked, DemandOrder
@@ -33,6 +33,9 @@ _PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
 
 #: Every so many items, those that took less are made twice as large.
 _LOOK_ITEMS, _SHORT_S = 8, 0.01
+
+#: Of an item in which all rows are bad.
+_NO_ROWS = Part((0, 0), np.empty(0, dtype=np.int64), {}, {})
 
 #: Runs what is below on a sequence of work, with one more stage behind it.
 Start = Callable[[Iterator[Work], Stage], Run]
@@ -205,7 +208,7 @@ class LaneFeed:
 
     def _fed(self, item: Columned, asked: Asked) -> Fed:
         """An item's rows by lane, each after what is left of those before it."""
-        (part,) = item.parts
+        part = item.parts[0] if item.parts else _NO_ROWS
         lanes = asked.lane.tolist()
         columns, counts, ids, keys = part.columns, asked.count, item.ids_of(part), item.keys_of(part)
         left = [self._left.pop(lane, None) for lane in lanes] if self._left else []
@@ -232,6 +235,7 @@ class LaneFeed:
             keys=keys,
             key=kernels.mix([self._seed, STAGE_KEY]),
             states=states,
+            at=part.at,
         )
 
     def _gathered(self, tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate) -> Columns:

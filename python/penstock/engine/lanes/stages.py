@@ -15,7 +15,7 @@ from penstock.batch.stack import columns_of, field_of, mask_of, materialize
 from penstock.core.errors import PlanError
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
-from penstock.plan.nodes import FilterFunction, FlatMap, Pack
+from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
 from penstock.transform.function import BatchFunction
 
 
@@ -24,7 +24,7 @@ class Fed:
     """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
 
     counts: rows of each group. ids: of the rows. keys: the numbers by which they draw random numbers; key: that of the stage. states: of each group, before its
-    first row.
+    first row. at: where some rows are missing, the places of those that are there; only `SkipBadRows` is given such.
     """
 
     columns: Columns
@@ -34,6 +34,7 @@ class Fed:
     keys: Ids
     key: int
     states: Sequence[Any]
+    at: Ids | None = None
 
     @property
     def edges(self) -> Ids:
@@ -86,6 +87,19 @@ class FilterRows:
         mask = mask_of(made, len(fed.keys), self.name)
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
+        return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+
+
+class SkipBadRows:
+    """The rows that are there: bad ones are missing."""
+
+    rows: int | None = None
+    name = "skip bad rows"
+
+    def feed(self, fed: Fed) -> Made:
+        """The columns as they are."""
+        counts = fed.counts if fed.at is None else np.diff(np.searchsorted(fed.at, fed.edges))
+        rows = np.arange(int(counts.sum()))
         return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
 
 
@@ -170,4 +184,5 @@ STAGES: dict[type, Callable[[Any, int], LaneStage]] = {
     FilterFunction: lambda node, _: FilterRows(node),
     FlatMap: lambda node, _: FlatMapRows(node),
     Pack: PackRows,
+    SkipBad: lambda _, __: SkipBadRows(),
 }

@@ -47,20 +47,28 @@ class Kind:
 
 
 def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
-    """The kinds of values by path of keys; RowError for the first line that is no JSON object.
+    """The kinds of values by path of keys. Bad lines are errors when they are due; RowError where the first one is no JSON object.
 
     learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
     """
     kinds: dict[Path, Kind] = {}
     for number, line in enumerate(lines):
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise RowError(number, str(error)) from None
-        if not isinstance(value, dict):
-            raise RowError(number, f"the line is {_kind_of(value)} and no object")
-        _learn_object(value, (), kinds)
+            _learn_object(_object(line), (), kinds)
+        except ValueError as error:
+            if not number:
+                raise RowError(number, str(error)) from None
     return kinds
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(value, dict):
+        raise ValueError(f"the line is {_kind_of(value)} and no object")  # noqa: TRY004  # as of lines that are no JSON
+    return value
 
 
 def _learn_object(value: Mapping[str, Any], path: tuple[str, ...], kinds: dict[tuple[str, ...], Kind]) -> None:

@@ -49,11 +49,13 @@ class ImageKernel:
         out: npt.NDArray[Any],
         threads: int,
         entry_points: EntryPoints | None = None,
+        every_row: bool = False,
     ) -> None:
         """Fill `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
 
         key: the epoch's key. Key and sample id decide a row's random choices, on any number of threads.
-        Raises RowError about the first row that is damaged, too large, or of another size than the batch.
+        Raises RowError about the first row that is damaged, too large, or of another size than the batch. every_row: all others are made before that
+        (of encoded images), and the error lists all bad rows.
         """
         rows = len(samples)
         fits = out.shape == (rows, *self.field.shape) and out.itemsize == self.field.numpy_dtype.itemsize
@@ -80,6 +82,7 @@ class ImageKernel:
             out,
             threads,
             None if entry_points is None else entry_points.arrays,
+            every_row,
         )
         with self._counting:
             self.images.update(dict(zip(DECODERS, done, strict=True)))
