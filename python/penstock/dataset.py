@@ -16,7 +16,7 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.spec import Spec
 from penstock.engine.explain import explain
-from penstock.engine.ordering import check_order, rows_of
+from penstock.engine.order_checks import check_order
 from penstock.engine.picking import (
     balance_rows,
     filter_rows,
@@ -26,6 +26,7 @@ from penstock.engine.picking import (
     sort_rows,
     split_rows,
 )
+from penstock.engine.row_counts import rows_of
 from penstock.engine.simulate import Simulation, simulate
 from penstock.plan.check import check_positional, check_verb, classes_of, spec_of
 from penstock.plan.expression import Expression

@@ -8,7 +8,8 @@ from typing import Literal, Never
 
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.engine.ordering import check_order, rows_of
+from penstock.engine.order_checks import check_order
+from penstock.engine.row_counts import rows_of
 from penstock.plan.check import check_positional, check_verb
 from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
 from penstock.plan.weights import read_weights

@@ -22,8 +22,9 @@ from penstock.engine.lanes.cut import cut
 from penstock.engine.lanes.states import Place, rows_given
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, first_ids_of, order_of
+from penstock.engine.ordering import Where, order_of
 from penstock.engine.read.ahead import Ahead
+from penstock.engine.row_counts import first_ids_of
 from penstock.engine.stage import Delivered
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.ledger.format import Header

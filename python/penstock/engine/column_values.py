@@ -15,8 +15,9 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
 from penstock.core.spec import Columns, Field, Ids, Spec
-from penstock.engine.ordering import first_ids_of, links_of, natural_rows
+from penstock.engine.row_counts import first_ids_of
 from penstock.engine.single import load_samples
+from penstock.engine.zipping import links_of, natural_rows
 from penstock.order.zipped import Link, followed
 from penstock.plan.check import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of

@@ -6,7 +6,8 @@ from penstock.deliver import open_deliver
 from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import first_ids_of, some_rank
+from penstock.engine.ordering import some_rank
+from penstock.engine.row_counts import first_ids_of
 from penstock.order.batches import BatchOrder
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing

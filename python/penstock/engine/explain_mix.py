@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.engine.ordering import rows_of
+from penstock.engine.row_counts import rows_of
 from penstock.order.mixed import input_rows
 from penstock.plan.nodes import LaneNode, Mix, Node
 from penstock.plan.tree import flow

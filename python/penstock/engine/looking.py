@@ -16,7 +16,7 @@ from penstock.core.errors import PlanError
 from penstock.core.picked import Picked
 from penstock.derived.choices import kept_choices
 from penstock.engine.column_values import column_values
-from penstock.engine.ordering import rows_of
+from penstock.engine.row_counts import rows_of
 from penstock.plan.check import check_picking
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import Node, Read, describe

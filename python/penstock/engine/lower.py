@@ -28,13 +28,14 @@ from penstock.engine.lanes.reader import Lanes
 from penstock.engine.lanes.stages import STAGES
 from penstock.engine.lanes.states import lanes_of
 from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, demand_order, first_ids_of, links_of, order_of
+from penstock.engine.ordering import Where, demand_order, order_of
 from penstock.engine.pad import PadColumns
 from penstock.engine.read.begin import Begin, Cursor, columns_with, read_with
 from penstock.engine.read.memory import GatherMixed, GatherSteps
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.readers import reader_of
 from penstock.engine.read.together import read_together
+from penstock.engine.row_counts import first_ids_of
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -42,6 +43,7 @@ from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
 from penstock.engine.substitutes import SideStages, Substitutes, check_substitutes
 from penstock.engine.tune import Depth
+from penstock.engine.zipping import links_of
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import STAGE_KEY

@@ -12,7 +12,8 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
-from penstock.engine.ordering import first_ids_of, natural_rows
+from penstock.engine.row_counts import first_ids_of
+from penstock.engine.zipping import natural_rows
 from penstock.order.keys import mix_rows
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves

@@ -18,8 +18,9 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids, Spec
 from penstock.deliver import open_deliver
 from penstock.engine.lower import lower
-from penstock.engine.ordering import Where, first_ids_of
+from penstock.engine.ordering import Where
 from penstock.engine.read.upcoming import Upcoming
+from penstock.engine.row_counts import first_ids_of
 from penstock.order.cursor import Position, Work
 from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.plan.nodes import LaneNode, Node, Opened, Read, Shard
