@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,29 @@ def make_chunked(folder: Path) -> Path:
     return make_hdf5(folder, chunks=(2,), compression="gzip", shuffle=True)
 
 
-def make_zarr(folder: Path, version: int = 3) -> Path:
-    packed = zarr.codecs.GzipCodec(level=1) if version == 3 else numcodecs.GZip(level=1)
+def make_zarr(folder: Path, version: int = 3, packed: Any = None, **options: Any) -> Path:
+    """One chunk, packed by gzip unless by another codec."""
+    gzip = zarr.codecs.GzipCodec(level=1) if version == 3 else numcodecs.GZip(level=1)
     group = zarr.open_group(str(folder / "small.zarr"), mode="w", zarr_format=version)
-    group.create_array("x", data=np.arange(12, dtype="i4"), chunks=(12,), compressors=packed)
+    options = {"chunks": (12,), **options}
+    group.create_array("x", data=np.arange(12, dtype="i4"), compressors=packed or gzip, **options)
     return folder / "small.zarr" / "x" / ("c/0" if version == 3 else "0")
+
+
+def make_zarr_text(folder: Path) -> Path:
+    group = zarr.open_group(str(folder / "small.zarr"), mode="w", zarr_format=2)
+    texts = np.array(["", "a", "Größe", "雪"] * 2, dtype=object)
+    group.create_array("x", shape=(8,), dtype=str, chunks=(8,), compressors=None)[:] = texts
+    return folder / "small.zarr" / "x" / "0"
+
+
+def hostile_blosc() -> dict[str, bytes]:
+    """Chunks that say more than they have: the decoder by itself reads memory behind them."""
+    chunk = bytes(numcodecs.Blosc("lz4").encode(np.arange(12, dtype="i4")))
+    sizes = (len(chunk) + 1, 1 << 20, 500 << 20, (1 << 31) - 1, (1 << 32) - 1)
+    stored = {f"stored, {size:,} bytes": struct.pack("<4B3I", 2, 1, 2, 4, size - 16, 48, size) for size in sizes}
+    stated = {f"{size:,} bytes": chunk[:12] + struct.pack("<I", size) + chunk[16:] for size in sizes}
+    return {**stored, **stated, "a header": chunk[:16], "half a header": chunk[:8]}
 
 
 def store_of(victim: Path) -> str:
@@ -150,6 +169,25 @@ SMALL = [
     Small(name="hdf5 chunked", make=make_chunked),
     Small(name="zarr 2", make=lambda folder: make_zarr(folder, 2), where=store_of, sees="all"),
     Small(name="zarr 3", make=make_zarr, where=store_of, sees="all"),
+    Small(
+        name="zarr 2 blosc",
+        make=lambda folder: make_zarr(folder, 2, numcodecs.Blosc("lz4")),
+        where=store_of,
+        hostile=hostile_blosc,
+    ),
+    Small(
+        name="zarr 3 blosc",
+        make=lambda folder: make_zarr(folder, 3, zarr.codecs.BloscCodec(cname="zstd")),
+        where=store_of,
+        hostile=hostile_blosc,
+    ),
+    Small(
+        name="zarr 3 shard of blosc",
+        make=lambda folder: make_zarr(folder, 3, zarr.codecs.BloscCodec(cname="lz4"), chunks=(4,), shards=(12,)),
+        where=store_of,
+    ),
+    Small(name="zarr 2 lz4", make=lambda folder: make_zarr(folder, 2, numcodecs.LZ4()), where=store_of),
+    Small(name="zarr text", make=make_zarr_text, where=store_of),
     Small(name="zarr 2 metadata", make=described(2), where=store_of),
     Small(name="zarr 3 metadata", make=described(3), where=store_of),
     Small(name="lmdb", make=make_lmdb),

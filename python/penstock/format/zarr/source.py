@@ -108,6 +108,7 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     try:
         import zarr
 
+        from penstock.format.zarr.blosc import with_checked_blosc
         from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
         raise SourceError(
@@ -116,9 +117,10 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     try:
         found: Any = zarr.open(RangedStore(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
-            return {_ARRAY: found}
+            return {_ARRAY: with_checked_blosc(found)}
         members = found.members(max_depth=None)
-        return {name.replace("/", "."): member for name, member in sorted(members) if isinstance(member, zarr.Array)}
+        arrays = {name: member for name, member in sorted(members) if isinstance(member, zarr.Array)}
+        return {name.replace("/", "."): with_checked_blosc(array) for name, array in arrays.items()}
     except PenstockError:
         raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata

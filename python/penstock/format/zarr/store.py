@@ -1,6 +1,6 @@
 """A Zarr store over ranges of files that were listed, for zarr-python; hidden files of version 2 are looked for one by one.
 
-A file that was listed and is gone is an error, which zarr by itself would take for a chunk of fill values.
+A file that was listed and is gone, or is empty, is an error; zarr by itself would take it for a chunk of fill values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from penstock.core.byte_ranges import ByteRanges, read_range
-from penstock.core.errors import SourceError
+from penstock.core.errors import DataError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes
@@ -65,6 +65,8 @@ class RangedStore(Store):
         if place is None:
             return None
         shards, shard, read = place
+        if not shards.sizes[shard]:
+            raise DataError(f"{shards.path(shard)}: the file is empty, and its chunk would be the fill value; copy the store again")
         begin, end = _span(wanted, int(shards.sizes[shard]))
         return read_range(read, shards, shard, begin, max(0, end - begin))
 
