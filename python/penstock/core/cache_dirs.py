@@ -81,13 +81,14 @@ def room_bytes(folder: str) -> int:
 
 
 def _held_bytes(folder: str) -> int:
-    """Bytes on disk of a folder's files, including unfinished ones."""
+    """Bytes on disk of a folder's files, including unfinished ones, which may be reserved and not written yet."""
     held = 0
     for place in (folder, os.path.join(folder, SCRATCH)):
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
-                    held += entry.stat(follow_symlinks=False).st_blocks * 512
+                    found = entry.stat(follow_symlinks=False)
+                    held += max(found.st_blocks * 512, found.st_size if place != folder else 0)
     return held
 
 

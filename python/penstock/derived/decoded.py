@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
-from penstock.core.errors import SourceError
+from penstock.core.errors import SourceError, StorageError
 from penstock.core.lru import Lru
 from penstock.core.rows import Rows
 from penstock.derived.files import DerivedFiles
@@ -34,6 +34,8 @@ _TOGETHER, _SMALL_TOGETHER = 2, 8
 _SMALL_BYTES = 32 << 20
 #: How many parts are mapped at once; the operating system allows some 65,000 maps.
 _MAPS = 8_192
+#: More than the format adds to a stored part, for each column.
+_FRAME_BYTES = 2_048
 #: The column of a stored part that holds the fixed columns.
 _FIXED = "fixed"
 
@@ -147,20 +149,20 @@ class DecodedParts:
 
     def _store(self, files: DerivedFiles, name: str, rows: Rows) -> bool:
         """Writes a part; False, with a warning, where this data would take more than the whole cache may, or the disk has no room."""
-        folder, size = files.folder, _bytes_held(rows)
+        folder, size = files.folder, _bytes_held(rows) + _FRAME_BYTES * (2 + len(rows.others))
         limit = limit_bytes(folder)
         with self._lock:
             self._stored_bytes += size
         try:
             if self._stored_bytes > limit:
                 raise OSError(27, f"the cache's limit is {limit:,} bytes; {LIMIT_NAME} sets it", folder)
-            make_room(folder, size)
             with files.writing(name, size) as scratch:
+                if not make_room(folder, size, reserve=scratch):
+                    raise StorageError(f"what is in use fills the cache's limit of {limit:,} bytes; {LIMIT_NAME} sets it")
                 _write(scratch, rows)
         except OSError as error:
             self._without_room(f"{error.filename or folder}: {error.strerror or error}")
             return False
-        make_room(folder)  # the file is a little longer than its columns, and others may have written meanwhile
         return True
 
     def _without_room(self, found: str) -> None:
@@ -184,8 +186,10 @@ def _write(path: str, rows: Rows) -> None:
     columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
-    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        writer.write_batch(batch)
+    with open(path, "r+b") as file:  # as long as was reserved for it
+        with pa.ipc.new_file(file, schema) as writer:
+            writer.write_batch(batch)
+        file.truncate()
 
 
 def _load(path: str) -> Rows | None:

@@ -63,12 +63,15 @@ def _release(path: str, handle: int) -> None:
         unlock(handle)
 
 
-def make_room(folder: str, wanted_bytes: int = 0) -> None:
-    """Evict files in no lease, least recently used first, until `wanted_bytes` more fit into the folder's limit and on its disk."""
+def make_room(folder: str, wanted_bytes: int = 0, reserve: str = "") -> bool:
+    """Evict files in no lease, least recently used first, until `wanted_bytes` more fit into the folder's limit and on its disk.
+
+    Returns whether they fit now. reserve: the unfinished file that will take them; it gets that length at once if so, and other processes count it.
+    """
     limit = room_bytes(folder)
     with _locked(folder) as locked:
         if not locked:
-            return
+            return True
         held = _held(folder)
         files = sorted(_files(folder))
         excess = sum(size for _, size, _ in [*files, *_files(os.path.join(folder, SCRATCH))]) + wanted_bytes - limit
@@ -80,6 +83,9 @@ def make_room(folder: str, wanted_bytes: int = 0) -> None:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
                     excess -= size
+        if reserve and excess <= 0:
+            os.truncate(reserve, wanted_bytes)
+        return excess <= 0
 
 
 def _files(folder: str) -> Iterator[tuple[float, int, str]]:
