@@ -136,7 +136,9 @@ def test_what_others_hold_counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     for part in range(3):
         first.part(part)
     held = held_bytes(cache)
-    with pytest.warns(UserWarning, match=r"not cached .*in use fills the cache's limit of .* PENSTOCK_CACHE_BYTES sets it"):
+    with pytest.warns(
+        UserWarning, match=r"not cached .*in use fills the cache's limit of .* PENSTOCK_CACHE_BYTES sets it"
+    ):
         for part in range(3):
             second.part(part)
     assert LIMIT // 4 * 3 <= held == held_bytes(cache) <= LIMIT

@@ -158,7 +158,9 @@ class DecodedParts:
                 raise OSError(27, f"the cache's limit is {limit:,} bytes; {LIMIT_NAME} sets it", folder)
             with files.writing(name, size) as scratch:
                 if not make_room(folder, size, reserve=scratch):
-                    raise StorageError(f"what is in use fills the cache's limit of {limit:,} bytes; {LIMIT_NAME} sets it")
+                    raise StorageError(
+                        f"what is in use fills the cache's limit of {limit:,} bytes; {LIMIT_NAME} sets it"
+                    )
                 _write(scratch, rows)
         except OSError as error:
             self._without_room(f"{error.filename or folder}: {error.strerror or error}")

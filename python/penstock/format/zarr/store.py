@@ -66,7 +66,9 @@ class RangedStore(Store):
             return None
         shards, shard, read = place
         if not shards.sizes[shard]:
-            raise DataError(f"{shards.path(shard)}: the file is empty, and its chunk would be the fill value; copy the store again")
+            raise DataError(
+                f"{shards.path(shard)}: the file is empty, and its chunk would be the fill value; copy the store again"
+            )
         begin, end = _span(wanted, int(shards.sizes[shard]))
         return read_range(read, shards, shard, begin, max(0, end - begin))
 
