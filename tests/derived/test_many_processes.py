@@ -139,8 +139,7 @@ def test_what_others_hold_counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.warns(
         UserWarning, match=r"not cached .*in use fills the cache's limit of .* PENSTOCK_CACHE_BYTES sets it"
     ):
-        for part in range(3):
-            second.part(part)
+        [second.part(part) for part in range(3)]
     assert LIMIT // 4 * 3 <= held == held_bytes(cache) <= LIMIT
     assert len(second.part(0)[0]) == LIMIT // 4 // 8
 

@@ -34,8 +34,6 @@ _TOGETHER, _SMALL_TOGETHER = 2, 8
 _SMALL_BYTES = 32 << 20
 #: How many parts are mapped at once; the operating system allows some 65,000 maps.
 _MAPS = 8_192
-#: More than the format adds to a stored part, for each column.
-_FRAME_BYTES = 2_048
 #: The column of a stored part that holds the fixed columns.
 _FIXED = "fixed"
 
@@ -149,7 +147,7 @@ class DecodedParts:
 
     def _store(self, files: DerivedFiles, name: str, rows: Rows) -> bool:
         """Writes a part; False, with a warning, where this data would take more than the whole cache may, or the disk has no room."""
-        folder, size = files.folder, _bytes_held(rows) + _FRAME_BYTES * (2 + len(rows.others))
+        folder, size = files.folder, _file_bytes(rows)
         limit = limit_bytes(folder)
         with self._lock:
             self._stored_bytes += size
@@ -161,7 +159,8 @@ class DecodedParts:
                     raise StorageError(
                         f"what is in use fills the cache's limit of {limit:,} bytes; {LIMIT_NAME} sets it"
                     )
-                _write(scratch, rows)
+                with open(scratch, "r+b") as file:  # as long as was reserved for it
+                    _write(file, rows)
         except OSError as error:
             self._without_room(f"{error.filename or folder}: {error.strerror or error}")
             return False
@@ -181,17 +180,21 @@ def _bytes_held(rows: Rows) -> int:
     return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
 
 
-def _write(path: str, rows: Rows) -> None:
+def _file_bytes(rows: Rows) -> int:
+    counted = pa.MockOutputStream()
+    _write(counted, rows)
+    return int(counted.size())
+
+
+def _write(file: Any, rows: Rows) -> None:
     fixed = pa.Array.from_buffers(
         pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
     )
     columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
-    with open(path, "r+b") as file:  # as long as was reserved for it
-        with pa.ipc.new_file(file, schema) as writer:
-            writer.write_batch(batch)
-        file.truncate()
+    with pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(batch)
 
 
 def _load(path: str) -> Rows | None:

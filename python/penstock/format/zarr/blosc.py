@@ -54,7 +54,7 @@ def _checked_codec(codec: Any) -> Any:
 def _check(chunk: Any) -> None:
     """ValueError for a chunk that is shorter than its header says."""
     data = np.asarray(chunk).reshape(-1).view(np.uint8)
-    stated = _HEADER.unpack_from(data)[-1] if data.size >= _HEADER.size else _HEADER.size
+    stated = _HEADER.unpack_from(data.data)[-1] if data.size >= _HEADER.size else _HEADER.size
     if data.size < stated:
         raise ValueError(f"a chunk of Blosc says that it takes {stated:,} bytes and has {data.size:,}")
 
