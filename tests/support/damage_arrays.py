@@ -78,13 +78,6 @@ def make_zarr(folder: Path, version: int = 3, packed: Any = None, **options: Any
     return folder / "small.zarr" / "x" / ("c/0" if version == 3 else "0")
 
 
-def make_zarr_text(folder: Path) -> Path:
-    group = zarr.open_group(str(folder / "small.zarr"), mode="w", zarr_format=2)
-    texts = np.array(["", "a", "Größe", "雪"] * 2, dtype=object)
-    group.create_array("x", shape=(8,), dtype=str, chunks=(8,), compressors=None)[:] = texts
-    return folder / "small.zarr" / "x" / "0"
-
-
 def hostile_blosc() -> dict[str, bytes]:
     """Chunks that say more than they have: the decoder by itself reads memory behind them."""
     chunk = bytes(numcodecs.Blosc("lz4").encode(np.arange(12, dtype="i4")))
@@ -187,7 +180,6 @@ SMALL = [
         where=store_of,
     ),
     Small(name="zarr 2 lz4", make=lambda folder: make_zarr(folder, 2, numcodecs.LZ4()), where=store_of),
-    Small(name="zarr text", make=make_zarr_text, where=store_of),
     Small(name="zarr 2 metadata", make=described(2), where=store_of),
     Small(name="zarr 3 metadata", make=described(3), where=store_of),
     Small(name="lmdb", make=make_lmdb),
