@@ -11,9 +11,11 @@ from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
+from penstock.core.given import as_tuple, check_flags
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
+from penstock.core.quoted import quoted
 from penstock.core.spec import Spec
 from penstock.engine.explain import explain
 from penstock.engine.order_checks import check_order
@@ -117,10 +119,10 @@ class Dataset:
         """
         if misplaced or not isinstance(samples, Iterable):
             raise PlanError(
-                f"shard({', '.join(map(repr, (samples, *misplaced)))}): takes the sample counts of nodes with files of their own; to "
+                f"shard({', '.join(map(quoted, (samples, *misplaced)))}): takes the sample counts of nodes with files of their own; to "
                 f"divide one dataset among ranks write nothing: the Loader finds its rank, or takes rank= and world_size="
             )
-        return self._then(Shard(input=self.root, samples=tuple(samples)))
+        return self._then(Shard(input=self.root, samples=as_tuple("shard", samples)))
 
     def transform(self, **columns: Any) -> Dataset:
         """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
@@ -165,6 +167,7 @@ class Dataset:
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
+        check_flags("filter", ahead=ahead)
         if isinstance(predicate, Expression):
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
@@ -281,7 +284,9 @@ class Dataset:
         """
         check_positional("batch_padded", misplaced, "write batch_padded(size, length=512), or padding_value=…")
         if not isinstance(pad, bool):
-            raise PlanError(f"batch_padded: pad={pad!r} fills the last batch, or not; write padding_value={pad!r}")
+            raise PlanError(
+                f"batch_padded: pad={quoted(pad)} fills the last batch, or not; write padding_value={quoted(pad)}"
+            )
         padded = Pad(
             input=self.root,
             columns=None if columns is None else as_names("batch_padded", columns),
@@ -371,6 +376,7 @@ class Dataset:
         longest first. Rows are read one by one, not in blocks. Raises PlanError for a row that is too long, and where `by` does not fit.
         """
         check_positional("batch_tokens", misplaced, "write batch_tokens(max_tokens, by=lengths)")
+        check_flags("batch_tokens", padded=padded)
         if not padded and (columns, multiple_of, padding_value) != (None, None, 0):
             raise PlanError(
                 "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
@@ -386,7 +392,7 @@ class Dataset:
             size=max_tokens,
             lengths=lengths,
             is_padded=bool(padded),
-            multiple_of=multiple_of or 1,
+            multiple_of=int(multiple_of or 1),
             fill=fill,
             drop_last=drop_last,
             lanes=lanes,

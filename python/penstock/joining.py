@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Never
 
 from penstock.core.errors import PlanError
+from penstock.core.given import check_flags
+from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
 from penstock.engine.order_checks import check_order
 from penstock.engine.row_counts import rows_of
@@ -81,6 +83,7 @@ def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> 
     """
     check_positional("zip", misplaced, "write zip([…, …])")
     roots = _roots("zip", datasets)
+    check_flags("zip", strict=strict)
     check_verb(Zip(inputs=roots))
     if not strict:
         counts = [*map(rows_of, roots)]
@@ -94,6 +97,8 @@ def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> 
 
 
 def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
+    if not isinstance(datasets, (Dataset, Iterable)):
+        raise PlanError(f"{verb}({quoted(datasets)}): pass a list of datasets")
     roots = []
     for number, dataset in enumerate([datasets] if isinstance(datasets, Dataset) else datasets):
         if not isinstance(dataset, Dataset):

@@ -13,6 +13,8 @@ from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import DataError, PlanError, ProcessError, StateError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
 from penstock.dataset import Dataset
@@ -41,7 +43,7 @@ from penstock.order.sharing import explain_sharing
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.check import check_positional
-from penstock.plan.nodes import Batch, is_whole
+from penstock.plan.nodes import Batch
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
@@ -137,10 +139,10 @@ class Loader(Generic[BatchT]):
             ("epochs", epochs, "at least one pass must be made"),
         ):
             if value is not None and (not is_whole(value) or value < 1):
-                raise PlanError(f"{name}={value!r}; {why}, and a whole number")
+                raise PlanError(f"{name}={quoted(value)}; {why}, and a whole number")
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
-            raise PlanError(f"memory={memory!r}; batches made ahead take some bytes, for example '4GB'")
+            raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.root)
@@ -376,7 +378,7 @@ class Loader(Generic[BatchT]):
 
     def _set_epoch(self, epoch: int, *, keep_later: bool = False) -> None:
         if not is_whole(epoch) or epoch < 0:
-            raise PlanError(f"set_epoch({epoch!r}): epochs are counted from 0, in whole numbers")
+            raise PlanError(f"set_epoch({quoted(epoch)}): epochs are counted from 0, in whole numbers")
         if self._lowered.lanes and epoch != self._progress.epoch + self._progress.is_broken_off:
             raise PlanError(
                 f"set_epoch({epoch}): this plan's lane stages go on from epoch to epoch, so where an epoch begins is known on the way only, and "
@@ -452,13 +454,13 @@ class Loader(Generic[BatchT]):
             warnings.warn(note, stacklevel=2)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise StateError(
-                f"the state says epoch {state['epoch']!r}, step {state['step']!r}; it was changed"
+                f"the state says epoch {quoted(state['epoch'])}, step {quoted(state['step'])}; it was changed"
             ) from None
-        if position.epoch < 0 or not 0 <= position.step <= len(self):
+        if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= len(self):
             raise StateError(
-                f"the state says {position}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
+                f"the state says {quoted(position)}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
             )
         check_streams(self.dataset.root, position)
         if begins_lanes:
@@ -509,9 +511,9 @@ class Loader(Generic[BatchT]):
 
     def _check_step(self, epoch: int, step: int) -> None:
         if not is_whole(epoch) or epoch < 0:
-            raise PlanError(f"epoch {epoch!r}: epochs are counted from 0, in whole numbers")
+            raise PlanError(f"epoch {quoted(epoch)}: epochs are counted from 0, in whole numbers")
         if not is_whole(step) or not 0 <= step < len(self):
-            raise PlanError(f"step {step!r}: an epoch has the steps 0 … {len(self) - 1}")
+            raise PlanError(f"step {quoted(step)}: an epoch has the steps 0 … {len(self) - 1}")
 
     # Telling
 

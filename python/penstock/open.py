@@ -17,6 +17,7 @@ from penstock.core.errors import PlanError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.options import Column, Options
 from penstock.core.picked import Picked
+from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
@@ -94,7 +95,7 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     asked = columns.values() if isinstance(columns, Mapping) else columns or ()
     if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
-        raise PlanError(f"columns={columns!r}: pass a list of names, or a dict of new name to name in the data")
+        raise PlanError(f"columns={quoted(columns)}: pass a list of names, or a dict of new name to name in the data")
     checks = Checks() if verify else None
     locate = partial(_locate, adopted, checks, trusted, shards.path(0))
     options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.rows import exact_array, spans_to_arrow
 from penstock.core.spec import Column, Columns, Field, Spans, field_of_type
 
@@ -28,7 +29,7 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
     for name, column in columns.items():
         if len(column) != rows:
             raise PlanError(
-                f"map({function}): column {name!r} has {len(column)} rows, the batch {rows}; return as many rows as the batch has"
+                f"map({function}): column {quoted(name)} has {len(column)} rows, the batch {rows}; return as many rows as the batch has"
             )
     return columns
 
@@ -43,9 +44,12 @@ def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = made
     if isinstance(made, (pa.Array, pa.ChunkedArray)):
         mask = made.to_numpy(zero_copy_only=False) if isinstance(made, pa.Array) else made.to_numpy()
-    mask = np.asarray(mask)
+    try:
+        mask = np.asarray(mask)
+    except (ValueError, MemoryError):  # lists of several lengths, or without an end in sight
+        mask = np.empty((), dtype=object)
     if mask.dtype != np.bool_ or mask.shape != (rows,):
-        found = f"{type(made).__name__} of dtype {mask.dtype} and shape {mask.shape}" if mask.shape else repr(made)
+        found = f"{type(made).__name__} of dtype {mask.dtype} and shape {mask.shape}" if mask.shape else quoted(made)
         raise PlanError(
             f"{where} returned {found} for {rows:,} rows; return a mask: one bool a row, such as batch['length'] > 16"
         )
@@ -69,20 +73,20 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
     if any(isinstance(value, pa.Array) for value in values):
         return _ragged(name, values, function)
     if isinstance(values[0], (str, bytes)):
-        return _texts(values, f"map_rows({function}): column {name!r}")
+        return _texts(values, f"map_rows({function}): column {quoted(name)}")
     try:
         arrays = [exact_array(value) for value in values]
     except OverflowError as error:
-        raise PlanError(f"map_rows({function}): column {name!r} is {error}") from None
+        raise PlanError(f"map_rows({function}): column {quoted(name)} is {error}") from None
     for number, array in enumerate(arrays):
         if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
             found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
             raise PlanError(
-                f"map_rows({function}): column {name!r} is {found}; return numbers, arrays of numbers, or text"
+                f"map_rows({function}): column {quoted(name)} is {found}; return numbers, arrays of numbers, or text"
             )
         if array.shape != arrays[0].shape:
             raise PlanError(
-                f"map_rows({function}): column {name!r} has shape {array.shape} in row {number} and {arrays[0].shape} in "
+                f"map_rows({function}): column {quoted(name)} has shape {array.shape} in row {number} and {arrays[0].shape} in "
                 f"row 0; pad the rows to one shape, or return pyarrow arrays, which may vary in length, from every row"
             )
     stacked = np.stack(arrays)
@@ -94,7 +98,7 @@ def _ragged(name: str, values: list[Any], function: str) -> Column:
     kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in values]
     if other := next((row for row, kind in enumerate(kinds) if kind != kinds[0]), 0):
         raise PlanError(
-            f"map_rows({function}): column {name!r} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
+            f"map_rows({function}): column {quoted(name)} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
             f"one type from every row (lists that the function returns unchanged are such arrays)"
         )
     edges = np.zeros(len(values) + 1, dtype=np.int64)
@@ -114,18 +118,18 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     if isinstance(value, Spans):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
-        return _texts(value, f"{where}: column {name!r}")
+        return _texts(value, f"{where}: column {quoted(name)}")
     try:
         array = exact_array(value)
     except (ValueError, OverflowError) as error:  # lists of different lengths, numbers that no dtype holds
         raise PlanError(
-            f"{where}: column {name!r} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
+            f"{where}: column {quoted(name)} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
         ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if array.ndim else type(value).__name__
-        raise PlanError(f"{where}: column {name!r} is {found}; return numbers, or text, with one entry a row")
+        raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 

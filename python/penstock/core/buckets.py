@@ -12,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 
 _MOST = 1 << 10
+#: More than rows of any dataset that is held in this way.
+_MOST_NUMBERS = 1 << 36
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +45,11 @@ def _numbers(by: Any) -> npt.NDArray[Any]:
     numbers = _array(by)
     if isinstance(by, str) or numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise PlanError(
-            f"batch_bucketed: by={by if isinstance(by, str) else type(by).__name__!r} is no number for each row; pass an array of them, the rows' lengths "
+            f"batch_bucketed: by={quoted(by if isinstance(by, str) else type(by).__name__)} is no number for each row; pass an array of them, the rows' lengths "
             f"for example"
         )
+    if len(numbers) > _MOST_NUMBERS:
+        raise PlanError(f"batch_bucketed: by= has {len(numbers):,} numbers; give one for each row")
     if wrong := np.flatnonzero(~np.isfinite(numbers))[:1].tolist():
         raise PlanError(f"batch_bucketed: by[{wrong[0]}] is {numbers[wrong[0]]}; give every row a number")
     return numbers
@@ -54,7 +59,7 @@ def _array(values: Any) -> npt.NDArray[Any]:
     """Values as an array, one of no dimension where they are none."""
     try:
         return np.asarray(values)
-    except ValueError:
+    except (ValueError, MemoryError):
         return np.empty(())
 
 
@@ -71,9 +76,13 @@ def _edges(numbers: npt.NDArray[Any], boundaries: Any, quantiles: Any) -> npt.ND
             or edges.dtype.kind not in "iuf"
             or not (np.diff(edges) > 0).all()
         ):
-            raise PlanError(f"batch_bucketed: boundaries={boundaries!r}; pass up to {_MOST - 1:,} numbers that rise")
+            raise PlanError(
+                f"batch_bucketed: boundaries={quoted(boundaries)}; pass up to {_MOST - 1:,} numbers that rise"
+            )
         return edges
     if isinstance(quantiles, bool) or not isinstance(quantiles, Integral) or not 2 <= int(quantiles) <= _MOST:
-        raise PlanError(f"batch_bucketed: quantiles={quantiles!r}; it is a number of buckets, from 2 to {_MOST:,}")
+        raise PlanError(
+            f"batch_bucketed: quantiles={quoted(quantiles)}; it is a number of buckets, from 2 to {_MOST:,}"
+        )
     places = np.arange(1, int(quantiles)) * len(numbers) // int(quantiles)
     return np.unique(np.sort(numbers)[places]) if len(numbers) else np.empty(0)

@@ -16,6 +16,7 @@ from numbers import Integral
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.scratch import FOLDER as SCRATCH
 from penstock.core.scratch import sweep
 
@@ -103,7 +104,7 @@ def limit_bytes(folder: str) -> int:
     if not text:
         return int(shutil.disk_usage(folder).total * _SHARE)
     if not text.isdecimal():
-        raise PlanError(f"{LIMIT_NAME}={text!r}: not a number of bytes; write for example 20000000000")
+        raise PlanError(f"{LIMIT_NAME}={quoted(text)}: not a number of bytes; write for example 20000000000")
     return int(text)
 
 
@@ -119,7 +120,7 @@ def size_of(size: Any, name: str = "") -> int:
         return int(size)
     found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if found is None:
-        shown = f"{name}={size!r}" if name else repr(size)
+        shown = f"{name}={quoted(size)}" if name else repr(size)
         raise PlanError(f"{shown} is not a size; write for example '100GiB', '10 GB' or a number of bytes")
     power = " KMGT".index(found[2].upper() or " ")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

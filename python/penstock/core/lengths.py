@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
+
+#: More than rows of any dataset that is held in this way.
+_MOST_NUMBERS = 1 << 36
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,14 @@ class Lengths:
 def _whole_numbers(verb: str, by: Any) -> Any:
     try:
         numbers = np.asarray(by)
-    except ValueError:  # lists of several lengths
+    except (ValueError, MemoryError):  # lists of several lengths
         numbers = np.empty(())
     if isinstance(by, str) or numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise PlanError(
-            f"{verb}: by={by if isinstance(by, str) else type(by).__name__!r} is no length for each row; pass an array of whole numbers, or the name of a column"
+            f"{verb}: by={quoted(by if isinstance(by, str) else type(by).__name__)} is no length for each row; pass an array of whole numbers, or the name of a column"
         )
+    if len(numbers) > _MOST_NUMBERS:
+        raise PlanError(f"{verb}: by= has {len(numbers):,} lengths; give one for each row")
     if numbers.dtype.kind == "f" and len(wrong := np.flatnonzero(numbers != np.floor(np.nan_to_num(numbers, nan=0.5)))):
         raise PlanError(
             f"{verb}: row {wrong[0]:,} has the length {numbers[wrong[0]]}; lengths are whole numbers, so count in smaller units (milliseconds, frames)"

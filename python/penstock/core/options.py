@@ -11,6 +11,7 @@ import numpy as np
 from penstock.core.byte_ranges import Locate, Progress
 from penstock.core.errors import PlanError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
 
@@ -31,7 +32,7 @@ class Column:
         axes = self.shape if isinstance(self.shape, (tuple, list)) else () if self.shape is None else (self.shape, "")
         if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in axes):
             raise PlanError(
-                f"Column: shape={self.shape!r}; write a tuple: () for one value, (3,) for three, (None,) for any"
+                f"Column: shape={quoted(self.shape)}; write a tuple: () for one value, (3,) for three, (None,) for any"
             )
 
     def field(self, inferred: Field) -> Field:

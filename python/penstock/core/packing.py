@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.core.errors import PlanError
+from penstock.core.given import hold_as_int, is_one_of
 from penstock.core.padding import PaddingValue, check_length, check_names, check_values, is_ragged, value_bytes
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field, Spec
 
 #: What packing adds to the token columns.
@@ -36,22 +38,25 @@ class Packing:
         check_names("pack", self.columns)
         check_length("pack", "length", self.length)
         check_length("pack", "window", self.window)
+        hold_as_int(self, "length", "window")
         _check_choice("strategy", self.strategy, ("best_fit", "concat"))
         _check_choice("over_long", self.over_long, ("split", "truncate", "refuse"))
         check_values("pack", self.padding_value, self.columns)
         for name in self.columns:
             if name in ADDED:
-                raise PlanError(f"pack: it makes a column {name!r} itself; rename the one that is packed")
+                raise PlanError(f"pack: it makes a column {quoted(name)} itself; rename the one that is packed")
 
     def spec_of(self, spec: Spec) -> dict[str, Field]:
         """What comes out of rows of these columns; PlanError where they cannot be packed."""
         made: dict[str, Field] = {}
         for name in self.columns:
             if name not in spec:
-                raise PlanError(f"pack: no column {name!r}; there are {', '.join(spec)}")
+                raise PlanError(f"pack: no column {quoted(name)}; there are {', '.join(spec)}")
             field = spec[name]
             if not is_ragged(field) and (not field.is_fixed or not field.shape):
-                raise PlanError(f"pack: column {name!r} is {field}; a column of tokens holds a list of numbers a row")
+                raise PlanError(
+                    f"pack: column {quoted(name)} is {field}; a column of tokens holds a list of numbers a row"
+                )
             value_bytes("pack", name, field, self.padding_value)
             made[name] = Field(field.dtype, (int(self.length), *field.shape[1:]))
         tokens = (int(self.length),)
@@ -63,5 +68,5 @@ class Packing:
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise PlanError(f"pack: {name}={value!r}; choose one of {', '.join(map(repr, choices))}")
+    if not is_one_of(value, choices):
+        raise PlanError(f"pack: {name}={quoted(value)}; choose one of {', '.join(map(repr, choices))}")

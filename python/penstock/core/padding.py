@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.given import as_tuple, check_flags, hold_as_int
+from penstock.core.quoted import quoted
 from penstock.core.spec import Bytes, Field, Spec
 
 #: One value for all columns, or one a column: 0 for those that are not named.
@@ -37,6 +39,8 @@ class Padding:
             value = getattr(self, name)
             if value is not None:
                 check_length("batch_padded", name, value)
+        hold_as_int(self, "multiple_of", "length")
+        check_flags("batch_padded", truncate=self.truncate)
         if self.length is not None and self.multiple_of is not None:
             raise PlanError("batch_padded: length= and multiple_of= both say how long rows become; choose one")
         if self.truncate and self.length is None:
@@ -68,20 +72,20 @@ def columns_to_pad(padding: Padding, spec: Spec) -> tuple[str, ...]:
     names = ragged if padding.columns is None else padding.columns
     for name in names:
         if name not in spec:
-            raise PlanError(f"batch_padded: no column {name!r}; there are {', '.join(spec)}")
+            raise PlanError(f"batch_padded: no column {quoted(name)}; there are {', '.join(spec)}")
         if name not in ragged:
             raise PlanError(
-                f"batch_padded: column {name!r} is {spec[name]}, and only lists of numbers are padded{_instead(ragged)}"
+                f"batch_padded: column {quoted(name)} is {spec[name]}, and only lists of numbers are padded{_instead(ragged)}"
             )
     for name in names:
         for made in (lengths_name(name), mask_name(name)):
             if made in spec:
                 raise PlanError(
-                    f"batch_padded: padding {name!r} makes a column {made!r}, and there is one already; rename one of them"
+                    f"batch_padded: padding {quoted(name)} makes a column {quoted(made)}, and there is one already; rename one of them"
                 )
     for name, _ in padding.padding_value if isinstance(padding.padding_value, tuple) else ():
         if name not in names:
-            raise PlanError(f"batch_padded: padding_value names {name!r}, which is not padded{_instead(names)}")
+            raise PlanError(f"batch_padded: padding_value names {quoted(name)}, which is not padded{_instead(names)}")
     for name in names:
         value_bytes("batch_padded", name, spec[name], padding.padding_value)
     return names
@@ -105,14 +109,14 @@ def as_padding_value(verb: str, value: Any) -> PaddingValue:
 
 def _number(verb: str, value: Any) -> float:
     if not isinstance(value, (Real, np.bool_)):
-        raise PlanError(f"{verb}: padding_value={value!r}; pass a number, or a dict of a number a column")
+        raise PlanError(f"{verb}: padding_value={quoted(value)}; pass a number, or a dict of a number a column")
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]  # a Real
 
 
 def as_names(verb: str, columns: Any) -> tuple[str, ...]:
     """What a user gave, a name or several, as plans hold it; PlanError if it is neither."""
     try:
-        names = (columns,) if isinstance(columns, str) else tuple(columns)
+        names = (columns,) if isinstance(columns, str) else as_tuple(verb, columns)
     except TypeError:
         names = ()
     check_names(verb, names, columns)
@@ -122,14 +126,14 @@ def as_names(verb: str, columns: Any) -> tuple[str, ...]:
 def check_length(verb: str, name: str, value: Any) -> None:
     """PlanError unless a value is a number of tokens."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= LONGEST:
-        raise PlanError(f"{verb}: {name}={value!r}; it is a whole number from 1 to {LONGEST:,}")
+        raise PlanError(f"{verb}: {name}={quoted(value)}; it is a whole number from 1 to {LONGEST:,}")
 
 
 def check_names(verb: str, columns: Any, given: Any = None) -> None:
     """PlanError unless columns are names, each once. given: what the user wrote."""
     if not isinstance(columns, tuple) or not columns or not all(isinstance(name, str) for name in columns):
         raise PlanError(
-            f"{verb}: columns={columns if given is None else given!r}; pass the names of columns, at least one"
+            f"{verb}: columns={quoted(columns if given is None else given)}; pass the names of columns, at least one"
         )
     if len({*columns}) < len(columns):
         raise PlanError(f"{verb}: columns={list(columns)} names one twice; name each once")
@@ -141,7 +145,7 @@ def check_values(verb: str, value: Any, columns: tuple[str, ...] | None) -> None
     for name, number in entries:
         as_padding_value(verb, number)
         if isinstance(value, tuple) and columns is not None and name not in columns:
-            raise PlanError(f"{verb}: padding_value names {name!r}, and the columns are {', '.join(columns)}")
+            raise PlanError(f"{verb}: padding_value names {quoted(name)}, and the columns are {', '.join(columns)}")
 
 
 def value_bytes(verb: str, name: str, field: Field, padding_value: PaddingValue) -> Bytes:
@@ -156,6 +160,6 @@ def value_bytes(verb: str, name: str, field: Field, padding_value: PaddingValue)
             held = None
     if held is None or (field.numpy_dtype.kind in "biu" and held[0] != value):
         raise PlanError(
-            f"{verb}: padding_value={value!r} is no {field.dtype}, which column {name!r} is; choose another, or cast the column in map"
+            f"{verb}: padding_value={quoted(value)} is no {field.dtype}, which column {quoted(name)} is; choose another, or cast the column in map"
         )
     return held.view(np.uint8)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.core.errors import PlanError
+from penstock.core.given import is_one_of
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
 
@@ -37,14 +39,14 @@ class Deliver(Protocol):
 
 def open_deliver(to: str, device: Any) -> Deliver:
     """The delivery to a framework: "numpy" or "torch"; PlanError if it is not installed."""
-    if to == "numpy":
+    if is_one_of(to, ("numpy",)):
         if device is not None and str(device).partition(":")[0] != "cpu":
-            raise PlanError(f"to='numpy' delivers to the CPU, not to device={device!r}; use to='torch'")
+            raise PlanError(f"to='numpy' delivers to the CPU, not to device={quoted(device)}; use to='torch'")
         from penstock.deliver.numpy import ToNumpy
 
         return ToNumpy()
-    if to == "torch":
+    if is_one_of(to, ("torch",)):
         module = importlib.import_module("penstock.deliver.torch")
         return module.ToTorch(device)  # type: ignore[no-any-return]
-    close = difflib.get_close_matches(str(to), ("numpy", "torch"), n=1)
-    raise PlanError(f"to={to!r}; choose 'numpy' or 'torch'{f'; did you mean {close[0]!r}?' if close else ''}")
+    close = difflib.get_close_matches(quoted(to).strip("'"), ("numpy", "torch"), n=1)
+    raise PlanError(f"to={quoted(to)}; choose 'numpy' or 'torch'{f'; did you mean {close[0]!r}?' if close else ''}")

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from penstock.core.errors import PlanError
+from penstock.core.given import hold_as_int, is_whole
+from penstock.core.quoted import quoted
 
 #: How long ranks wait for the others to report wrong arguments, and how long a wrong one waits until the others have read that.
 _AGREE_S, _READ_S = 20.0, 5.0
 _POLL_S = 0.02
+#: More digits than the number of any rank has.
+_MOST_DIGITS = 10
 
 _numbers = itertools.count()
 
@@ -61,9 +65,14 @@ class Ranks:
             raise PlanError(
                 "Loader: rank without world_size, or the reverse; pass both rank and world_size, or neither"
             )
+        if self.rank is not None and not (is_whole(self.rank) and is_whole(self.world_size)):
+            raise PlanError(
+                f"Loader: rank={quoted(self.rank)}, world_size={quoted(self.world_size)}; ranks are whole numbers, counted from 0"
+            )
         if self.rank is not None and self.process_group is not None:
             raise PlanError("Loader: rank, world_size and process_group; pass rank and world_size, or process_group")
         if self.rank is not None:
+            hold_as_int(self, "rank", "world_size")
             object.__setattr__(self, "_number", next(_numbers))
 
     def find(self) -> tuple[int, int]:
@@ -114,9 +123,9 @@ def _ranks_of_environment() -> tuple[int, int]:
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return 0, 1
     rank_text, size_text = os.environ["RANK"], os.environ["WORLD_SIZE"]
-    if not (rank_text.isdecimal() and size_text.isdecimal()):
+    if not all(text.isdecimal() and len(text) < _MOST_DIGITS for text in (rank_text, size_text)):
         raise PlanError(
-            f"RANK={rank_text!r} and WORLD_SIZE={size_text!r} in the environment are not numbers; unset them, or pass rank and "
+            f"RANK={quoted(rank_text)} and WORLD_SIZE={quoted(size_text)} in the environment are not numbers; unset them, or pass rank and "
             f"world_size"
         )
     return int(rank_text), int(size_text)

@@ -11,6 +11,7 @@ from keyword import iskeyword
 from typing import Any, TypeAlias
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.deliver.batch_dict import BatchDict
 from penstock.deliver.trees import register_batches
 
@@ -62,10 +63,10 @@ class Structure:
 
 
 def _checked(structure: Any) -> Any:
-    named = structure.__name__ if structure in (dict, tuple) else structure
+    named = structure.__name__ if structure is dict or structure is tuple else structure
     if (isinstance(named, str) and named in _NAMES) or _fields_of(named) is not None:
         return named
-    close = difflib.get_close_matches(str(structure).lower(), _NAMES, n=1)
+    close = difflib.get_close_matches(quoted(structure).strip("'").lower(), _NAMES, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise PlanError(f"structure={_shown(structure)}; choose 'dict', 'tuple', 'namedtuple', or pass a dataclass{hint}")
 
@@ -138,4 +139,4 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _shown(structure: Any) -> str:
-    return structure.__name__ if isinstance(structure, type) else repr(structure)
+    return structure.__name__ if isinstance(structure, type) else quoted(structure)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 from penstock.deliver.numpy import parts_of
 
@@ -132,18 +133,18 @@ def _device(wanted: Any) -> torch.device:
     if device is None:
         close = _meant(wanted)
         hint = f"; did you mean {close!r}?" if close else ""
-        raise PlanError(f"device={wanted!r}: not a PyTorch device; write 'cpu', 'cuda' or 'cuda:1'{hint}")
+        raise PlanError(f"device={quoted(wanted)}: not a PyTorch device; write 'cpu', 'cuda' or 'cuda:1'{hint}")
     if device.type == "meta":
-        raise PlanError(f"device={wanted!r}: holds no data; use device='cpu'")
+        raise PlanError(f"device={quoted(wanted)}: holds no data; use device='cpu'")
     if device.type == "cpu":
         return device
     if device.type != "cuda":
         return _usable(device, wanted)
     if not torch.cuda.is_available():
-        raise PlanError(f"device={wanted!r}: this PyTorch sees no CUDA device; use device='cpu'")
+        raise PlanError(f"device={quoted(wanted)}: this PyTorch sees no CUDA device; use device='cpu'")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= (count := torch.cuda.device_count()):
-        raise PlanError(f"device={wanted!r}: there are {count} CUDA devices, counted from 0; name one of these")
+        raise PlanError(f"device={quoted(wanted)}: there are {count} CUDA devices, counted from 0; name one of these")
     return torch.device("cuda", index)
 
 
@@ -162,7 +163,7 @@ def _usable(device: torch.device, wanted: Any) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, ImportError, AssertionError):
         raise PlanError(
-            f"device={wanted!r}: this PyTorch ({torch.__version__}) sees no {device.type} device on this machine; use device='cpu'"
+            f"device={quoted(wanted)}: this PyTorch ({torch.__version__}) sees no {device.type} device on this machine; use device='cpu'"
         ) from None
     return device
 
@@ -190,7 +191,7 @@ def distributed_group(process_group: Any = None) -> tuple[int, int, Any] | None:
     group = distributed.group.WORLD if process_group is None else process_group
     if not isinstance(group, distributed.ProcessGroup):
         raise PlanError(
-            f"process_group={group!r}; pass what torch.distributed.new_group or DeviceMesh.get_group returns"
+            f"process_group={quoted(group)}; pass what torch.distributed.new_group or DeviceMesh.get_group returns"
         )
     find_store = getattr(group, "get_group_store", None)  # not in older versions
     return distributed.get_rank(group), distributed.get_world_size(group), find_store() if find_store else None

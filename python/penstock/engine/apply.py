@@ -15,6 +15,7 @@ from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
+from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
 from penstock.engine.budget import Budget
 from penstock.engine.jpeg_index import entry_points_of
@@ -151,7 +152,7 @@ class ApplyKernels:
         for place, (name, lazy) in enumerate(self._kernels.items()):
             if name not in part.columns:
                 raise PlanError(
-                    f"transform: no column {name!r}; the function before it returned {', '.join(part.columns)}"
+                    f"transform: no column {quoted(name)}; the function before it returned {', '.join(part.columns)}"
                 )
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
@@ -256,7 +257,7 @@ class MergeParts:
         for name, field in wanted.items():
             if not _is_alike(field, spec[name]):
                 raise PlanError(
-                    f"{self._verb}: column {name!r} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
+                    f"{self._verb}: column {quoted(name)} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
                     f"them alike, with Resize or a crop for images, or with map"
                 )
 
@@ -278,7 +279,7 @@ class ZipParts:
         for number, part in enumerate(parts):
             if both := [name for name in part.columns if name in columns]:
                 raise PlanError(
-                    f"zip: dataset {number} and one before it have a column {both[0]!r}; let a function return it by another name"
+                    f"zip: dataset {number} and one before it have a column {quoted(both[0])}; let a function return it by another name"
                 )
             columns.update(part.columns)
             spec.update(part.spec)

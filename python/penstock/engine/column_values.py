@@ -14,6 +14,7 @@ from penstock.core.byte_ranges import Progress
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
+from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.engine.row_counts import first_ids_of
 from penstock.engine.single import load_samples
@@ -37,10 +38,10 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
     for name in sorted(names):
         if name not in spec:
             known = ", ".join(sorted(spec))
-            raise PlanError(f"{verb}: no column {name!r}; there are {known}{did_you_mean(name, spec)}")
+            raise PlanError(f"{verb}: no column {quoted(name)}; there are {known}{did_you_mean(name, spec)}")
     if not names:
         raise PlanError(
-            f"{verb}: {expression!r} names no column, so that it is the same for all rows; write penstock.col(name)"
+            f"{verb}: {quoted(expression)} names no column, so that it is the same for all rows; write penstock.col(name)"
         )
     try:
         found = value_of(expression, {name: no_rows(spec[name]) for name in names})
@@ -49,12 +50,14 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
     if not isinstance(found, pa.Array) and np.ndim(found) != 1:
         kinds = ", ".join(f"{name} is {spec[name]}" for name in sorted(names))
         raise PlanError(
-            f"{verb}: {expression!r} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
+            f"{verb}: {quoted(expression)} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
         )
     if isinstance(found, pa.Array) and not (
         pa.types.is_large_string(found.type) or pa.types.is_large_binary(found.type)
     ):
-        raise PlanError(f"{verb}: {expression!r} gives lists, where one value a row belongs; len() is their length")
+        raise PlanError(
+            f"{verb}: {quoted(expression)} gives lists, where one value a row belongs; len() is their length"
+        )
     return found
 
 

@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import Progress
 from penstock.core.errors import PlanError
+from penstock.core.given import check_progress
 from penstock.core.picked import Picked
+from penstock.core.quoted import quoted
 from penstock.derived.choices import kept_choices
 from penstock.engine.column_values import column_values
 from penstock.engine.row_counts import rows_of
@@ -31,6 +33,7 @@ class Looking:
     """A verb that looks at the rows of a plan."""
 
     def __init__(self, verb: str, root: Node, progress: Progress | None) -> None:
+        check_progress(verb, progress)
         check_picking(verb, root)
         for leaf in leaves(root):
             if leaf.opened.source.access is Access.FORWARD:
@@ -46,8 +49,8 @@ class Looking:
         missing = np.flatnonzero(_is_missing(found))
         if len(missing):
             raise PlanError(
-                f"{self.verb}: {expression!r} is missing in {len(missing):,} of {self.rows:,} rows, first in row {missing[0]:,}; leave these "
-                f"out first, by filter(~{expression!r}.is_nan()), or give the column a default"
+                f"{self.verb}: {quoted(expression)} is missing in {len(missing):,} of {self.rows:,} rows, first in row {missing[0]:,}; leave these "
+                f"out first, by filter(~{quoted(expression)}.is_nan()), or give the column a default"
             )
         return found
 

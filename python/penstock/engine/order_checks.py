@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.engine.lanes.cut import cut
 from penstock.engine.ordering import demand_order, order_of, some_rank
 from penstock.engine.row_counts import is_forward, rows_of
@@ -55,7 +56,7 @@ def _check_shuffle(node: Shuffle) -> None:
     for name, default in given.items():
         if (value := getattr(node, name)) != default:
             raise PlanError(
-                f"shuffle: {name}={value!r}, and this source can only be read in one order; mix its rows within a window, "
+                f"shuffle: {name}={quoted(value)}, and this source can only be read in one order; mix its rows within a window, "
                 f"shuffle(seed=…, window={WINDOW_ROWS}), or let from_iterable(…, spool=True) store them"
             )
 

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from penstock.batch.stack import mask_of
 from penstock.core.byte_ranges import Progress
 from penstock.core.errors import PlanError
+from penstock.core.given import check_flags, is_one_of, is_whole
 from penstock.core.picked import Picked
+from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.engine.column_values import check_expression, row_values
 from penstock.engine.looking import Looking, digest
@@ -25,13 +27,15 @@ from penstock.order.split import part_rows, split_by_key, split_classes
 from penstock.plan.check import classes_of, spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed, is_whole
+from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed
 from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
 
 #: Shares of parts add up to 1 but for rounding.
 _ROUNDING = 1e-9
+#: The numbers of the rows that `sample` draws are held, 8 bytes each.
+_MOST_DRAWN = 1 << 30
 
 
 def filter_rows(root: Node, predicate: Expression, progress: Progress | None) -> Filter:
@@ -40,11 +44,13 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
     kind = check_expression("filter", root, predicate)
     if isinstance(kind, pa.Array) or kind.dtype != np.bool_:
         found = getattr(kind, "dtype", None) or kind.type
-        raise PlanError(f"filter: {predicate!r} gives {found}, where true or false belongs; compare it with something")
+        raise PlanError(
+            f"filter: {quoted(predicate)} gives {found}, where true or false belongs; compare it with something"
+        )
     (picked,) = looking.picked([repr(predicate)], lambda: [np.flatnonzero(looking.values(predicate))])
     if not len(picked):
         raise PlanError(
-            f"filter: {predicate!r} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"
+            f"filter: {quoted(predicate)} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"
         )
     return Filter(input=root, predicate=repr(predicate), picked=picked)
 
@@ -54,7 +60,7 @@ def filter_rows_ahead(root: Node, function: Callable[..., Any], progress: Progre
     looking, name = Looking("filter", root, progress), f"filter({name_of(function)})"
     if not callable(function):
         raise PlanError(
-            f"filter: {function!r} cannot be called; pass a function, or an expression such as penstock.col('width') >= 64"
+            f"filter: {quoted(function)} cannot be called; pass a function, or an expression such as penstock.col('width') >= 64"
         )
     if wants_generator(function):
         raise PlanError(
@@ -116,8 +122,8 @@ def split_rows(
 def balance_rows(root: Node, by: Any, mode: str, seed: int, progress: Progress | None) -> Balance:
     """As many rows of every class."""
     looking = Looking("balance", root, progress)
-    if mode not in ("over", "under"):
-        raise PlanError(f"balance: mode={mode!r}; choose 'over' or 'under'")
+    if not is_one_of(mode, ("over", "under")):
+        raise PlanError(f"balance: mode={quoted(mode)}; choose 'over' or 'under'")
     check_seed("balance", seed)
     label = expression_of("balance", by)
     check_expression("balance", root, label)
@@ -135,8 +141,9 @@ def sample_rows(
     """Rows drawn by weights."""
     looking = Looking("sample", root, progress)
     check_seed("sample", seed)
-    if not is_whole(count) or count < 1:
-        raise PlanError(f"sample({count!r}): how many rows, from 1 on, in whole numbers")
+    check_flags("sample", replacement=replacement)
+    if not is_whole(count) or not 1 <= count <= _MOST_DRAWN:
+        raise PlanError(f"sample({quoted(count)}): how many rows, from 1 to {_MOST_DRAWN:,}, in whole numbers")
     if not replacement and count > looking.rows:
         raise PlanError(
             f"sample({count:,}): there are {looking.rows:,} rows, and without replacement none comes twice; draw fewer, or pass replacement=True"
@@ -162,6 +169,7 @@ def sample_rows(
 
 def sort_rows(root: Node, by: Any, progress: Progress | None, *, descending: bool) -> Sort:
     """All rows by a value; equal ones stay in order."""
+    check_flags("sort", descending=descending)
     looking = Looking("sort", root, progress)
     expression = expression_of("sort", by)
     check_expression("sort", root, expression)
@@ -203,14 +211,14 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
 def _shares(parts: Any) -> tuple[list[str], list[float]]:
     if not isinstance(parts, Mapping) or len(parts) < 2 or not all(isinstance(name, str) for name in parts):
         raise PlanError(
-            f'split({parts!r}): pass names and shares of at least two parts, as {{"train": 0.9, "val": 0.1}}'
+            f'split({quoted(parts)}): pass names and shares of at least two parts, as {{"train": 0.9, "val": 0.1}}'
         )
     sizes = []
     for name, share in parts.items():
         is_number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
         if not is_number or not 0 < share < 1:
             raise PlanError(
-                f"split: {name!r} has the share {share!r}; shares are numbers above 0 and below 1, not counts of rows"
+                f"split: {quoted(name)} has the share {quoted(share)}; shares are numbers above 0 and below 1, not counts of rows"
             )
         sizes.append(float(share))
     if not math.isclose(sum(sizes), 1, abs_tol=_ROUNDING):
@@ -223,8 +231,10 @@ def _shares(parts: Any) -> tuple[list[str], list[float]]:
 def _weights(looking: Looking, given: Any, name: str) -> npt.NDArray[np.float64]:
     """Weights of all rows; PlanError for those that are none."""
     try:
+        if np.shape(given)[:1] != (looking.rows,):  # before memory is taken for numbers that are of no use
+            given = np.broadcast_to(0.0, np.shape(given))
         weights = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, MemoryError):
         raise PlanError(
             f"sample: {name} holds no numbers; pass an array of them, one for each row, or the name of a column"
         ) from None
@@ -249,7 +259,7 @@ def _codes(looking: Looking, label: Expression) -> Ids:
         wrong = np.flatnonzero((values < 0) | (values >= len(names)))
         if len(wrong):
             raise PlanError(
-                f"{looking.verb}: {label!r} is {values[wrong[0]]} in row {wrong[0]:,}, and there are the classes 0 … {len(names) - 1} "
+                f"{looking.verb}: {quoted(label)} is {values[wrong[0]]} in row {wrong[0]:,}, and there are the classes 0 … {len(names) - 1} "
                 f"({len(wrong):,} such rows of {looking.rows:,}); leave them out with filter"
             )
     if not isinstance(values, pa.Array):

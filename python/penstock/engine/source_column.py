@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field, Ids
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned
@@ -26,7 +27,7 @@ class NumberSources:
             return item
         if self._name in part.columns:
             raise PlanError(
-                f"{self._verb}: source={self._name!r} names a column that a function returned already; choose another name"
+                f"{self._verb}: source={quoted(self._name)} names a column that a function returned already; choose another name"
             )
         ids = item.ids_of(part)
         out = self._slots.array(SOURCE_FIELD, len(ids))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import PlanError, RowError
+from penstock.core.quoted import quoted
 from penstock.core.ragged import check_ragged_shape, ragged_column
 from penstock.core.rows import exact_array
 from penstock.core.spec import Column as Values
@@ -38,7 +39,9 @@ class ItemColumn:
 def join_values(values: Any, rows: int, column: ItemColumn, allocate: Allocate) -> Values:
     """One column of a list of values, or of a column already; RowError for the first that is not as the field says."""
     if len(values) != rows:
-        raise PlanError(f"column {column.feature!r} came with {len(values)} values for {rows} samples; return one each")
+        raise PlanError(
+            f"column {quoted(column.feature)} came with {len(values)} values for {rows} samples; return one each"
+        )
     try:
         if column.field.dtype in ("string", "bytes"):
             return _words(values, column.field)
@@ -145,12 +148,12 @@ def _first_bad(values: Any, column: ItemColumn, error: Exception) -> RowError:
         try:
             found = field_of_value(value)
         except REFUSALS as refused:
-            return RowError(row, f"{column.feature!r}: {refused}", f"the first item has {field}")
+            return RowError(row, f"{quoted(column.feature)}: {refused}", f"the first item has {field}")
         if not _alike(found, column):
             return RowError(
-                row, f"{column.feature!r} is {found} where the first item has {field}", _advice(found, field)
+                row, f"{quoted(column.feature)} is {found} where the first item has {field}", _advice(found, field)
             )
-    return RowError(0, f"{column.feature!r} cannot be held as {field}: {error}", "make all items alike")
+    return RowError(0, f"{quoted(column.feature)} cannot be held as {field}: {error}", "make all items alike")
 
 
 def _alike(found: Field, column: ItemColumn) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.core.errors import PlanError, RowError
 from penstock.core.options import Column
+from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, Field, Spec
 from penstock.inputs.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, inner_axes, join_values
 from penstock.source.protocol import Allocate
@@ -94,7 +95,7 @@ def _column(
         field = field_of(features[column.feature])
     except REFUSALS as error:
         raise PlanError(
-            f"{where}: {column.feature!r} of the first item cannot be held in a batch: {error}; return numbers, arrays "
+            f"{where}: {quoted(column.feature)} of the first item cannot be held in a batch: {error}; return numbers, arrays "
             f"of numbers, text or bytes"
         ) from None
     asked = column.field(field)
@@ -107,10 +108,10 @@ def _check_ragged(feature: str, asked: Field, found: Field, where: str) -> None:
     try:
         inner = inner_axes(asked)
     except ValueError as error:
-        raise PlanError(f"{where}: {feature!r} cannot be a column: {error}; pad the values") from None
+        raise PlanError(f"{where}: {quoted(feature)} cannot be a column: {error}; pad the values") from None
     if found.shape != (0,) and (not found.shape or found.shape[1:] != inner):
         raise PlanError(
-            f"{where}: {feature!r} of the first item is {found}, and {asked} is asked for; make one like the other"
+            f"{where}: {quoted(feature)} of the first item is {found}, and {asked} is asked for; make one like the other"
         )
 
 
@@ -130,7 +131,7 @@ def _names_of(first: Any, asked: Asked) -> tuple[str, ...] | None:
         return None
     if len(asked) != len(first):
         raise PlanError(
-            f"columns={tuple(asked)!r} names {len(asked)} values, and items are {type(first).__name__}s of {len(first)}; "
+            f"columns={quoted(tuple(asked))} names {len(asked)} values, and items are {type(first).__name__}s of {len(first)}; "
             f"name every place, or choose with columns={{'image': '0'}}"
         )
     return tuple(Selection(asked).columns())

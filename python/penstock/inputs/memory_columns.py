@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import DataError, PlanError, SourceError
+from penstock.core.quoted import quoted
 from penstock.core.ragged import ragged_column
 from penstock.core.spec import Field, field_of_type, is_bytes, is_text
 from penstock.inputs.item_values import REFUSALS, as_array
@@ -68,20 +69,20 @@ def _maker(value: Any) -> str:
 
 def _refuse_twice(names: Sequence[Any]) -> None:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise PlanError(f"from_arrays: several columns are named {twice[0]!r}; give each a name of its own")
+        raise PlanError(f"from_arrays: several columns are named {quoted(twice[0])}; give each a name of its own")
 
 
 def _of_pandas(frame: Any) -> Mapping[str, Any]:
     """A frame's columns. Row numbers are left out; an index with a name holds data, which must not be lost."""
     if odd := [name for name in frame.columns if not isinstance(name, str)]:
         raise PlanError(
-            f"from_arrays: a column is named {odd[0]!r}, a {type(odd[0]).__name__}; name columns by text: "
+            f"from_arrays: a column is named {quoted(odd[0])}, a {type(odd[0]).__name__}; name columns by text: "
             f"frame.columns = frame.columns.map(str)"
         )
     _refuse_twice(list(frame.columns))
     if named := [name for name in frame.index.names if name is not None]:
         raise PlanError(
-            f"from_arrays: the index {named[0]!r} is no column; make it one with frame.reset_index(), or leave it out with "
+            f"from_arrays: the index {quoted(named[0])} is no column; make it one with frame.reset_index(), or leave it out with "
             f"frame.reset_index(drop=True)"
         )
     return {name: frame[name] for name in frame.columns}
@@ -109,7 +110,9 @@ def hold(name: str, column: Any) -> Held:
     except REFUSALS as error:  # tensors elsewhere or with gradients, mixed types
         if isinstance(error, PlanError):
             raise
-        raise PlanError(f"from_arrays: column {name!r} cannot be held as an array: {error}; convert it first") from None
+        raise PlanError(
+            f"from_arrays: column {quoted(name)} cannot be held as an array: {error}; convert it first"
+        ) from None
     if isinstance(plain, Held):
         return plain
     return _hold_arrow(name, plain) if isinstance(plain, pa.Array) else _hold_numpy(name, plain)
@@ -122,7 +125,7 @@ def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
     if isinstance(column, pa.Array):
         return column
     if np.ma.is_masked(column):
-        raise PlanError(f"from_arrays: column {name!r} has masked values; fill or drop them first")
+        raise PlanError(f"from_arrays: column {quoted(name)} has masked values; fill or drop them first")
     maker = _maker(column)
     if maker == "pandas":
         return _pandas_series(name, column)
@@ -189,20 +192,22 @@ def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _hold_numpy(name: str, array: npt.NDArray[Any]) -> Held:
     if array.ndim == 0:
-        raise PlanError(f"from_arrays: column {name!r} is a single value; every column needs one entry a row")
+        raise PlanError(f"from_arrays: column {quoted(name)} is a single value; every column needs one entry a row")
     if array.dtype.name == "bfloat16":
         return Held(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
     if array.dtype.kind in "mM":
         return _hold_times(name, array)
     if array.dtype.kind not in "biufc":
-        raise PlanError(f"from_arrays: column {name!r} has dtype {array.dtype}; convert it to numbers first")
+        raise PlanError(f"from_arrays: column {quoted(name)} has dtype {array.dtype}; convert it to numbers first")
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native, Field(native.dtype.name, native.shape[1:]))
 
 
 def _hold_times(name: str, array: npt.NDArray[Any]) -> Held:
     if missing := int(np.isnat(array).sum()):
-        raise PlanError(f"from_arrays: column {name!r} has {missing:,} missing times (NaT); fill or drop them first")
+        raise PlanError(
+            f"from_arrays: column {quoted(name)} has {missing:,} missing times (NaT); fill or drop them first"
+        )
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native.view(np.int64), Field("int64", native.shape[1:]))
 
@@ -218,14 +223,14 @@ def _hold_arrow(name: str, column: pa.Array) -> Held:
         values = column_of(column, TableColumn(name, (name,), field))
     except (PlanError, DataError):
         raise PlanError(
-            f"from_arrays: column {name!r} has Arrow type {column.type}, which no batch can hold; cast it first"
+            f"from_arrays: column {quoted(name)} has Arrow type {column.type}, which no batch can hold; cast it first"
         ) from None
     return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
 
 
 def _refuse_nulls(name: str, column: pa.Array) -> None:
     if column.null_count:
-        raise PlanError(f"from_arrays: column {name!r} has {column.null_count:,} nulls; fill or drop them first")
+        raise PlanError(f"from_arrays: column {quoted(name)} has {column.null_count:,} nulls; fill or drop them first")
     if pa.types.is_nested(column.type) and hasattr(column.type, "value_type"):
         _refuse_nulls(name, column.flatten())
 

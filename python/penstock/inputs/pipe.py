@@ -23,6 +23,7 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.options import Options
+from penstock.core.quoted import quoted
 from penstock.core.rows import new_rows, spans_to_arrow
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Columns, Ids, Spans
@@ -215,7 +216,7 @@ def open_pipe(path: str, format: Format, samples: int, options: Options) -> Stre
     """Waits for the first records of a pipe and learns the columns from them."""
     kind = FRAMED.get(format.name)
     if kind is None:
-        raise PlanError(f"read_stream: format={format.name!r}; what can come through a pipe: {', '.join(FRAMED)}")
+        raise PlanError(f"read_stream: format={quoted(format.name)}; what can come through a pipe: {', '.join(FRAMED)}")
     if samples < 1:
         raise PlanError(f"read_stream: samples={samples}; say how many records an epoch has")
     passes = Passes(path, kind, options.limits.record_bytes)

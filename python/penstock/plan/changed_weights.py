@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from penstock.core.errors import PlanError, StateError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
 from penstock.plan.nodes import (
     Batch,
     Map,
@@ -19,7 +21,6 @@ from penstock.plan.nodes import (
     Shuffle,
     SourceColumn,
     Transform,
-    is_whole,
 )
 from penstock.plan.tree import flow, inputs_of, with_inputs
 from penstock.plan.weights import Changes, check_steps, check_weights, plain
@@ -64,11 +65,11 @@ class ChangedWeights:
             raise PlanError("set_weights: the plan mixes no datasets; write ps.mix([…], rows=…)")
         if not is_whole(number) or not 0 <= number < len(mixes):
             raise PlanError(
-                f"set_weights: mix={number!r}; the plan has {len(mixes)}, numbered from 0, the outermost first"
+                f"set_weights: mix={quoted(number)}; the plan has {len(mixes)}, numbered from 0, the outermost first"
             )
         _check_settable(root, mixes[number])
         if isinstance(weights, (str, Mapping)) or not hasattr(weights, "__iter__"):
-            raise PlanError(f"set_weights: {weights!r}; give a list with a weight for each dataset")
+            raise PlanError(f"set_weights: {quoted(weights)}; give a list with a weight for each dataset")
         given = plain(weights)
         check_weights("set_weights", given, len(mixes[number].inputs))
         earlier = tuple(change for change in self.of_mix[number] if change[0] < step)
@@ -106,7 +107,7 @@ class ChangedWeights:
                     _check_settable(root, mix)
         except (TypeError, ValueError, PlanError) as error:
             raise StateError(
-                f"the state has the weights {saved!r}, which do not fit the plan's mixes ({error}); it was changed"
+                f"the state has the weights {quoted(saved)}, which do not fit the plan's mixes ({error}); it was changed"
             ) from None
         return cls(of_mix=found)
 

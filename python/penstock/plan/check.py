@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.padding import columns_to_pad
+from penstock.core.quoted import quoted
 from penstock.core.spec import Spec
 from penstock.plan.changed_weights import check_changing
 from penstock.plan.nodes import (
@@ -138,7 +139,7 @@ def _has_end(node: Node) -> bool:
 def _check_source_name(new: Node) -> None:
     if isinstance(new, SourceColumn) and new.name in (_known_columns(new.input) or {}):
         raise PlanError(
-            f"{new.input.verb}: source={new.name!r} names a column that the datasets have already; choose another name"
+            f"{new.input.verb}: source={quoted(new.name)} names a column that the datasets have already; choose another name"
         )
 
 
@@ -175,7 +176,7 @@ def _check_columns(new: Transform) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise PlanError(f"transform: no column {name!r}; there are {', '.join(sorted(known))}{hint}")
+            raise PlanError(f"transform: no column {quoted(name)}; there are {', '.join(sorted(known))}{hint}")
 
 
 def spec_of(root: Node) -> Spec:
@@ -211,8 +212,8 @@ def _check_zipped(new: Zip) -> None:
         for name in _known_columns(branch) or ():
             if name in known:
                 raise PlanError(
-                    f"zip: datasets {known[name]} ({_place(new.inputs[known[name]])}) and {number} ({_place(branch)}) both have a column {name!r}; "
-                    f"rename one, for example read(…, columns={{'{name}_{number}': {name!r}}}), or leave it out"
+                    f"zip: datasets {known[name]} ({_place(new.inputs[known[name]])}) and {number} ({_place(branch)}) both have a column {quoted(name)}; "
+                    f"rename one, for example read(…, columns={{'{name}_{number}': {quoted(name)}}}), or leave it out"
                 )
             known[name] = number
 
@@ -260,13 +261,13 @@ def _check_alike(new: Concat | Mix, first: dict[str, str], number: int, other: d
             owner, lacks = lacks, owner
         both = [name for name in first if name in other]
         raise PlanError(
-            f"{new.verb}: {owner} has a column {lacking[0]!r}, and {lacks} has none; select the same columns of all, for example "
+            f"{new.verb}: {owner} has a column {quoted(lacking[0])}, and {lacks} has none; select the same columns of all, for example "
             f"read(…, columns={both})"
         )
     for name, kind in first.items():
         if kind and other[name] and kind != other[name]:
             raise PlanError(
-                f"{new.verb}: column {name!r} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
+                f"{new.verb}: column {quoted(name)} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
                 f"alike, with penstock.Column in read(…, columns=…) or with map"
             )
 
@@ -292,5 +293,5 @@ def _some(names: Sequence[str]) -> str:
 def check_positional(verb: str, misplaced: Sequence[object], instead: str) -> None:
     """PlanError for positional arguments that other libraries read differently: shuffle(1000) is a buffer in tf.data."""
     if misplaced:
-        shown = ", ".join(map(repr, misplaced))
+        shown = ", ".join(map(quoted, misplaced))
         raise PlanError(f"{verb}: {shown} is passed by position, where other libraries mean something else; {instead}")

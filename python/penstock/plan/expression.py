@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PlanError
+from penstock.core.given import as_tuple
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field, is_bytes, is_list, is_text
 
 #: Values of `is_in` that a text shows; of more, it has a digest.
 _SHOWN = 8
 #: The values that a column can be compared with.
 _PLAIN = (bool, int, float, str, bytes)
+#: Of longer whole numbers there is no float to compare with.
+_MOST_BITS = 1023
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +46,7 @@ class Expression:
 
     def __bool__(self) -> bool:
         raise PlanError(
-            f"{self!r} is an expression, which is neither true nor false; write & for and, | for or, ~ for not, each side in brackets, and "
+            f"{quoted(self)} is an expression, which is neither true nor false; write & for and, | for or, ~ for not, each side in brackets, and "
             f"between(low, high) for low <= x <= high"
         )
 
@@ -121,8 +125,8 @@ class Expression:
     def is_in(self, values: Iterable[Any]) -> Expression:
         """Whether the value is one of these: col("label").is_in([1, 2, 5])."""
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise PlanError(f"is_in({values!r}): pass a list of values")
-        return Expression("is_in", (self, tuple(map(_plain, values))))
+            raise PlanError(f"is_in({quoted(values)}): pass a list of values")
+        return Expression("is_in", (self, as_tuple("is_in", map(_plain, values))))
 
     def between(self, low: Any, high: Any) -> Expression:
         """Whether the value lies between two others, or is one of them: col("length").between(16, 512)."""
@@ -144,7 +148,7 @@ def col(name: str) -> Expression:
     comparisons, so that these need brackets. Arithmetic, `len`, `between`, `is_in` and `is_nan` are there as well.
     """
     if not isinstance(name, str):
-        raise PlanError(f"col({name!r}): pass the name of a column")
+        raise PlanError(f"col({quoted(name)}): pass the name of a column")
     return Expression("column", (name,))
 
 
@@ -155,7 +159,7 @@ def expression_of(verb: str, given: Any) -> Expression:
     if isinstance(given, str):
         return col(given)
     raise PlanError(
-        f"{verb}: {given!r} is neither the name of a column nor an expression such as penstock.col('width') * 2"
+        f"{verb}: {quoted(given)} is neither the name of a column nor an expression such as penstock.col('width') * 2"
     )
 
 
@@ -177,7 +181,11 @@ def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) not in _PLAIN:
         raise PlanError(
-            f"{value!r} in an expression: a {type(value).__name__} is no value of a column; compare with numbers, text or bytes"
+            f"{quoted(value)} in an expression: a {type(value).__name__} is no value of a column; compare with numbers, text or bytes"
+        )
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise PlanError(
+            f"{quoted(value)} in an expression: a number of {value.bit_length():,} bits is no value of a column"
         )
     return value
 
@@ -226,7 +234,7 @@ def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
             return _OPERATIONS[expression.operation](*values)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         kinds = " and ".join(map(_kind, values))
-        raise PlanError(f"{expression!r} cannot be computed of {kinds}: {error}") from None
+        raise PlanError(f"{quoted(expression)} cannot be computed of {kinds}: {error}") from None
 
 
 def _kind(value: Any) -> str:
@@ -294,7 +302,7 @@ def _is_in(expression: Expression, column: Any) -> npt.NDArray[np.bool_]:
     letters = _letters(column)
     if any(_letters(value) != letters for value in values) or (isinstance(column, pa.Array) and not letters):
         raise PlanError(
-            f"{expression!r}: the column is {_kind(column)}, and other values are looked for; give some of its kind"
+            f"{quoted(expression)}: the column is {_kind(column)}, and other values are looked for; give some of its kind"
         )
     if letters:
         wanted = pa.array(list(values), column.type)

@@ -9,17 +9,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from numbers import Integral
 from typing import Any, TypeAlias
 
 from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import PlanError
+from penstock.core.given import check_flags, hold_as_int, is_one_of, is_whole
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.core.picked import Picked
+from penstock.core.quoted import quoted
 from penstock.plan.picked_nodes import Balance, Exclude, Filter, Sample, Sort, Split
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
@@ -27,6 +28,11 @@ from penstock.source.protocol import AnySource
 
 #: What else verbs take in place of a function.
 _OR = {"filter": ", or an expression such as penstock.col('width') >= 64"}
+
+#: Rows of a batch, or steps of an epoch: more than anybody has, and few enough that their products have room in 64 bits.
+_MOST_ROWS = 1 << 40
+#: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
+_MOST_TOGETHER = 1 << 20
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
@@ -82,10 +88,12 @@ class Mix:
         check_weights("mix", self.weights, len(self.inputs))
         for step, weights in self.changes:
             check_weights(f"mix: from step {step} on", weights, len(self.inputs))
-        if self.stop not in ("first_exhausted", "all_exhausted"):
-            raise PlanError(f"mix: stop={self.stop!r}; choose 'first_exhausted' or 'all_exhausted', or give rows=")
-        if self.rows is not None and (not is_whole(self.rows) or self.rows < 1):
-            raise PlanError(f"mix: rows={self.rows!r}; an epoch has at least one row, and a whole number of them")
+        if not is_one_of(self.stop, ("first_exhausted", "all_exhausted")):
+            raise PlanError(
+                f"mix: stop={quoted(self.stop)}; choose 'first_exhausted' or 'all_exhausted', or give rows="
+            )
+        if self.rows is not None and (not is_whole(self.rows) or not 1 <= self.rows <= _MOST_ROWS):
+            raise PlanError(f"mix: rows={quoted(self.rows)}; an epoch has at least one row, and a whole number of them")
         if self.changes and self.rows is None:
             raise PlanError(
                 "mix: weights that change need epochs of so many rows, in which each dataset goes on where it was; write mix(…, rows=…)"
@@ -121,7 +129,7 @@ class SourceColumn:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise PlanError(
-                f"{self.input.verb}: source={self.name!r}; give the new column a name, for example source='source'"
+                f"{self.input.verb}: source={quoted(self.name)}; give the new column a name, for example source='source'"
             )
 
 
@@ -134,8 +142,8 @@ class Repeat:
     verb: str = "repeat"
 
     def __post_init__(self) -> None:
-        if not is_whole(self.times) or self.times < 1:
-            raise PlanError(f"repeat({self.times!r}): how often, from 1 on, in whole numbers")
+        if not is_whole(self.times) or not 1 <= self.times < _MOST_ROWS:
+            raise PlanError(f"repeat({quoted(self.times)}): how often, from 1 to 2**40, in whole numbers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +159,7 @@ class Take(RowChoice):
 
     def rows(self, below: int) -> int:
         """How many rows are left of so many."""
-        return min(below, self.count)
+        return min(below, int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -171,7 +179,7 @@ class Skip(RowChoice):
 
     def rows(self, below: int) -> int:
         """How many rows are left of so many."""
-        return max(0, below - self.count)
+        return max(0, below - int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -187,12 +195,12 @@ class Every(RowChoice):
     verb: str = "every"
 
     def __post_init__(self) -> None:
-        if not is_whole(self.count) or self.count < 1:
-            raise PlanError(f"every({self.count!r}): a distance in rows, from 1 on")
+        if not is_whole(self.count) or not 1 <= self.count < 2**63:
+            raise PlanError(f"every({quoted(self.count)}): a distance in rows, from 1 to 2**63")
 
     def rows(self, below: int) -> int:
         """How many rows are left of so many."""
-        return -(-below // self.count)
+        return -(-below // int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -215,13 +223,13 @@ class Shuffle:
     verb: str = "shuffle"
 
     def __post_init__(self) -> None:
-        if self.mode not in ("block", "global"):
-            raise PlanError(f"shuffle: mode={self.mode!r}; choose 'block' or 'global'")
+        if not is_one_of(self.mode, ("block", "global")):
+            raise PlanError(f"shuffle: mode={quoted(self.mode)}; choose 'block' or 'global'")
         check_seed("shuffle", self.seed)
         for name in ("block_rows", "window_blocks", "window"):
             value = getattr(self, name)
-            if value is not None and (not is_whole(value) or value < 1):
-                raise PlanError(f"shuffle: {name}={value!r}; it must be at least 1, and a whole number")
+            if value is not None and (not is_whole(value) or not 1 <= value < 2**63):
+                raise PlanError(f"shuffle: {name}={quoted(value)}; it must be at least 1, and a whole number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +242,9 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not self.samples or not all(is_whole(count) and count > 0 for count in self.samples):
-            raise PlanError(f"shard: samples={self.samples!r}; pass len(dataset) of every node, none of them empty")
+            raise PlanError(
+                f"shard: samples={quoted(self.samples)}; pass len(dataset) of every node, none of them empty"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,10 +310,11 @@ class FlatMap(LaneNode):
 
     def __post_init__(self) -> None:
         _check_function(self)
-        if not is_whole(self.rows) or self.rows < 1:
+        if not is_whole(self.rows) or not 1 <= self.rows <= _MOST_TOGETHER:
             raise PlanError(
-                f"flat_map: rows={self.rows!r}; the function gets at least one row, and a whole number of them"
+                f"flat_map: rows={quoted(self.rows)}; the function gets at least one row, a whole number of them, and at most {_MOST_TOGETHER:,}"
             )
+        hold_as_int(self, "rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,16 +365,23 @@ class Batch:
     verb: str = "batch"
 
     def __post_init__(self) -> None:
-        if self.steps is not None and (not is_whole(self.steps) or self.steps < 1):
-            raise PlanError(f"batch: steps={self.steps!r}; an epoch has at least one step, and a whole number of them")
-        if not is_whole(self.size) or self.size < 1:
-            raise PlanError(f"batch: size={self.size!r}; a batch has at least one row, and a whole number of them")
-        if self.drop_last + self.pad + self.wrap > 1:
+        if self.steps is not None and (not is_whole(self.steps) or not 1 <= self.steps <= _MOST_ROWS):
+            raise PlanError(
+                f"batch: steps={quoted(self.steps)}; an epoch has at least one step, and a whole number of them up to 2**40"
+            )
+        if not is_whole(self.size) or not 1 <= self.size <= _MOST_ROWS:
+            raise PlanError(
+                f"batch: size={quoted(self.size)}; a batch has at least one row, and a whole number of them up to 2**40"
+            )
+        check_flags("batch", drop_last=self.drop_last, pad=self.pad, wrap=self.wrap, per_rank=self.per_rank)
+        if bool(self.drop_last) + bool(self.pad) + bool(self.wrap) > 1:
             raise PlanError("batch: choose one of drop_last, pad and wrap")
+        hold_as_int(self, "size", "steps")
         if self.lanes is None:
             return
         if not is_whole(self.lanes) or self.lanes < 1 or (self.size % self.lanes and not self.per_rank):
-            raise PlanError(f"batch: lanes={self.lanes!r} does not divide size={self.size}")
+            raise PlanError(f"batch: lanes={quoted(self.lanes)} does not divide size={self.size}")
+        hold_as_int(self, "lanes")
 
     def of_all(self, world_size: int) -> Batch:
         """The same over all ranks: 64 rows for each of 4 ranks are 256."""
@@ -392,12 +410,14 @@ class BatchTokens(Batch):
     verb: str = "batch_tokens"
 
     def __post_init__(self) -> None:
+        check_flags("batch_tokens", drop_last=self.drop_last)
         for name, value in (("max_tokens", self.size), ("lanes", self.lanes)):
             is_left_out = name == "lanes" and value is None
-            if not is_left_out and (isinstance(value, bool) or not is_whole(value) or value < 1):  # type: ignore[operator]  # a whole number
-                raise PlanError(f"batch_tokens: {name}={value!r}; at least 1, and a whole number")
+            if not is_left_out and (isinstance(value, bool) or not is_whole(value) or not 1 <= value <= _MOST_ROWS):  # type: ignore[operator]  # a whole number
+                raise PlanError(f"batch_tokens: {name}={quoted(value)}; at least 1, and a whole number")
         if isinstance(self.fill, bool) or not isinstance(self.fill, (float, int)) or not 0 < self.fill <= 1:
-            raise PlanError(f"batch_tokens: fill={self.fill!r}; it is a share above 0, and at most 1")
+            raise PlanError(f"batch_tokens: fill={quoted(self.fill)}; it is a share above 0, and at most 1")
+        hold_as_int(self, "size", "lanes")
 
 
 Node: TypeAlias = (
@@ -462,23 +482,20 @@ def digest(node: Node) -> str:
 
 def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not callable(node.function):
-        raise PlanError(f"{node.verb}: {node.function!r} cannot be called; pass a function{_OR.get(node.verb, '')}")
+        raise PlanError(
+            f"{node.verb}: {quoted(node.function)} cannot be called; pass a function{_OR.get(node.verb, '')}"
+        )
 
 
 def _check_count(node: Take | Skip) -> None:
-    if not is_whole(node.count) or node.count < 0:
-        raise PlanError(f"{node.verb}({node.count!r}): a number of rows, from 0 on")
+    if not is_whole(node.count) or not 0 <= node.count < 2**63:
+        raise PlanError(f"{node.verb}({quoted(node.count)}): a number of rows, from 0 on and below 2**63")
 
 
 def check_seed(verb: str, seed: Any) -> None:
     """PlanError for what is no seed."""
     if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise PlanError(f"{verb}: seed={seed!r}; a seed is a number from 0 to 2**64 - 1")
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number."""
-    return isinstance(value, Integral)  # NumPy's as well
+        raise PlanError(f"{verb}: seed={quoted(seed)}; a seed is a number from 0 to 2**64 - 1")
 
 
 def _named(name: str, value: Any, default: Any) -> str:

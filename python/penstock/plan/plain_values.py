@@ -18,6 +18,8 @@ import numpy as np
 from penstock.core.code_key import PLAIN
 
 _PLAIN = frozenset(PLAIN)
+#: Longer whole numbers are written in base 16, for which there is no limit.
+_MOST_BITS = 2_000
 _NUMBERS = frozenset({int, float, bool, type(None)})
 #: Types whose `repr` says all.
 _BY_REPR = (
@@ -45,6 +47,8 @@ def is_plain(value: Any) -> bool:
 def plain_bytes(value: Any) -> list[bytes] | None:
     """Bytes that distinguish a value from all others of its type; None where its type does not say how."""
     kind = type(value)
+    if kind is int and _is_long(value):
+        return [hex(value).encode()]
     if kind in _PLAIN or issubclass(kind, _BY_REPR) or _is_torch_setting(kind):
         return [repr(value).encode("utf-8", "surrogatepass")]
     if issubclass(kind, PurePath):
@@ -70,12 +74,18 @@ def _of_array(array: np.ndarray[Any, Any]) -> Iterator[bytes]:
         yield np.asarray(array.flat[number * step : number * step + piece]).tobytes()
 
 
+def _is_long(value: Any) -> bool:
+    """Whether a value is a number of more digits than Python writes."""
+    return type(value) is int and value.bit_length() > _MOST_BITS
+
+
 def shown(value: Any) -> str:
     """A number, or a few of them, in clear; "" for all else, since text may be secret."""
     entries = value if type(value) in (tuple, list) else [value]
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return str(value.item())
-    text = repr(value) if all(type(entry) in _NUMBERS for entry in entries[: _SHOWN // 2]) else ""
+    numbers = all(type(entry) in _NUMBERS and not _is_long(entry) for entry in entries[: _SHOWN // 2])
+    text = repr(value) if numbers and len(entries) <= _SHOWN // 2 else ""
     return text if len(text) <= _SHOWN and len(entries) <= _SHOWN // 2 else ""
 
 

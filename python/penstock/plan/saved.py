@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.errors import StateError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
 from penstock.plan.difference import Described, differences
 from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
@@ -106,7 +108,7 @@ def check_state(
     _check_form(state, mine)
     if state.get("node") == mine.get("node") and state["data"] != mine["data"]:
         raise StateError(
-            f"the state belongs to other data: {state['samples']:,} samples with digest {state['data']}, here "
+            f"the state belongs to other data: {_count(state['samples'])} samples with digest {quoted(state['data'])}, here "
             f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
         )
     here = plan.first_version if state["version"] == 1 else plan.plan
@@ -159,18 +161,29 @@ def _hint(orders: Sequence[Sequence[str]]) -> str:
 def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     if not isinstance(state, Mapping):
         raise StateError(f"the state is {type(state).__name__}; pass the dict that state_dict() returned")
-    optional = {"node", "weights", "on_error", *(("details", "python") if state.get("version") == 1 else ())}
+    if not isinstance(state.get("data", ""), str):
+        raise StateError(f"the state has the data {quoted(state['data'])}; it was changed")
+    optional = {
+        "node",
+        "weights",
+        "on_error",
+        *(("details", "python") if type(state.get("version")) is int and state["version"] == 1 else ()),
+    }
     if missing := sorted((mine.keys() - optional) - state.keys()):
         raise StateError(f"the state lacks {', '.join(missing)}; pass what state_dict() returned")
     if not isinstance(state["version"], int) or not 1 <= state["version"] <= STATE_VERSION:
         raise StateError(
-            f"the state has version {state['version']!r}; this Penstock reads 1 to {STATE_VERSION}, so install the one that wrote it"
+            f"the state has version {quoted(state['version'])}; this Penstock reads 1 to {STATE_VERSION}, so install the one that wrote it"
         )
     plan, details = state["plan"], state.get("details", {})
     if isinstance(plan, str) or not isinstance(plan, Sequence) or not all(isinstance(verb, str) for verb in plan):
-        raise StateError(f"the state has the plan {plan!r}; it was changed")
+        raise StateError(f"the state has the plan {quoted(plan)}; it was changed")
     if not isinstance(details, Mapping) or not all(isinstance(parts, Mapping) for parts in details.values()):
-        raise StateError(f"the state has the details {details!r}; it was changed")
+        raise StateError(f"the state has the details {quoted(details)}; it was changed")
+
+
+def _count(samples: Any) -> str:
+    return f"{samples:,}" if is_whole(samples) else quoted(samples)
 
 
 def _in_clear(node: Node) -> bool:

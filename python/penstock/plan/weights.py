@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.given import as_tuple, is_whole
+from penstock.core.quoted import quoted
 
 #: Weights become whole numbers with at most this sum.
 _LARGEST_QUOTAS = 1 << 20
@@ -33,10 +35,12 @@ def read_weights(given: Any, datasets: int) -> tuple[Weights, Changes]:
         return (1,) * datasets, ()
     if isinstance(given, Mapping):
         pairs = [*given.items()]
-    elif isinstance(given, Sequence) and any(isinstance(one, (tuple, list)) for one in given):
+    elif isinstance(given, (list, tuple)) and any(isinstance(one, (tuple, list)) for one in given):
         pairs = [*given]
-    else:
+    elif isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         return plain(given), ()
+    else:
+        raise PlanError(f"mix: weights={quoted(given)}; give a list with a weight for each dataset")
     schedule = tuple((step, plain(some)) for step, some in map(_pair, pairs))
     if not schedule or schedule[0][0] != 0:
         begin = f"from step {schedule[0][0]} on" if schedule else "for no step"
@@ -49,21 +53,21 @@ def _pair(entry: Any) -> tuple[Any, Any]:
     if isinstance(entry, (tuple, list)) and len(entry) == 2 and isinstance(entry[1], Sequence | np.ndarray):
         return entry[0], entry[1]
     raise PlanError(
-        f"mix: {entry!r} among weights that change; give a step and all weights from it on: weights={{0: [9, 1], 1000: [1, 1]}}"
+        f"mix: {quoted(entry)} among weights that change; give a step and all weights from it on: weights={{0: [9, 1], 1000: [1, 1]}}"
     )
 
 
 def plain(weights: Any) -> Weights:
     """Weights as a tuple of Python's numbers."""
-    return tuple(one.item() if isinstance(one, np.generic) else one for one in weights)
+    return as_tuple("weights", (one.item() if isinstance(one, np.generic) else one for one in weights))
 
 
 def check_steps(where: str, changes: Sequence[tuple[Any, Weights]]) -> None:
     """PlanError unless steps are whole numbers from 0 on and ascend."""
     last = -1
     for step, _ in changes:
-        if not isinstance(step, Integral) or step < 0:
-            raise PlanError(f"{where}: weights from step {step!r} on; steps are counted from 0, in whole numbers")
+        if not is_whole(step) or not 0 <= step < 2**63:
+            raise PlanError(f"{where}: weights from step {quoted(step)} on; steps are counted from 0, in whole numbers")
         if step <= last:
             raise PlanError(
                 f"{where}: weights from step {step} on follow those from step {last} on; give ascending steps"
@@ -78,7 +82,7 @@ def check_weights(where: str, weights: Weights, datasets: int) -> None:
     for number, weight in enumerate(weights):
         if not _is_weight(weight):
             raise PlanError(
-                f"{where}: weights[{number}]={weight!r}; a weight is a number above 0, so leave a dataset out instead"
+                f"{where}: weights[{number}]={quoted(weight)}; a weight is a number above 0, so leave a dataset out instead"
             )
     if datasets:
         quotas_of(weights, where)
@@ -98,7 +102,7 @@ def quotas_of(weights: Weights, where: str = "mix") -> tuple[int, ...]:
     for number, (quota, rounded) in enumerate(zip(whole, nearest, strict=True)):
         if abs(Fraction(rounded * total, quota * sum(nearest)) - 1) > _WORST_WEIGHT:
             raise PlanError(
-                f"{where}: weights[{number}]={weights[number]!r} is less than a twenty-thousandth of all weights together; leave that "
+                f"{where}: weights[{number}]={quoted(weights[number])} is less than a twenty-thousandth of all weights together; leave that "
                 f"dataset out, or give it more"
             )
     return tuple(quota // gcd(*nearest) for quota in nearest)
@@ -111,4 +115,7 @@ def _fraction(weight: float) -> Fraction:
 
 
 def _is_weight(value: Any) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < math.inf
+    try:
+        return isinstance(value, Real) and 0 < float(value) < math.inf
+    except OverflowError:  # more digits than a float has room for
+        return False

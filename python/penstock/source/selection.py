@@ -9,6 +9,7 @@ from typing import TypeAlias
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
 from penstock.core.options import Column
+from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
 #: What a user passes as `columns`.
@@ -34,7 +35,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if isinstance(self.asked, str):
-            raise PlanError(f"columns={self.asked!r}: pass a list of names, or a dict of new name to name in the data")
+            raise PlanError(
+                f"columns={quoted(self.asked)}: pass a list of names, or a dict of new name to name in the data"
+            )
 
     def columns(self, offered: Iterable[str] = ()) -> dict[str, Column]:
         """New name -> what is selected, in the user's order, whether a source has it or not; all of `offered` if nothing is selected.
@@ -68,7 +71,7 @@ class Selection:
             stored = offered[column.feature]
             if column.default is not None or column.field(stored) != stored:
                 raise PlanError(
-                    f"{where}: column {column.feature!r} is {stored}, and is taken as it is; change it with .map(…)"
+                    f"{where}: column {quoted(column.feature)} is {stored}, and is taken as it is; change it with .map(…)"
                 )
         return {name: column.feature for name, column in chosen.items()}
 
@@ -82,19 +85,23 @@ def no_column(where: str, name: str, offered: Iterable[str], *, among: str = "",
     known = list(offered)
     listed = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
     return PlanError(
-        f"{where}: no column {name!r}{among and f' in {among}'}; there are {listed or 'none'}{do and f'; {do}'}{did_you_mean(name, known)}"
+        f"{where}: no column {quoted(name)}{among and f' in {among}'}; there are {listed or 'none'}{do and f'; {do}'}{did_you_mean(name, known)}"
     )
 
 
 def check_dtype(name: str, dtype: str, known: Sequence[str]) -> None:
     """PlanError for a dtype that no column has."""
     if dtype not in known:
-        raise PlanError(f"columns[{name!r}]: dtype {dtype!r} is not known; known are {', '.join(known)}")
+        raise PlanError(f"columns[{quoted(name)}]: dtype {quoted(dtype)} is not known; known are {', '.join(known)}")
 
 
 def check_shape(name: str, field: Field) -> None:
     """PlanError for axes that no column has."""
     if any(axis is not None and axis < 1 for axis in field.shape) or None in field.shape[1:]:
-        raise PlanError(f"columns[{name!r}]: shape {field.shape}: axes are at least 1, and only the first can be None")
+        raise PlanError(
+            f"columns[{quoted(name)}]: shape {field.shape}: axes are at least 1, and only the first can be None"
+        )
     if field.dtype in TEXTS and len(field.shape) > 1:
-        raise PlanError(f"columns[{name!r}]: {field.dtype} has the shapes (), (n,) and (None,), not {field.shape}")
+        raise PlanError(
+            f"columns[{quoted(name)}]: {field.dtype} has the shapes (), (n,) and (None,), not {field.shape}"
+        )

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.quoted import quoted
 from penstock.storage.redact import without_secrets
 
 _PORTS = {"http": 80, "https": 443}
@@ -48,8 +49,8 @@ class Trust:
             if _origin(name) != own and not any(_is_below(name, place) for place in self.places):
                 shown = without_secrets(name)
                 raise SourceError(
-                    f"{home}: the list names {shown!r}, but a list from {own[0]}://{own[1]}/ may only name files there; to allow it, "
-                    f"pass trust=[{_folder(shown)!r}]"
+                    f"{home}: the list names {quoted(shown)}, but a list from {own[0]}://{own[1]}/ may only name files there; to allow it, "
+                    f"pass trust=[{quoted(_folder(shown))}]"
                 )
 
     def may_follow(self, url: str, to: str) -> bool:
@@ -77,7 +78,7 @@ def _texts(name: str, given: Any, example: str) -> tuple[str, ...]:
     if not isinstance(found, Sequence) or not all(
         isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in found
     ):
-        raise PlanError(f"{name}={given!r}: pass a list of texts, for example {name}=[{example!r}]")
+        raise PlanError(f"{name}={quoted(given)}: pass a list of texts, for example {name}=[{quoted(example)}]")
     return tuple(str(os.fspath(one)) for one in found)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.core.errors import StateError
+from penstock.core.given import as_tuple
+from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.order.lane_rows import LaneRows
 from penstock.order.mixed import Mixed
@@ -120,7 +122,7 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
     `load_state_dict` of any number of ranks takes what this returns. Parts may come in any order; each is what `state_dict()` of a rank returned
     at the same step. Raises StateError if steps or plans differ, or if two ranks say different things of one lane.
     """
-    states = list(states)
+    states = as_tuple("merge_states", states) if isinstance(states, (list, tuple, Iterator)) else ()
     if not states or not all(isinstance(state, dict) for state in states):
         raise StateError("merge_states: pass the list of what state_dict() returned on every rank")
     first = {name: value for name, value in states[0].items() if name != "lanes"}
@@ -130,9 +132,14 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
         if differing := sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name)):
             name = differing[0]
             raise StateError(
-                f"merge_states: part {number} says {name}={other.get(name)!r} and part 0 {first.get(name)!r}; save all parts after the same step"
+                f"merge_states: part {number} says {name}={quoted(other.get(name))} and part 0 {quoted(first.get(name))}; save all parts after the same step"
             )
-        for lane, places in state.get("lanes", {}).items():
+        found = state.get("lanes", {})
+        if not isinstance(found, dict) or not all(
+            isinstance(lane, str) and lane.isdecimal() and len(lane) < 20 for lane in found
+        ):
+            raise StateError(f"merge_states: part {number} has the lanes {quoted(found)}; it was changed")
+        for lane, places in found.items():
             if lanes.setdefault(lane, places) != places:
                 raise StateError(
                     f"merge_states: part {number} has another place for lane {lane} than an earlier part; save all parts after the same step"
@@ -152,7 +159,7 @@ def checked_lanes(lanes: Any, wanted: Sequence[int]) -> dict[int, list[Place]]:
     found = {lane: lanes[str(lane)] for lane in wanted}
     for lane, places in found.items():
         if not isinstance(places, list) or not all(map(_is_place, places)):
-            raise StateError(f"the state says {places!r} of lane {lane}; it was changed")
+            raise StateError(f"the state says {quoted(places)} of lane {lane}; it was changed")
     return found
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.errors import PlanError, StorageError
+from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.observe.ledger.format import MAGIC, SUFFIX, Buffer, Header, Kind, Mark, Steps, StepsHead, frame
 
@@ -192,12 +193,14 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _local(folder: str | os.PathLike[str]) -> str:
     if not isinstance(folder, (str, os.PathLike)):
-        raise PlanError(f"ledger={folder!r}; pass a folder, for example ledger='runs/ledger'")
+        raise PlanError(f"ledger={quoted(folder)}; pass a folder, for example ledger='runs/ledger'")
     path = os.fspath(folder)
     if not isinstance(path, str) or not path or "://" in path:
-        raise PlanError(f"ledger={path!r}; a ledger is written step by step, so pass a folder of a mounted file system")
+        raise PlanError(
+            f"ledger={quoted(path)}; a ledger is written step by step, so pass a folder of a mounted file system"
+        )
     if os.path.exists(path) and not os.path.isdir(path):
         raise PlanError(
-            f"ledger={path!r} is a file; pass a folder, in which every rank and start has a file of its own"
+            f"ledger={quoted(path)} is a file; pass a folder, in which every rank and start has a file of its own"
         )
     return os.path.abspath(os.path.expanduser(path))

@@ -9,6 +9,7 @@ from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
+from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.source.fields.codec import Leaf
 from penstock.source.manifest import Manifest, first_records
@@ -89,10 +90,12 @@ def choose(options: Options, offered: Mapping[str, str], where: str) -> dict[str
     chosen = Selection(options.columns).choose(offered, where)
     for name, column in chosen.items():
         if column.default is not None:
-            raise PlanError(f"columns[{name!r}]: every record has {column.feature!r}; leave the default away")
+            raise PlanError(
+                f"columns[{quoted(name)}]: every record has {quoted(column.feature)}; leave the default away"
+            )
         if why := offered[column.feature]:
             rest = ", ".join(repr(name) for name, why in offered.items() if not why)
-            raise PlanError(f"{where}: column {column.feature!r}: {why}; leave it out with columns=[{rest}]")
+            raise PlanError(f"{where}: column {quoted(column.feature)}: {why}; leave it out with columns=[{rest}]")
     return chosen
 
 
@@ -101,6 +104,8 @@ def leaf_of(name: str, column: Column, make: MakeLeaf, spans: Spans, manifest: M
     try:
         return make(spans).as_field(column.dtype, column.shape)
     except RowError as error:
-        raise DataError(f"{manifest.place(error.row)}: column {column.feature!r}: {error.found}; {error.do}") from None
+        raise DataError(
+            f"{manifest.place(error.row)}: column {quoted(column.feature)}: {error.found}; {error.do}"
+        ) from None
     except PlanError as error:
-        raise PlanError(f"{where}: columns[{name!r}]: {error}") from None
+        raise PlanError(f"{where}: columns[{quoted(name)}]: {error}") from None

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.spec import Column as Values
@@ -154,7 +155,7 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
     """A row of defaults (numbers) or one value (bytes) as native code stores it."""
     if field.dtype in ("bytes", "string"):
         if not isinstance(default, bytes | str):
-            raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
+            raise PlanError(f"columns[{quoted(name)}]: default {quoted(default)} is no {field.dtype}")
         return default.encode() if isinstance(default, str) else default
     bits = field.dtype == "bfloat16"
     dtype = np.dtype(np.float32) if bits else field.numpy_dtype
@@ -164,12 +165,14 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
     except (ValueError, OverflowError, TypeError):
         fits = False
     if not fits or isinstance(default, bytes | str):
-        raise PlanError(f"columns[{name!r}]: default {default!r} is no {field.dtype}")
+        raise PlanError(f"columns[{quoted(name)}]: default {quoted(default)} is no {field.dtype}")
     shape = tuple(axis or 0 for axis in field.shape)
     try:
         row = np.full(shape, value)
     except ValueError:
-        raise PlanError(f"columns[{name!r}]: a default of shape {value.shape} for {field}; give one number") from None
+        raise PlanError(
+            f"columns[{quoted(name)}]: a default of shape {value.shape} for {field}; give one number"
+        ) from None
     if bits:
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)

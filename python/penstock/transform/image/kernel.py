@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.core.errors import PlanError, RowError
 from penstock.core.kernels import ImageProgram, image_info
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.quoted import quoted
 from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.op import Chain, ImageOp
@@ -124,7 +125,7 @@ def _chain(ops: Sequence[ImageOp], source: Field) -> Chain:
     chain = Chain(channels=_channels(ops, source), encoded=source.dtype == "bytes")
     for number, op in enumerate(ops):
         if not isinstance(op, ImageOp):
-            raise PlanError(f"{op!r}: not an image op; use those of penstock.image, or map()")
+            raise PlanError(f"{quoted(op)}: not an image op; use those of penstock.image, or map()")
         chain = op.extend(replace(chain, number=number))
     return chain
 
