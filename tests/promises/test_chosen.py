@@ -492,7 +492,7 @@ def forward() -> Iterator[dict[str, int]]:
         (lambda: of().balance("pair"), r"balance: col\('pair'\) gives \(2,\) values a row"),
         (lambda: of().balance(3), r"balance: 3 is neither the name of a column nor an expression"),
         (lambda: of().sort("half"), r"sort: col\('half'\) is missing in 1 of 5 rows"),
-        (lambda: of().sample(0), r"sample\(0\): how many rows, from 1 on"),
+        (lambda: of().sample(0), r"sample\(0\): how many rows, from 1 to"),
         (lambda: of().sample(2.5), r"sample\(2\.5\): how many rows"),
         (lambda: of().sample(6), r"sample\(6\): there are 5 rows, and without replacement none comes twice"),
         (lambda: of().skip(5).sample(2, replacement=True), r"sample\(2\): there are no rows to draw from"),

@@ -213,9 +213,9 @@ def of(count: int) -> ps.Dataset:
         (lambda: ps.mix([of(30), of(40)], weights=[1e-9, 1]), r"mix: weights\[0\]=1e-09 is less than a twenty-thousandth"),
         (lambda: ps.mix([of(3), 4]), r"mix: entry 1 is int; pass a list of datasets"),
         (lambda: ps.mix([of(3)], [1]), r"mix: \[1\] is passed by position"),
-        (lambda: of(3).repeat(0), r"repeat\(0\): how often, from 1 on"),
+        (lambda: of(3).repeat(0), r"repeat\(0\): how often, from 1 to"),
         (lambda: of(3).batch(1).repeat(2), r"repeat: must come before batch"),
-        (lambda: of(3).every(0), r"every\(0\): a distance in rows, from 1 on"),
+        (lambda: of(3).every(0), r"every\(0\): a distance in rows, from 1 to"),
         (lambda: of(3).shuffle().every(2).batch(1), r"every: must come before shuffle"),
     ],
 )  # fmt: skip
