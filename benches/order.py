@@ -3,8 +3,8 @@
     python benches/order.py [--rows 1000000000] [--seconds 1] [--json]
 
 Ids a second of CPU time, in items of 256 steps and of single steps; the time to the first batch's ids, the order being made; the memory that it adds. Blocks of
-1 row are shuffle(mode="global"), those of 4,000 about what Parquet has. Loaders: the rows a second of CPU time that a loader delivers of tiny rows in memory and of
-Parquet files, of one dataset and of mixes that have as many rows.
+1 row are shuffle(mode="global"), those of 4,000 about what Parquet has. Loaders: the rows a second of CPU time that a loader delivers of tiny rows in memory, of
+Parquet files, of windows of 2,048 tokens and of decoded JPEGs, of one dataset and of mixes that have as many rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+from PIL import Image
 
 import penstock as ps
 from penstock.cli.console import print_json
@@ -33,6 +34,8 @@ from penstock.order.shuffled import Shuffled
 
 PARTS, BLOCKS, STEPS = (1, 2, 100), (1, 100, 4_000), (256, 1)
 _LANES, _ROWS_PER_LANE = 64, 16
+#: Rows of a batch where it is not 512.
+_BATCH = {"tokens": 64, "jpeg": 32}
 _MEMORY_ROWS, _PARQUET_ROWS = 4_000_000, 1_000_000
 
 
@@ -100,20 +103,51 @@ def parquet_parts(parts: int, folder: Path) -> list[ps.Dataset]:
     return [ps.read(files[number * each : (number + 1) * each]) for number in range(parts)]
 
 
+def token_parts(parts: int, folder: Path) -> list[ps.Dataset]:
+    """Windows of 2,048 tokens of 2 bytes, in a hundred files of 400 windows."""
+    files = [folder / f"{number}.bin" for number in range(100)]
+    for number, file in enumerate(files):
+        if not file.exists():
+            np.random.default_rng(number).integers(0, 50_000, 400 * 2_048, dtype=np.uint16).tofile(file)
+    each = len(files) // parts
+    some = [files[number * each : (number + 1) * each] for number in range(parts)]
+    return [ps.read(one, format="tokens", dtype="uint16", window=2_048) for one in some]
+
+
+def jpeg_parts(parts: int, folder: Path) -> list[ps.Dataset]:
+    """Photographs of 500 × 375 pixels of noise and gradients, in a hundred folders of 32."""
+    for number in range(3_200):
+        file = folder / f"{number % 100}" / f"{number}.jpg"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            coarse = np.random.default_rng(number).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+            Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file)
+    each = 100 // parts
+    folders = [[folder / f"{number}" for number in range(one * each, (one + 1) * each)] for one in range(parts)]
+    return [ps.read(one, columns=["image"]) for one in folders]
+
+
+def decoded(data: ps.Dataset) -> ps.Dataset:
+    """The usual training images."""
+    crop = ps.image.RandomResizedCrop((224, 224))
+    return data.transform(image=[ps.image.Decode(), crop, ps.image.RandomHorizontalFlip()])
+
+
 def measure_loader(kind: str, datasets: list[ps.Dataset], seconds: float) -> dict[str, Any]:
     """Rows a second of CPU time over whole epochs, the best of three runs; the first epoch, which starts the threads, is not timed."""
-    data = datasets[0] if len(datasets) == 1 else ps.mix(datasets)
-    with ps.Loader(data.shuffle(seed=0).batch(512, drop_last=True), rank=0, world_size=1, cpus=2) as loader:
+    data, size = (datasets[0] if len(datasets) == 1 else ps.mix(datasets)).shuffle(seed=0), _BATCH.get(kind, 512)
+    data = decoded(data) if kind == "jpeg" else data
+    with ps.Loader(data.batch(size, drop_last=True), rank=0, world_size=1, cpus=2) as loader:
         for _ in loader:
             pass
-        best = max(_rows_per_cpu_s(loader, seconds) for _ in range(3))
+        best = max(_rows_per_cpu_s(loader, size, seconds) for _ in range(3))
     return {"loader": kind, "datasets": len(datasets), "rows_per_cpu_s": best}
 
 
-def _rows_per_cpu_s(loader: ps.Loader[dict[str, Any]], seconds: float) -> float:
+def _rows_per_cpu_s(loader: ps.Loader[dict[str, Any]], size: int, seconds: float) -> float:
     rows, began, until = 0, time.process_time(), time.perf_counter() + seconds
     while time.perf_counter() < until:
-        rows += 512 * sum(1 for _ in loader)
+        rows += size * sum(1 for _ in loader)
     return rows / (time.process_time() - began)
 
 
@@ -126,12 +160,14 @@ def figures(rows: int, seconds: float) -> Iterator[dict[str, Any]]:
         for parts in PARTS:
             yield measure_loader("memory", memory_parts(parts), seconds)
             yield measure_loader("parquet", parquet_parts(parts, Path(folder)), seconds)
+            yield measure_loader("tokens", token_parts(parts, Path(folder)), seconds)
+            yield measure_loader("jpeg", jpeg_parts(parts, Path(folder, "jpeg")), seconds)
 
 
 def shown(found: dict[str, Any]) -> str:
     """A line for people."""
     if "loader" in found:
-        return f"{found['loader']:>8} loader, {found['datasets']:3} datasets: {found['rows_per_cpu_s'] / 1e6:8.2f} million rows a CPU second"
+        return f"{found['loader']:>8} loader, {found['datasets']:3} datasets: {found['rows_per_cpu_s'] / 1e3:10,.1f} thousand rows a CPU second"
     rates = ", ".join(f"{found[f'ids_per_cpu_s_in_{steps}_steps'] / 1e6:6.1f} in {steps} steps" for steps in STEPS)
     return (
         f"blocks of {found['block_rows']:5,}, {found['datasets']:3} datasets: million ids a CPU second: {rates}; first batch "

@@ -1,7 +1,7 @@
 """Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
 
 What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow, NumPy and pyarrow. The
-hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (image_decode/gif-frame-beyond-screen), are left as they are.
+hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (gif-frame-beyond-screen, jpeg-cmyk-without-rows), are left as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ SEEDS = Path("fuzz/seeds")
 
 #: Behind a picture: scale and upsampling, region, MCUs between entry points; see jpeg_scan.rs.
 SCAN_CHOICE = bytes([0, 90, 90, 200, 200, 3])
+#: Behind a picture: the format and its switches, and four ops of three bytes each; see image_chain.rs.
+CHAIN_CHOICES = {
+    "crop": bytes([12, 10, 0, 1]) + bytes([8, 20, 20, 4, 200, 0, 3, 30, 5, 7, 0, 0]),
+    "floats": bytes([9, 16, 14, 2]) + bytes([18, 15, 0, 6, 200, 0, 5, 200, 0, 1, 8, 8]),
+}
 #: Version 1, every 4 MCUs, 1×1 MCUs, 3 components; the entry at bit 4,984, predictions 0.
 INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
 
@@ -140,7 +145,12 @@ def main() -> None:
     write("jpeg_header", files)
     write("jpeg_scan", {name: data + SCAN_CHOICE for name, data in files.items()})
     write("jpeg_entry_points", {name: len(INDEX).to_bytes(2, "little") + INDEX + data for name, data in files.items()})
-    write("image_decode", pictures())
+    found = pictures()
+    write("image_decode", found)
+    chosen = {
+        f"{name}-{chain}": data + choice for name, data in found.items() for chain, choice in CHAIN_CHOICES.items()
+    }
+    write("image_chain", chosen)
     write("tar_samples", archives())
     databases = ("empty", "named", "several")
     write("lmdb_walk", {name: (GOLDEN / "lmdb" / name / "data.mdb").read_bytes() for name in databases})

@@ -18,8 +18,9 @@ from PIL import Image
 from support.tries import tries
 
 SERVERS = Path(__file__).parent / "servers"
-#: Folders of many tests that share nothing and would keep one process long after the others are done.
+#: Folders of many tests that share nothing and would keep one process long after the others are done; and what they have that is dear to make.
 SPREAD = ("tests/damage/", "tests/promises/")
+SHARES_MUCH = "tests/damage/test_bombs.py"
 SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
 
 
@@ -56,7 +57,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid if nodeid.startswith(SPREAD) else super()._split_scope(nodeid)
+            is_apart = nodeid.startswith(SPREAD) and not nodeid.startswith(SHARES_MUCH)
+            return nodeid if is_apart else super()._split_scope(nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 

@@ -22,3 +22,9 @@ def test_one_door_to_the_compiled_module() -> None:
 def test_each_framework_has_one_importer() -> None:
     importers = {path.relative_to(PACKAGE).as_posix() for path in FILES if "import torch\n" in path.read_text()}
     assert importers <= {"deliver/torch.py", "cli/demo_train.py"}
+
+
+def test_one_place_warns() -> None:
+    """It cleans what a terminal would obey out of the text."""
+    found = {path.relative_to(PACKAGE).as_posix() for path in FILES if "warnings.warn(" in path.read_text()}
+    assert found == {"core/warned.py"}

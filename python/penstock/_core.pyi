@@ -21,6 +21,7 @@ __all__ = [
     "MixtureWord",
     "ParquetFooter",
     "TarParser",
+    "WatchedMemory",
     "WorkProgress",
     "__version__",
     "copy_fields",
@@ -45,6 +46,7 @@ __all__ = [
     "jpeg_entry_points",
     "line_texts",
     "list_elements",
+    "lost_memory",
     "mix",
     "npy_header",
     "pack_best_fit",
@@ -312,6 +314,7 @@ def read_ranges(
     out: _Bytes,
     at: _Ids,
     threads: int,
+    stamps: _Ids | None = None,
 ) -> None: ...
 
 # kept
@@ -488,7 +491,7 @@ class ImageProgram:
         apply_exif: bool,
         fast: bool,
         allow_truncated: bool,
-        pixels_limit: int,
+        limits: tuple[int, int, int],
     ) -> ImageProgram: ...
     def size_of(self, data: bytes) -> tuple[int, int]:
         """The (height, width) of the result for an encoded image, independent of the output's size."""
@@ -527,7 +530,7 @@ class ImageProgram:
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
     """The (width, height, format) in an image's header. Raises ValueError."""
 
-def decode_image(data: bytes, apply_exif: bool = False, pixels_limit: int = ...) -> npt.NDArray[np.uint8]:
+def decode_image(data: bytes, apply_exif: bool = False, limits: tuple[int, int, int] = ...) -> npt.NDArray[np.uint8]:
     """The image as an array of shape (height, width, 3). Raises ValueError."""
 
 # windows
@@ -550,14 +553,26 @@ def copy_windows(
 
 @final
 class MappedFiles:
-    """Local files that are mapped into memory when they are first needed; each must have its expected size."""
+    """Local files that are mapped into memory when they are first needed; each must be what it was when it was listed."""
 
-    def __new__(cls, paths: list[str], sizes: _Ids) -> MappedFiles: ...
-    def __getnewargs__(self) -> tuple[list[Path], _Ids]: ...
+    def __new__(cls, paths: list[str], sizes: _Ids, stamps: _Ids | None = None) -> MappedFiles: ...
+    def __getnewargs__(self) -> tuple[list[Path], _Ids, _Ids]: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:
-        """Like `copy_windows`, from files. Raises OSError (path, found) for a file that is missing or of another size."""
+        """Like `copy_windows`, from files. Raises OSError (path, found) for a file that is missing or was changed."""
+
+@final
+class WatchedMemory:
+    """Mapped memory that another library reads, kept mapped by `owner`: what its file has no more reads as zeros, not as SIGBUS."""
+
+    def __new__(cls, address: int, size: int, owner: object) -> WatchedMemory: ...
+    @property
+    def is_lost(self) -> bool:
+        """Whether a part of it was read as zeros."""
+
+def lost_memory() -> int:
+    """How often watched memory was lost in this process: 0 spares asking each."""
 
 # lmdb
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Literal, Never
 
 from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags
+from penstock.core.given import as_tuple, check_flags, check_whole, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
-from penstock.core.quoted import quoted
+from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
 from penstock.engine.explain import explain
 from penstock.engine.order_checks import check_order
@@ -60,6 +60,8 @@ from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
 
+#: More ranks, machines or epochs than anybody simulates.
+_MOST_RANKS = 1 << 20
 #: tf.data's map takes a number of parallel calls there.
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
 
@@ -407,7 +409,7 @@ class Dataset:
         datasets made by the same `penstock.read`, since they share what was opened; batches are the same with and without. Local
         data is not cached. Raises PlanError for a limit that is none, and for a folder that others can write into.
         """
-        cache = chosen_cache(size_of(limit), None if path is None else fspath(path))
+        cache = chosen_cache(size_of(limit, "limit"), None if path is None else path_of("cache_local", path))
         for leaf in leaves(self.root):
             if isinstance(leaf.opened.storage, CachedStorage):
                 leaf.opened.storage.use_cache(cache)
@@ -518,7 +520,7 @@ class Dataset:
             rows = f"{len(self):,} samples"
         except PlanError:
             rows = "as many samples as come"
-        return f"Dataset({rows}: {_verbs(self.root)})"
+        return printable(f"Dataset({rows}: {_verbs(self.root)})")
 
     @property
     def spec(self) -> Spec:
@@ -565,7 +567,9 @@ class Dataset:
 
     def explain(self, *, world_size: int | None = None) -> str:
         """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
-        return explain(self.root, world_size)
+        if world_size is not None:
+            check_whole("explain", _MOST_RANKS, world_size=world_size)
+        return printable_lines(explain(self.root, world_size))
 
     def simulate(
         self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1, cache: str | int | None = None
@@ -576,7 +580,8 @@ class Dataset:
         then also what comes from it. By arithmetic alone: nothing is read.
         Not counted: what is read ahead of the next epoch, and requests made again or twice.
         """
-        limit = size_of(cache)
+        check_whole("simulate", _MOST_RANKS, world_size=world_size, nodes=nodes, epochs=epochs)
+        limit = size_of(cache, "cache")
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
+from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
@@ -38,6 +38,7 @@ from penstock.observe.report import report_text
 from penstock.observe.stats import all_meters, no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
+from penstock.order.lane_rows import LANE_ROWS
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
 from penstock.order.token_batches import TokenBatches
@@ -451,7 +452,7 @@ class Loader(Generic[BatchT]):
             state = {**state, "lanes": {}}
         notes = check_state(state, self.state_dict(), saved_plan, strict=strict)
         for note in [*notes, *([other_policy] if other_policy else [])]:
-            warnings.warn(note, stacklevel=2)
+            warn(note, stacklevel=2)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
         except (TypeError, ValueError, OverflowError):
@@ -461,6 +462,10 @@ class Loader(Generic[BatchT]):
         if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= len(self):
             raise StateError(
                 f"the state says {quoted(position)}, but epochs have the steps 0 … {len(self) - 1}; it was changed"
+            )
+        if self._lowered.lanes and (position.epoch + 1) * len(self) * self._lowered.order.rows_per_lane >= LANE_ROWS:
+            raise StateError(
+                f"the state says epoch {position.epoch:,}, beyond the rows that a lane can count; it was changed"
             )
         check_streams(self.dataset.root, position)
         if begins_lanes:

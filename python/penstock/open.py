@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from os.path import commonprefix, exists
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from penstock.core.address_space import spare_addresses
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.options import Column, Options
+from penstock.core.given import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
+from penstock.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from penstock.core.options import Column, Options, check_columns
 from penstock.core.picked import Picked
 from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
+from penstock.core.warned import warn
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
 from penstock.inputs.iterable import Making
@@ -43,6 +45,8 @@ from penstock.storage.trust import Trust
 #: One path, or several.
 Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
+#: More threads or connections than any machine has use for, and more rows than any count fits.
+MOST_THREADS, MOST_ROWS = 1 << 12, (1 << 63) - 1
 #: Requests for single files at once: stores answer many.
 _LOCATE_THREADS = 16
 
@@ -73,7 +77,14 @@ def read(
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
-    places = [fspath(place) for place in ([where] if isinstance(where, (str, PathLike)) else where)]
+    spare_addresses()
+    if isinstance(where, Mapping) or hasattr(where, "columns"):  # their names would be taken for paths
+        raise PlanError(f"read: a {type(where).__name__} is data, not a path; pass it to penstock.from_arrays")
+    places = paths_of("read", where)
+    check_flags("read", verify=verify)
+    check_progress("read", progress)
+    check_columns(columns)
+    check_limits("read", limits)
     if not places or (storage is None and "" in places):  # of a storage it is all that it holds
         what = "path" if places else "list of paths"
         raise SourceError(f"read: an empty {what}; pass a path, a glob or a list of them")
@@ -93,9 +104,6 @@ def read(
     shards = _join(listed)
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
-    asked = columns.values() if isinstance(columns, Mapping) else columns or ()
-    if isinstance(columns, str) or not all(isinstance(name, (str, Column)) for name in asked):
-        raise PlanError(f"columns={quoted(columns)}: pass a list of names, or a dict of new name to name in the data")
     checks = Checks() if verify else None
     locate = partial(_locate, adopted, checks, trusted, shards.path(0))
     options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
@@ -114,12 +122,12 @@ def read(
 
 def _without(dataset: Dataset, exclude: Paths) -> Dataset:
     """A source without the bad samples in quarantine files."""
-    paths = [fspath(path) for path in ([exclude] if isinstance(exclude, (str, PathLike)) else exclude)]
+    paths = paths_of("exclude", exclude)
     bad, manifest = [sample for path in paths for sample in read_quarantine(path)], dataset.source.manifest
     ids = np.unique(ids_in(bad, manifest))
     samples = ids[ids >= 0]
     if bad and not len(samples):
-        warnings.warn(
+        warn(
             f"exclude={', '.join(paths)}: none of the {len(bad):,} bad samples there lies in {manifest.format} files that are read here",
             stacklevel=3,
         )
@@ -185,6 +193,9 @@ def from_dataset(
     at once. name, version: what identifies the data to a saved state, besides its length and columns; the object's type
     unless given. Exceptions of the object keep their traceback and name the sample.
     """
+    check_columns(columns)
+    check_texts("from_dataset", name="" if name is None else name, version=version)
+    check_whole("from_dataset", MOST_THREADS, threads=threads)
     source = open_objects(data, columns=columns, name=name, version=version, threads=threads)
     return of_source(source, "python object", columns)
 
@@ -214,8 +225,18 @@ def from_iterable(
     Raises PlanError for what cannot work, DataError where items differ or their number is not `samples`. Exceptions of the
     generator keep their traceback and name the sample.
     """
+    check_columns(columns)
+    check_flags("from_iterable", spool=spool)
+    check_limits("from_iterable", limits)
+    check_progress("from_iterable", progress)
+    check_texts("from_iterable", name="" if name is None else name, version=version)
+    check_whole("from_iterable", MOST_ROWS, samples=1 if samples is None else samples)
+    if arguments is not None and not (
+        isinstance(arguments, Mapping) and all(isinstance(one, str) for one in arguments)
+    ):
+        raise PlanError(f"from_iterable: arguments={quoted(arguments)}; pass a dict of names and values, or None")
     making = Making(
-        make=make, arguments=arguments or {}, columns=columns, samples=samples, name=name, version=version
+        make=make, arguments=arguments or {}, columns=columns, samples=None if samples is None else int(samples), name=name, version=version
     )  # fmt: skip
     source = open_iterable(making, spool=spool, limits=limits, progress=progress)
     return of_source(source, "iterable", columns, limits=limits)
@@ -241,6 +262,10 @@ def read_stream(
     its own, and a resumed epoch draws the records before again, from the pipe of the first pass. Waits for the first records. Raises SourceError for a pipe that
     is not there or empty, DataError for damaged records and for a stream that ends inside of one.
     """
+    path = path_of("read_stream", path)
+    check_columns(columns)
+    check_flags("read_stream", verify=verify)
+    check_limits("read_stream", limits)
     options = Options(columns=columns, verify=verify, limits=limits, own=own)
     source = open_pipe(path, format_named(format, options), samples, options)
     return of_source(source, path, columns, limits=limits)
@@ -271,6 +296,12 @@ def read_sql(
     read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
     belong into the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
     """
+    check_columns(columns)
+    check_flags("read_sql", ties=ties, checksum=checksum)
+    check_limits("read_sql", limits)
+    check_progress("read_sql", progress)
+    check_texts("read_sql", uri=uri, query=query, partition="" if partition is None else partition)
+    check_whole("read_sql", MOST_THREADS, connections=connections)
     options = Options(columns=columns, limits=limits, progress=progress)
     source = open_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
@@ -288,9 +319,11 @@ def _join(parts: list[Shards]) -> Shards:
     versions = np.concatenate([part.versions for part in parts])
     tags = [part.etags for part in parts if part.etags is not None]
     etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
+    found = [part.stamps for part in parts if part.stamps is not None]
+    stamps = np.concatenate(found) if len(found) == len(parts) else None
     roots = {part.root for part in parts}
     if len(roots) == 1:
-        return Shards(paths, sizes, versions, roots.pop(), etags=etags)
+        return Shards(paths, sizes, versions, roots.pop(), etags=etags, stamps=stamps)
     common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
     root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
-    return Shards(paths, sizes, versions, common, root_lengths, etags=etags)
+    return Shards(paths, sizes, versions, common, root_lengths, etags=etags, stamps=stamps)

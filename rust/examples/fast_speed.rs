@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
+use penstock_core::image::limits::Limits;
 use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
@@ -58,7 +59,7 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
         scaling: Scaling { filter, antialias: true },
     };
     let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
-    let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, pixels_limit: 1 << 28 };
+    let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, limits: Limits::default() };
     let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; BATCH * format.bytes() + 64]);
     worker.set_format(format, true);
     let first = out.as_ptr().align_offset(64);

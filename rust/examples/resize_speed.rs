@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
+use penstock_core::image::limits::Limits;
 use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
 use penstock_core::image::pixels::Stored;
 use penstock_core::image::program::{Image, Program, Worker};
@@ -60,7 +61,7 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
     };
     let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
     let program =
-        Program { ops, apply_exif: false, fast: false, allow_truncated: false, format, pixels_limit: 1 << 28 };
+        Program { ops, apply_exif: false, fast: false, allow_truncated: false, format, limits: Limits::default() };
     let mut worker = Worker::new(level, format);
     let start = cpu_ms();
     for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(IMAGES).enumerate() {

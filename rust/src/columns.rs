@@ -121,9 +121,39 @@ pub struct Gathered {
     pub lengths: Vec<i64>,
     /// `Ragged`, `Texts` and `Nested`: the values.
     pub data: Vec<u8>,
+    /// Whether values are missing, since the process may not have the memory for them; `fill` then fails.
+    lacks_memory: bool,
 }
 
 impl Gathered {
+    /// Makes room for so many bytes more; false if the process may not have them.
+    #[inline]
+    pub fn room(&mut self, bytes: usize) -> bool {
+        let fits = self.data.capacity() - self.data.len() >= bytes || self.data.try_reserve(bytes).is_ok();
+        self.lacks_memory |= !fits;
+        fits
+    }
+
+    /// So many bytes more, of zeros; None if the process may not have them.
+    pub fn more(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        if !self.room(bytes) {
+            return None;
+        }
+        let start = self.data.len();
+        self.data.resize(start + bytes, 0);
+        Some(&mut self.data[start..])
+    }
+
+    /// Notes where a value of bytes ends that begins at `start` of the data.
+    #[inline]
+    pub fn end_text(&mut self, start: usize) {
+        if self.places.len() < self.places.capacity() || self.places.try_reserve(1).is_ok() {
+            self.places.push((self.data.len() - start) as i64);
+        } else {
+            self.lacks_memory = true;
+        }
+    }
+
     /// Adds a row of `Spans`.
     #[inline]
     pub fn push_span(&mut self, which: i64, offset: usize, length: usize) {
@@ -135,8 +165,11 @@ impl Gathered {
     /// Adds a value of `Texts` to the row that is being made.
     #[inline]
     pub fn push_text(&mut self, text: &[u8]) {
-        self.data.extend_from_slice(text);
-        self.places.push(text.len() as i64);
+        let start = self.data.len();
+        if self.room(text.len()) {
+            self.data.extend_from_slice(text);
+            self.end_text(start);
+        }
     }
 }
 
@@ -153,7 +186,8 @@ pub struct Chunk<'a> {
 /// one `Gathered` a column.
 ///
 /// # Errors
-/// Of all rows that failed, the first; the same whatever the number of threads.
+/// Of all rows that failed, the first; the same whatever the number of threads. The first row of those whose values the process has no
+/// memory for.
 ///
 /// # Panics
 /// If the slices of `outs` do not have the lengths that they should.
@@ -167,11 +201,26 @@ pub fn fill(
     assert_eq!(outs.len(), forms.len(), "one output a column");
     let chunk_rows = pool.map_or(rows, |pool| rows.div_ceil(4 * pool.current_num_threads()).clamp(32, 1024)).max(1);
     let chunks = cut(rows, chunk_rows, forms, outs);
+    let work = |chunk: Chunk<'_>| {
+        let first = chunk.rows.start;
+        let gathered = work(chunk)?;
+        if gathered.iter().any(|column| column.lacks_memory) { Err(no_memory(first)) } else { Ok(gathered) }
+    };
     let parts: Vec<Result<Vec<Gathered>, RowFailure>> = match pool {
         Some(pool) if chunks.len() > 1 => pool.install(|| chunks.into_par_iter().map(&work).collect()),
         _ => chunks.into_iter().map(&work).collect(),
     };
-    Ok(join(parts.into_iter().collect::<Result<Vec<_>, _>>()?, forms))
+    join(parts.into_iter().collect::<Result<Vec<_>, _>>()?, forms)
+}
+
+/// The failure of rows whose values are more than the process may have.
+#[cold]
+#[must_use]
+pub fn no_memory(row: usize) -> RowFailure {
+    let found = "its values ask for more memory than this process may have".to_owned();
+    let remedy =
+        "give the process more memory, or refuse large records with Limits(record_bytes=…, values=…)".to_owned();
+    RowFailure { row, found, remedy }
 }
 
 /// Cuts rows and outputs into chunks.
@@ -194,7 +243,7 @@ fn cut<'a>(rows: usize, chunk_rows: usize, forms: &[Form], outs: Vec<&'a mut [u8
 }
 
 /// Joins what the chunks gathered, in their order.
-fn join(parts: Vec<Vec<Gathered>>, forms: &[Form]) -> Vec<Filled> {
+fn join(parts: Vec<Vec<Gathered>>, forms: &[Form]) -> Result<Vec<Filled>, RowFailure> {
     let mut all: Vec<Vec<Gathered>> = forms.iter().map(|_| Vec::with_capacity(parts.len())).collect();
     for part in parts {
         for (column, gathered) in all.iter_mut().zip(part) {
@@ -204,28 +253,31 @@ fn join(parts: Vec<Vec<Gathered>>, forms: &[Form]) -> Vec<Filled> {
     all.into_iter().zip(forms).map(|(parts, form)| join_column(parts, *form)).collect()
 }
 
-fn join_column(parts: Vec<Gathered>, form: Form) -> Filled {
+fn join_column(parts: Vec<Gathered>, form: Form) -> Result<Filled, RowFailure> {
     let mut parts = parts.into_iter();
     let mut joined = parts.next().unwrap_or_default();
     let rest = parts.as_slice();
-    joined.rows.reserve_exact(rest.iter().map(|part| part.rows.len()).sum());
-    joined.places.reserve_exact(rest.iter().map(|part| part.places.len()).sum());
-    joined.lengths.reserve_exact(rest.iter().map(|part| part.lengths.len()).sum());
-    joined.data.reserve_exact(rest.iter().map(|part| part.data.len()).sum());
+    let reserved = joined
+        .rows
+        .try_reserve_exact(rest.iter().map(|part| part.rows.len()).sum())
+        .and_then(|()| joined.places.try_reserve_exact(rest.iter().map(|part| part.places.len()).sum()))
+        .and_then(|()| joined.lengths.try_reserve_exact(rest.iter().map(|part| part.lengths.len()).sum()))
+        .and_then(|()| joined.data.try_reserve_exact(rest.iter().map(|part| part.data.len()).sum()));
+    reserved.map_err(|_| no_memory(0))?;
     for part in parts {
         joined.rows.extend_from_slice(&part.rows);
         joined.places.extend_from_slice(&part.places);
         joined.lengths.extend_from_slice(&part.lengths);
         joined.data.extend_from_slice(&part.data);
     }
-    let Gathered { rows, places, lengths, data } = joined;
-    match form {
+    let Gathered { rows, places, lengths, data, .. } = joined;
+    Ok(match form {
         Form::Fixed { .. } => Filled::Fixed,
         Form::Spans => Filled::Spans { which: rows, offset: places, length: lengths },
         Form::Ragged => Filled::Ragged { values: data, offsets: sums(&rows) },
         Form::Texts => Filled::Texts { data, ends: sums(&places), offsets: sums(&rows) },
         Form::Nested => Filled::Nested { data, ends: sums(&places), steps: sums(&lengths), offsets: sums(&rows) },
-    }
+    })
 }
 
 /// 0 and the running sums.

@@ -10,7 +10,8 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::crc32c;
-use crate::files::{FileError, open_unchanged};
+use crate::files::FileError;
+use crate::listed::Listed;
 
 /// Bytes of a row of the table, and where in it the fields lie: `EXTENT` of `storage/cache/extents.py`.
 pub const ROW_BYTES: usize = 40;
@@ -166,7 +167,7 @@ pub fn read_in_turn<'a, 'b: 'a>(wanted: impl Iterator<Item = &'a mut Wanted<'b>>
         let path = Path::new(one.path);
         let file = match open.take() {
             Some((name, file)) if name == one.path => file,
-            _ => open_unchanged(path, one.pack_bytes)?,
+            _ => Listed { size: one.pack_bytes, stamp: None }.open(path)?,
         };
         one.read(&file, &mut scratch).map_err(|error| FileError::new(path, &error))?;
         open = Some((one.path, file));

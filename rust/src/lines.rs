@@ -1,6 +1,6 @@
 //! Lines to text: each without its line end, checked to be UTF-8, one behind the other.
 
-use crate::columns::RowFailure;
+use crate::columns::{RowFailure, no_memory};
 use crate::example::Records;
 use crate::framing::lines::trimmed;
 
@@ -16,11 +16,12 @@ pub struct Texts {
 /// The text of lines.
 ///
 /// # Errors
-/// The first row that is not UTF-8.
+/// The first row that is not UTF-8; the first one if the process may not have the memory for all.
 pub fn texts(lines: Records<'_>) -> Result<Texts, RowFailure> {
     let bytes: i64 = lines.length.iter().map(|length| (*length).max(0)).fold(0, i64::saturating_add);
     let held: usize = lines.buffers.iter().map(|buffer| buffer.len()).sum();
-    let mut data = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0).min(held));
+    let mut data = Vec::new();
+    data.try_reserve_exact(usize::try_from(bytes).unwrap_or(0).min(held)).map_err(|_| no_memory(0))?;
     let mut offsets = Vec::with_capacity(lines.which.len() + 1);
     offsets.push(0);
     for row in 0..lines.which.len() {

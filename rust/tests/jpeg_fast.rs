@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_core::geometry::Rect;
 use penstock_core::image::emit::Format;
 use penstock_core::image::filter::{Filter, Scaling};
+use penstock_core::image::limits::Limits;
 use penstock_core::image::ops::{Fit, Op, Ops, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
@@ -47,7 +48,7 @@ fn program(size: (u32, u32), filter: Filter, antialias: bool, is_crop: bool) -> 
         fast: true,
         allow_truncated: false,
         format: Format::rgb8(size.1, size.0),
-        pixels_limit: 1 << 28,
+        limits: Limits::default(),
     }
 }
 

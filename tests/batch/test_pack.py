@@ -103,6 +103,7 @@ def test_best_fit_is_what_it_says(lengths: list[int], cuts: list[int], over_long
     assert (packed.used.tolist(), packed.skip.tolist()) == ([len(group) for group in groups], [0] * len(groups))
 
 
+@pytest.mark.slow
 @given(lengths=lengths_of_rows, data=st.data(), over_long=over_longs)
 @settings(max_examples=tries(2_000, at_least=100), deadline=None)
 def test_concat_over_any_cuts_gives_the_same_sequences(lengths: list[int], data: st.DataObject, over_long: Any) -> None:

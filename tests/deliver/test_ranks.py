@@ -114,11 +114,14 @@ def test_a_group_without_torch_distributed() -> None:
         ps.Loader(ps.from_arrays({"x": np.arange(8)}).batch(4), process_group="dp")
 
 
-def test_an_environment_that_names_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "RANK", "2")
-    monkeypatch.setitem(os.environ, "WORLD_SIZE", "")
-    with pytest.raises(ps.PlanError, match="RANK='2' and WORLD_SIZE='' in the environment are not numbers"):
+@pytest.mark.parametrize("size", ["", "-1", " 1 ", "1_0", "1.0", "0x1", "nan", "\x1b[31m", str(2**62), "10" * 3_000])
+def test_an_environment_that_names_no_ranks(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "RANK", "0")
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", size)
+    with pytest.raises(ps.PlanError, match=r"RANK='0' and WORLD_SIZE='.* in the environment are not numbers") as told:
         Ranks().find()
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 1_000
 
 
 def test_ranks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

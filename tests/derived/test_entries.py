@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import os
+import pwd
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from penstock.core import kernels
-from penstock.core.cache_dirs import cache_folder
+from penstock.core.cache_dirs import cache_folder, found_folder
 from penstock.core.errors import StorageError
 from penstock.derived.entries import Entry, entry_key, load_entry, store_entry
 from penstock.format import tfrecord
@@ -61,6 +63,37 @@ def test_a_damaged_entry_is_built_anew(indexed: list[int], cache: Path) -> None:
         assert parse(open_files(path))["label"].tolist() == wanted
         assert entry.read_bytes() == whole
     assert len(indexed) == 7
+
+
+@pytest.mark.parametrize(
+    ("length", "start"), [([1 << 40], 0), ([20], 1 << 50), ([20], -8), ([1 << 62] * 4, 0), ([-1], 0)], ids=str
+)
+def test_an_entry_whose_checksum_is_right_and_whose_numbers_are_impossible_is_built_anew(
+    length: list[int], start: int, indexed: list[int], cache: Path
+) -> None:
+    path = GOLDEN / "dense.tfrecord"
+    wanted = parse(open_files(path))["label"].tolist()
+    (entry,) = (cache / "index").glob("*.index")
+    whole = entry.read_bytes()
+    store_entry(str(cache / "index"), entry.stem, Entry(np.array(length, dtype=np.int64), start))
+    assert entry.read_bytes() != whole
+    assert parse(open_files(path))["label"].tolist() == wanted
+    assert entry.read_bytes() == whole
+    assert len(indexed) == 2
+
+
+@pytest.mark.parametrize("home", ["", "/", "here"])
+def test_without_a_home_the_cache_is_where_the_system_says(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never at the root of the file system, nor where the program runs."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", home)
+    made: list[str] = []
+    monkeypatch.setattr(os, "makedirs", lambda path, **_: made.append(path))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir="/"))
+    with pytest.warns(UserWarning, match=r"no cache: .*no home folder; .* set XDG_CACHE_HOME"):
+        assert cache_folder("index") is None
+    assert found_folder("index") is None
+    assert not made
 
 
 def test_entries_are_what_was_stored(cache: Path) -> None:

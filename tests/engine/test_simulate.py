@@ -113,7 +113,7 @@ def test_tables_are_counted_in_blocks(tmp_path: Path) -> None:
     ("asked", "told"),
     [
         ({"world_size": 3, "nodes": 2}, "cannot be spread evenly"),
-        ({"epochs": 0}, "at least one"),
+        ({"epochs": 0}, "epochs=0; pass a whole number from 1"),
         ({"world_size": 7}, "divide"),
     ],
 )

@@ -88,7 +88,7 @@ def test_headers_and_names(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="columns with the same name"):
         ps.read(str(path))
     path.write_text("a,b\n")
-    with pytest.raises(SourceError, match="no lines"):
+    with pytest.raises(SourceError, match="no records behind a header"):
         ps.read(str(path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,87 @@ def test_damage_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(ps.DataError, match=r"x\.h5: h5py cannot open it"):
         ps.read(path)
+
+
+def test_chunks_across_rows_are_read_in_parts_with_a_warning(tmp_path: Path) -> None:
+    """Whole chunks of one column each would be 1.3 GB together."""
+    with h5py.File(tmp_path / "wide.h5", "w") as file:
+        file.create_dataset("x", shape=(40_000, 8_192), dtype="f4", chunks=(40_000, 1))[:, 7] = np.arange(40_000)
+    with pytest.warns(UserWarning, match=r"would take 1,310,720,000 bytes; 32 rows are read at a time.* 1,250 times"):
+        dataset = ps.read(tmp_path / "wide.h5")
+    with ps.Loader(dataset.batch(2)) as loader:
+        batch = loader.batch_at(0, 3)
+    assert batch["x"].shape == (2, 8_192)
+    assert batch["x"][:, 7].tolist() == [6, 7]
+
+
+PYTABLES = Path(__file__).parents[1] / "golden" / "pytables.h5"
+
+
+def test_pytables() -> None:
+    """What h5py cannot read keeps nothing else from being read."""
+    chosen = through(
+        ps.read(PYTABLES, columns=["plain", "packed", "lists", "table.number", "table.name", "table.pair"])
+    )
+    assert chosen == {
+        "plain": list(range(9)),
+        "packed": [[row, -row] for row in range(9)],
+        "lists": [list(range(row)) for row in range(9)],
+        "table.number": list(range(9)),
+        "table.name": [f"n{row}" for row in range(9)],
+        "table.pair": [[row, row / 2] for row in range(9)],
+    }
+    for columns in (None, ["times"]):
+        with pytest.raises(ps.DataError, match=r"pytables\.h5: h5py cannot read the type of /times .*; choose others"):
+            ps.read(PYTABLES, columns=columns)
+    with pytest.raises(
+        ps.DataError, match=r"pytables\.h5, blosc, rows 0 to [68]: .* a filter that HDF5 does not have: install"
+    ):
+        through(ps.read(PYTABLES, columns=["blosc"]))
+
+
+def test_fields_beside_one_that_no_batch_can_hold(tmp_path: Path) -> None:
+    """As pandas writes tables: text in rows of one value."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["table"] = np.array([(row, [b"x"]) for row in range(3)], dtype=[("index", "i8"), ("texts", "S2", (1,))])
+    assert through(ps.read(tmp_path / "a.h5", columns=["table.index"])) == {"table.index": [0, 1, 2]}
+    for columns in (None, ["table.texts"]):
+        with pytest.raises(ps.PlanError, match=r"a\.h5: table\.texts holds .*choose others with columns"):
+            ps.read(tmp_path / "a.h5", columns=columns)
+
+
+def test_matlab(tmp_path: Path) -> None:
+    """Version 7.3: HDF5 behind a block of 512 bytes of MATLAB's own."""
+    path = tmp_path / "a.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["x"] = np.arange(6.0).reshape(3, 2)
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM")
+    assert through(ps.read(path, format="hdf5")) == {"x": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]}
+
+
+@pytest.mark.parametrize("locking", [None, True, False, "best-effort"])
+def test_a_file_that_is_open_elsewhere_in_the_process(tmp_path: Path, locking: Any) -> None:
+    """HDF5 wants the same locks of all who have a file open."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(6), chunks=(4,))
+    with h5py.File(tmp_path / "a.h5", locking=locking):
+        assert through(ps.read(tmp_path / "a.h5")) == {"x": list(range(6))}
+
+
+def test_a_heap_over_which_libhdf5_would_loop_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("text", data=[f"text number {row}" for row in range(300)], dtype=h5py.string_dtype())
+        file.create_dataset("x", data=np.arange(300))
+    with ps.Loader(ps.read(path).batch(300)) as loader:
+        assert next(iter(loader))["text"].to_pylist() == [f"text number {row}" for row in range(300)]
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL")
+    for at, number, size in [(heap + 16, 0, 0), (heap + 16 + 32, 7, 2**64 - 15)]:
+        damaged = content.copy()
+        struct.pack_into("<H6xQ", damaged, at, number, size)
+        path.write_bytes(damaged)
+        with pytest.raises(ps.DataError, match=rf"a\.h5, byte {at:,}: an object in the heap"):
+            list(ps.Loader(ps.read(path).batch(300)))
+        assert len(list(ps.Loader(ps.read(path, columns=["x"]).batch(100)))) == 3

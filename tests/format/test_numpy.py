@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,28 @@ def test_members_that_are_no_arrays(tmp_path: Path) -> None:
     with pytest.raises(ps.DataError, match=r"x\.npz, b\.npy, byte 0: 6e 6f 20 61 .* where the header of an array"):
         ps.read(tmp_path / "x.npz")
     assert rows_of(ps.read(tmp_path / "x.npz", columns=["a"])) == {"a": [0, 1, 2]}
+
+
+HEADERS = {
+    "cnpy": "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 4), }",
+    "without spaces": "{'descr':'<f4','fortran_order':False,'shape':(6,4)}",
+    "double quotes": '{"descr": "<f4", "fortran_order": False, "shape": (6, 4)}',
+    "another order": "{'shape': (6, 4), 'descr': '<f4', 'fortran_order': False}",
+    "Python 2": "{'descr': '<f4', 'fortran_order': False, 'shape': (6L, 4L), }",
+    "native order": "{'descr': '=f4', 'fortran_order': False, 'shape': (6, 4), }",
+    "tabs and newlines": "{'descr': '<f4',\t'fortran_order': False,\n'shape': (6, 4), }",
+}
+
+
+@pytest.mark.parametrize("padding", [1, 16, 64])
+@pytest.mark.parametrize("name", HEADERS)
+def test_headers_of_other_writers(name: str, padding: int, tmp_path: Path) -> None:
+    """As NumPy reads them: other spaces, quotes and alignments."""
+    wanted = np.arange(24, dtype="f4").reshape(6, 4)
+    header = HEADERS[name].encode()
+    header += b" " * (-(len(header) + 11) % padding) + b"\n"
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + wanted.tobytes())
+    with warnings.catch_warnings(action="ignore"):  # NumPy's of Python 2
+        np.testing.assert_array_equal(np.load(path), wanted)
+    assert through(ps.read(path)) == {"array": wanted.tolist()}

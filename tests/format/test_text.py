@@ -41,6 +41,16 @@ def test_large_files_are_indexed_in_parts(tmp_path: Path) -> None:
     assert lines_of(path) == list(map(str, numbers))
 
 
+def test_paths_in_an_array(tmp_path: Path) -> None:
+    """As a column of a table gives them."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text(name)
+    paths = [str(tmp_path / "b.txt"), str(tmp_path / "a.txt")]
+    for given in (np.array(paths), np.array(paths)[0], np.array(paths, dtype=object)):
+        rows = [text for batch in ps.Loader(ps.read(given).batch(1)) for text in batch["text"].to_pylist()]
+        assert rows == (["b"] if isinstance(given, str) else ["b", "a"])
+
+
 def test_several_files_and_a_shuffle(tmp_path: Path) -> None:
     for shard in range(3):
         (tmp_path / f"{shard}.txt").write_text("\n".join(f"{shard} {line}" for line in range(50)))
@@ -59,7 +69,9 @@ def test_what_is_no_text_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"bad\.txt, record 1, byte 5: byte 2 of the line is not UTF-8; convert"):
         list(ps.Loader(ps.read(str(path)).batch(2)))
     path.write_text("wide", encoding="utf-16")
-    with pytest.raises(DataError, match=r"bad\.txt, byte 0: the byte order mark of UTF-16; convert the file to UTF-8"):
+    with pytest.raises(
+        DataError, match=r"bad\.txt, byte 0: the byte order mark of UTF-16 or UTF-32; convert the file to UTF-8"
+    ):
         ps.read(str(path))
     path.write_bytes(b"")
     with pytest.raises(SourceError, match=r"bad\.txt: no lines in 1 file"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import penstock as ps
 from penstock.core.shards import Shards
 from support.cases import MemoryStorage
+from support.changing_files import LOOKED_AT_AGAIN
 from support.files import columns_of, cuts, errors, flips, outcomes, rows_of, through
 from support.tries import tries
 
@@ -176,9 +178,11 @@ def test_a_file_that_was_cut_or_removed_is_told(tmp_path: Path) -> None:
     dataset = read_tokens(path, dtype="uint16", window=100)
     columns_of(dataset)
     path.write_bytes(b"short")
+    time.sleep(LOOKED_AT_AGAIN)
     with pytest.raises(ps.DataError, match=r"a\.bin: 5 bytes now, 200000 when it was indexed; if the data was changed"):
         columns_of(dataset)
     path.unlink()
+    time.sleep(LOOKED_AT_AGAIN)
     with pytest.raises(ps.DataError, match=r"a\.bin: No such file"):
         list(ps.Loader(dataset.batch(4)))
 

@@ -1,17 +1,18 @@
-"""Writes tests/golden/writers/<writer>.parquet with DuckDB, fastparquet, parquet-go and parquet-java: python tests/golden/make_writers.py.
+"""Writes tests/golden/writers: Parquet by DuckDB, fastparquet, parquet-go, parquet-java and Spark; Arrow IPC by arrow-go and apache-arrow for JavaScript.
 
-Every file has columns of all the types that its writer has, with nulls. Needs duckdb, fastparquet, Go, a JDK and Maven; Spark, Hive and Trino write with
-parquet-java. Compressed data depends on the versions, so that files are written anew only on purpose.
+    python tests/golden/make_writers.py [WRITER …]      duckdb, fastparquet, go, java, spark, arrow-go, arrow-js; without names all
+
+Every file has columns of all the types that its writer has, with nulls. Needs duckdb, fastparquet, pyspark, Go, Node, a JDK and Maven; Spark runs on
+Java 17. Compressed data depends on the versions, so that files are written anew only on purpose.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-import duckdb
-import fastparquet
 import numpy as np
 import pandas as pd
 
@@ -36,7 +37,39 @@ copy (select
 """
 
 
-def write_fastparquet(path: Path) -> None:
+SPARK = """
+select id, case when id % 3 <> 0 then concat('text ', id % 5) end as text, case when id % 4 <> 0 then id / 2D end as half, id % 2 = 0 as flag,
+    cast(id - 20 as tinyint) as tiny, cast(id as smallint) as small, cast(id as float) as single,
+    cast(id * 0.25 - 1 as decimal(9, 2)) as price, cast(id * 1.2345 as decimal(18, 4)) as cost, cast(id * 1.000001 as decimal(38, 6)) as wide,
+    date_add(date'2022-01-08', cast(id as int)) as day, timestamp_micros(1700000000000000 + id) as `when`,
+    cast(timestamp_micros(1700000000000000 + id) as timestamp_ntz) as naive, cast(repeat('ab', cast(id % 4 as int)) as binary) as data,
+    transform(sequence(0, cast(id % 4 as int)), x -> x) as list, interval '1' day * id as span,
+    case when id % 6 <> 0 then struct(case when id % 2 = 0 then id end as left, concat('box ', id) as name) end as box,
+    transform(sequence(0, cast(id % 3 as int)), x -> struct(id as left, concat('l', x) as label)) as boxes,
+    map_from_entries(transform(sequence(0, cast(id % 3 as int)), x -> struct(concat('k', x), id))) as map LISTS
+from range(40) order by id
+"""
+#: Settings of Spark by file: what it writes today, and as Spark 1.4 and Hive did.
+SPARK_FILES = {
+    "spark": {},
+    "spark-legacy": {
+        "spark.sql.parquet.writeLegacyFormat": "true",
+        "spark.sql.parquet.outputTimestampType": "INT96",
+        "spark.sql.parquet.compression.codec": "gzip",
+    },
+}
+
+
+def write_duckdb() -> None:
+    import duckdb
+
+    duckdb.sql(DUCKDB.replace("PATH", str(ROOT / "duckdb.parquet")))
+
+
+def write_fastparquet() -> None:
+    import fastparquet
+
+    path = ROOT / "fastparquet.parquet"
     rows = np.arange(ROWS)
     frame = pd.DataFrame(
         {
@@ -56,27 +89,72 @@ def write_fastparquet(path: Path) -> None:
     fastparquet.write(str(path), frame, compression="GZIP", object_encoding=encoding, write_index=False)
 
 
-def write_java(folder: Path) -> None:
-    """With pages of both versions."""
-    subprocess.run(
-        ["mvn", "-q", "-B", "-f", ROOT / "pom.xml", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
-        check=True,
-    )
-    for version in "12":
-        path = ROOT / f"parquet-java-{version}.parquet"
-        path.unlink(missing_ok=True)
-        subprocess.run(["java", "-cp", f"{folder}/*", ROOT / "Write.java", path, f"{ROWS}", version], check=True)
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-
-
-def main() -> None:
-    """All of them."""
-    duckdb.sql(DUCKDB.replace("PATH", str(ROOT / "duckdb.parquet")))
-    write_fastparquet(ROOT / "fastparquet.parquet")
+def write_go() -> None:
     subprocess.run(["go", "run", ".", ROOT / "parquet-go.parquet", f"{ROWS}"], cwd=ROOT / "go", check=True)
+
+
+def write_arrow_go() -> None:
+    subprocess.run(["go", "run", ".", ROOT / "arrow-go"], cwd=ROOT / "arrow-go", check=True)
+
+
+def write_arrow_js() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        write_java(Path(folder))
+        for name in ("package.json", "write.mjs"):
+            (Path(folder) / name).write_bytes((ROOT / "arrow-js" / name).read_bytes())
+        subprocess.run(["npm", "install", "--no-audit", "--no-fund"], cwd=folder, check=True)
+        subprocess.run(["node", "write.mjs", ROOT / "arrow-js"], cwd=folder, check=True)
+
+
+def write_spark() -> None:
+    """One file each; lists of lists in the legacy layout are what Arrow refuses, and go to a file of their own."""
+    from pyspark.sql import SparkSession
+
+    local = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    session = (
+        SparkSession.builder.master("local[1]").config(map=local | {"spark.sql.session.timeZone": "UTC"}).getOrCreate()
+    )
+    lists = ", case when id % 5 <> 0 then array(array(id), array(id, id + 1)) end as lists"
+    for name, settings in SPARK_FILES.items():
+        for key, value in settings.items():
+            session.conf.set(key, value)
+        _one_file(session.sql(SPARK.replace("LISTS", lists if name == "spark" else "")), name)
+    _one_file(
+        session.sql("select array(array(id), array(id, cast(null as bigint))) as lists from range(3)"),
+        "spark-legacy-lists",
+    )
+
+
+def _one_file(frame: object, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        frame.coalesce(1).write.mode("overwrite").parquet(folder)
+        (found,) = Path(folder).glob("*.parquet")
+        suffix = ".refused" if name.endswith("lists") else ".parquet"
+        (ROOT / f"{name}{suffix}").write_bytes(found.read_bytes())
+
+
+def write_java() -> None:
+    """With pages of both versions. The order of entries in the metadata of version 1 differs from run to run."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", ROOT / "pom.xml", *copy], check=True)
+        for version in "12":
+            path = ROOT / f"parquet-java-{version}.parquet"
+            path.unlink(missing_ok=True)
+            subprocess.run(["java", "-cp", f"{folder}/*", ROOT / "Write.java", path, f"{ROWS}", version], check=True)
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+WRITERS = {
+    "duckdb": write_duckdb,
+    "fastparquet": write_fastparquet,
+    "go": write_go,
+    "java": write_java,
+    "spark": write_spark,
+    "arrow-go": write_arrow_go,
+    "arrow-js": write_arrow_js,
+}
 
 
 if __name__ == "__main__":
-    main()
+    for name in sys.argv[1:] or WRITERS:
+        WRITERS[name]()

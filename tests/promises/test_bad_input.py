@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -20,6 +21,8 @@ def data(samples: int = 20) -> ps.Dataset:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
+        (lambda: ps.read(pa.table({"x": [1]})), "read: a Table is data, not a path; pass it to penstock.from_arrays"),
+        (lambda: ps.read({"x": [1]}), "read: a dict is data, not a path; pass it to penstock.from_arrays"),
         (lambda: ps.read([]), "an empty list of paths; pass a path, a glob or a list"),
         (lambda: ps.read("/nowhere/at/all"), "/nowhere/at/all: no such file or folder"),
         (lambda: ps.read("/nowhere/*.jpg"), r"/nowhere/\*\.jpg: nothing matches"),

@@ -155,6 +155,7 @@ def run(
     return found, ps.merge_states(states)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 def test_any_number_of_ranks_and_any_restart(make: Make, on_error: str, tmp_path: Path) -> None:
     plan = make(tmp_path, True).batch(SIZE, drop_last=True)
@@ -270,11 +271,12 @@ def test_nearly_all_rows_are_bad(tmp_path: Path) -> None:
 def test_without_a_good_row(tmp_path: Path) -> None:
     data = jsonl(tmp_path, False).shuffle(seed=1).map_rows(_never).batch(SIZE)
     for on_error, message in (
-        ("substitute", "and so are the 64 rows that were to take its place"),
+        ("substitute", "and so are the 64 rows that were to take its place|no accident"),
         ("skip", "no accident"),
     ):
-        with pytest.raises(ps.DataError, match=message):
-            run(data, on_error=on_error, max_errors=10**6)
+        for options in ({}, {"cpus": 1, "prefetch": 1}):
+            with pytest.raises(ps.DataError, match=message):
+                run(data, on_error=on_error, max_errors=10**6, **options)
 
 
 def _never(row: dict[str, Any]) -> dict[str, Any]:
@@ -598,6 +600,7 @@ def images_in_order(folder: Path, is_bad: bool) -> ps.Dataset:
     return files(folder, is_bad).transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(16)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_with_other_verbs(verb: str, on_error: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import penstock as ps
 from promises.test_random_plans import STEPS, Refused, Run, run
 from support import random_plans, random_rows
 from support.promises import assert_same
-from support.tries import tries
+from support.tries import TRIES, tries
 
 #: What is refused by design, and what is no plan any more where so much is bad.
 _REFUSED = ("on_error", "fewer than the", "no accident", "that were to take its place")
@@ -62,7 +62,10 @@ def test_any_plan_any_ranks_any_restart(on_error: str, monkeypatch: pytest.Monke
     monkeypatch.setitem(random_rows.NAMES, "lines", lines)
     monkeypatch.setitem(random_rows.NAMES, "lessened", lessened)
 
-    @settings(max_examples=tries(300, at_least=4), suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=tries(300) if TRIES >= 1_000 else tries(100, at_least=4),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(data=st.data())
     def test(data: st.DataObject) -> None:
         tally["cases"] += 1

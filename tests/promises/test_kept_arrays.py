@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import itertools
 import json
 import pickle
 import random
@@ -92,7 +93,7 @@ WAYS: dict[str, Callable[[np.ndarray], Kept]] = {
     "a tensor": lambda array: (torch.from_numpy(array), tensor_bytes),
     "a slice of a tensor": lambda array: (torch.from_numpy(array)[1:2], tensor_bytes),
     "a tensor's array": lambda array: (torch.from_numpy(array).numpy()[2:], bytes_of),
-    "a tensor's storage": lambda array: (torch.from_numpy(array).untyped_storage(), lambda kept: bytes(kept)[:64]),
+    "a tensor's storage": lambda array: (torch.from_numpy(array).untyped_storage(), lambda kept: bytes(kept[:64])),
     "split tensors": lambda array: (torch.from_numpy(array).unsafe_split(2)[-1], tensor_bytes),
     "a tensor by DLPack": lambda array: (torch.from_dlpack(array)[:1], tensor_bytes),
     "a tensor of a buffer": lambda array: (torch.frombuffer(array, dtype=torch.uint8)[4:], tensor_bytes),
@@ -273,3 +274,85 @@ def test_what_a_map_keeps_is_never_written_over(kind: str, to: str, tmp_path: Pa
                     del entries
                 if steps == STEPS:
                     break
+
+
+ROWS = 160
+
+
+def _numbers() -> ps.Dataset:
+    return ps.from_arrays({"id": np.arange(ROWS), "x": np.arange(ROWS * 500, dtype=np.float32).reshape(ROWS, 500)})
+
+
+def _ragged() -> ps.Dataset:
+    lengths = [100 + row * 37 % 700 for row in range(ROWS)]
+    return ps.from_arrays({"length": lengths, "t": [np.full(size, size, dtype=np.int32) for size in lengths]})
+
+
+def _said_of_all(batch: dict[str, Any]) -> np.ndarray:
+    return np.ones(len(next(iter(batch.values()))), dtype=bool)
+
+
+Keep = Callable[[dict[str, Any]], dict[str, Any]]
+#: Plans whose functions keep what they get.
+VERBS: dict[str, Callable[[Keep, Path], ps.Dataset]] = {
+    "map before shuffle": lambda keep, _: _numbers().map(keep).shuffle(seed=0).batch(16),
+    "filter": lambda keep, _: _numbers().filter(lambda batch: _said_of_all(keep(batch))).batch(16, steps=8),
+    "flat_map": lambda keep, _: _numbers().flat_map(
+        lambda batch: {name: column[::2] for name, column in keep(batch).items()}, rows=32
+    ).batch(16, steps=4),
+    "pad": lambda keep, _: _ragged().map(keep).batch_padded(16).map(keep),
+    "bucket": lambda keep, _: _ragged().map(keep).batch_bucketed(16, by="length", boundaries=[300, 600]).map(keep),
+    "tokens": lambda keep, _: _ragged().batch_tokens(9_000, by="length").map(keep),
+    "pack": lambda keep, _: _ragged().pack("t", length=1000).batch(8, steps=8).map(keep),
+    "zip": lambda keep, _: ps.zip([_numbers().map(keep), ps.from_arrays({"z": np.ones((ROWS, 300))})]).batch(16).map(keep),
+    "mix": lambda keep, _: ps.mix(
+        [_numbers().map(keep), _numbers()], weights=[0.5, 0.5], source="source"
+    ).batch(16).map(keep),
+    "images": lambda keep, root: opened("images", root).map(keep).batch(16).map(keep),
+    "stream": lambda keep, _: ps.from_iterable(
+        lambda: ({"x": np.full(3000, row)} for row in range(ROWS)), spool=False, samples=ROWS
+    ).shuffle(window=64, seed=0).batch(8).map(keep),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "to"), [*zip(VERBS, itertools.cycle(["numpy", "torch"]), strict=False)])
+def test_what_functions_and_loops_keep_outlives_passes_and_loaders(verb: str, to: str, tmp_path: Path) -> None:
+    """Through a pass, one that is broken off and begun anew, closing, another loader, and after the first is gone."""
+    DRAW.seed(1)
+    kept: list[tuple[Any, Callable[[Any], bytes], bytes]] = []
+    lock = threading.Lock()
+
+    def keep(batch: dict[str, Any]) -> dict[str, Any]:
+        for column in batch.values():
+            if len(column) > 1:
+                thing, read = keep_some(column)
+                with lock:
+                    kept.append((thing, read, read(thing)))
+                    if len(kept) > 60:
+                        kept.pop(DRAW.randrange(len(kept)))
+        return batch
+
+    def check() -> None:
+        with lock:
+            entries = list(kept)
+        assert entries
+        assert all(read(thing) == copy for thing, read, copy in entries)
+
+    plan = VERBS[verb](keep, tmp_path)
+    loader, other = ps.Loader(plan, to=to, cpus=2), ps.Loader(plan, to=to, cpus=2)
+    for most in (5, ROWS):
+        for _, batch in zip(range(most), loader, strict=False):
+            keep(batch)
+        check()
+    loader.close()
+    check()
+    for _, batch in zip(range(10), other, strict=False):
+        keep(batch)
+    check()
+    del loader
+    gc.collect()
+    for _ in zip(range(10), other, strict=False):
+        pass
+    other.close()
+    check()

@@ -390,7 +390,7 @@ def test_rows_of_several_sources_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ledger", "message"),
     [
-        (7, "ledger=7; pass a folder, for example"),
+        (7, "ledger: 7 is no path"),
         ("s3://bucket/ledger", "ledger='s3://bucket/ledger'; a ledger is written step by step"),
         ("", "ledger=''; a ledger"),
     ],

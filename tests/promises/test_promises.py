@@ -18,7 +18,7 @@ from penstock.order.lanes import divisors
 from support import cases
 from support import promises as contracts
 from support.seams import lowered_of
-from support.tries import tries
+from support.tries import TRIES, tries
 
 SAMPLES = 61  # a prime, so that nothing fits by chance
 
@@ -139,7 +139,7 @@ def plans(draw: Any) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
 
 
 @pytest.mark.parametrize("source", ["arrays", "blocks", pytest.param("tables", marks=pytest.mark.slow)])
-@settings(max_examples=tries(400), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(400 if TRIES >= 1_000 else 150), suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] | None]) -> None:
     samples, batch, shuffle = plan

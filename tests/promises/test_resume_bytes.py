@@ -1,9 +1,8 @@
-"""Restoring reads what a beginning reads, and no more again than what was carried over: by the bytes that a storage gives."""
+"""Resuming reads the rest of the epoch, and no more again than what was carried over: by the bytes that a storage gives."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from penstock.engine import lower
 from support.cases import MemoryStorage
 
 LANES, BLOCK_ROWS, WINDOW_BLOCKS, PACKED_ROWS, ROWS_AT_ONCE = 16, 4, 2, 20, 64
+STEPS, PIECES_AHEAD = 100, 10
 LINES = [
     f'{{"x": {row:6}, "tokens": [{", ".join(f"{row % 97:4}" for _ in range(8))}]}}\n'.encode() for row in range(9_000)
 ]
@@ -41,19 +41,6 @@ STAGES: dict[str, tuple[Callable[[ps.Dataset], ps.Dataset], int]] = {
 }
 
 
-def first_bytes(plan: ps.Dataset, storage: MemoryStorage, state: Any = None) -> int:
-    """Bytes that are read for the first batch, and ahead of the next ones until there is enough."""
-    with ps.Loader(plan, rank=0, world_size=1, cpus=1, prefetch=1) as loader:
-        if state is not None:
-            loader.load_state_dict(state)
-        storage.reads.clear()
-        next(iter(loader))
-        reads = -1
-        while reads != (reads := len(storage.reads)):
-            time.sleep(0.3)
-        return bytes_of(storage)
-
-
 def bytes_of(storage: MemoryStorage) -> int:
     return sum(size for _, _, size in storage.reads)
 
@@ -62,24 +49,20 @@ def bytes_of(storage: MemoryStorage) -> int:
 @pytest.mark.parametrize("name", STAGES)
 def test_no_more_is_read_again_than_what_was_carried_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Pieces that stay as small as they begin, so that what is read ahead is always as much.
-    for setting in ("_LANE_ROWS", "_MOST_LANE_ROWS"):
+    for setting in ("_FIRST_LANE_ROWS", "_MOST_LANE_ROWS"):
         monkeypatch.setattr(lower, setting, ROWS_AT_ONCE)
     storage = MemoryStorage({"data/0.jsonl": b"".join(LINES)})
     make, together = STAGES[name]
     rows = ps.read("data/", format="jsonl", storage=storage).shuffle(
         seed=1, block_rows=BLOCK_ROWS, window_blocks=WINDOW_BLOCKS
     )
-    plan = make(rows).batch(LANES, lanes=LANES, steps=1000)
-    storage.reads.clear()
-    with ps.Loader(plan, rank=0, world_size=1, cpus=1, prefetch=1) as loader:
-        for _ in zip(range(100), loader, strict=False):
-            pass
-        before, state = bytes_of(storage), json.loads(json.dumps(loader.state_dict()))
-    resumed = min(first_bytes(plan, storage, state) for _ in range(3))
+    plan = make(rows).batch(LANES, lanes=LANES, steps=STEPS)
+    whole, state = to_the_end(plan, storage, None)
+    rest, _ = to_the_end(plan, storage, state)
     carried = ROWS_AT_ONCE + LANES * (together + BLOCK_ROWS * WINDOW_BLOCKS)
-    # A machine that is busy may keep a beginning from reading all that it would, and how far a reading is ahead varies.
-    assert any(resumed <= first_bytes(plan, storage) + 2 * carried * len(LINES[0]) for _ in range(5))
-    assert resumed < before
+    # How far a feed is ahead of its stage when the epoch ends varies, up to its queues.
+    ahead = PIECES_AHEAD * ROWS_AT_ONCE * (2 if name == "pack what was filtered" else 1)
+    assert rest <= whole / 2 + (carried + ahead) * len(LINES[0])
 
 
 def test_without_lane_stages_nothing_is_read_again() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
 
 import penstock as ps
+from penstock.core.errors import RowError
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.server import Server
 from penstock.plan.tree import leaves
@@ -96,3 +101,66 @@ class _Told(Server):
 
     def __init__(self, uri: str) -> None:
         self.place, self._connections, self.recheck = Place(uri), 2, print
+
+
+def rows_from(start: int, end: int = 200) -> Iterator[dict[str, int]]:
+    yield from ({"row": row} for row in range(start, end))
+
+
+class Twenty:
+    """An iterable that is none of Python's own."""
+
+    def __iter__(self) -> Iterator[dict[str, int]]:
+        return rows_from(0, 20)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])
+@pytest.mark.parametrize(
+    ("make", "samples"), [(rows_from, 200), (partial(rows_from, 3), 197), (Twenty(), 20), ([{"row": 5}, {"row": 6}], 2)]
+)
+def test_a_copy_of_a_stream_begins_its_own_iterator(
+    copied: Callable[[ps.Dataset], ps.Dataset], make: Any, samples: int
+) -> None:
+    plan = ps.from_iterable(make, spool=False, samples=samples, name="rows").shuffle(window=16, seed=1).batch(4)
+    wanted = [batch["row"].tolist() for batch in ps.Loader(plan)]
+    with ps.Loader(plan) as loader:
+        next(iter(loader))
+        assert [batch["row"].tolist() for batch in ps.Loader(copied(plan))] == wanted
+
+
+def test_a_stream_of_an_iterator_says_why_it_is_not_copied() -> None:
+    plan = ps.from_iterable(rows_from(0), spool=False, samples=200)
+    for send in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(
+            ps.ProcessError, match="an iterator, which can be drawn only once, cannot be copied or sent"
+        ):
+            send(plan)
+
+
+def test_loaders_say_why_they_are_not_copied() -> None:
+    fresh, running, closed = (ps.Loader(ps.from_arrays({"x": [1, 2, 3, 4]}).batch(2)) for _ in range(3))
+    with running, closed:
+        next(iter(running))
+    for loader in (fresh, running, closed, closed.sampler, closed.batch_sampler):
+        for send in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(ps.ProcessError, match="has threads and cannot be sent to another process or copied"):
+                send(loader)
+    state = running.state_dict()
+    assert pickle.loads(pickle.dumps(state)) == copy.deepcopy(state) == state
+
+
+@pytest.mark.parametrize("send", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_errors_are_the_same_in_another_process(send: Callable[[Exception], Any]) -> None:
+    of_row = RowError(3, "an odd byte", "write it again")
+    of_row.every = [of_row.__class__(3, "an odd byte")]
+    for error in (
+        of_row,
+        ps.DataError.of_row("a.jsonl, record 3", 7, of_row),
+        ps.PlanError("no"),
+        ps.StorageError("no"),
+    ):
+        error.add_note("penstock: step 3")
+        sent = send(error)
+        assert (type(sent), str(sent), sent.args) == (type(error), str(error), error.args)
+        assert vars(sent).keys() == vars(error).keys()
+        assert sent.__notes__ == error.__notes__

@@ -32,15 +32,17 @@ def lines(rows: range) -> str:
 
 def texts(folder: Path) -> ps.Dataset:
     """Records in two files."""
-    (folder / "a.jsonl").write_text(lines(range(23)))
-    (folder / "b.jsonl").write_text(lines(range(23, ROWS)))
+    if not (folder / "a.jsonl").exists():  # what is written anew must be opened anew
+        (folder / "a.jsonl").write_text(lines(range(23)))
+        (folder / "b.jsonl").write_text(lines(range(23, ROWS)))
     return ps.read([folder / "a.jsonl", folder / "b.jsonl"])
 
 
 def numbers(folder: Path) -> ps.Dataset:
     """Blocks of columns: n = 3 · id."""
     path = folder / "c.parquet"
-    pq.write_table(pa.table({"n": np.arange(ROWS) * 3, "label": np.arange(ROWS) % 3}), path, row_group_size=7)
+    if not path.exists():
+        pq.write_table(pa.table({"n": np.arange(ROWS) * 3, "label": np.arange(ROWS) % 3}), path, row_group_size=7)
     return ps.read(path)
 
 
@@ -51,9 +53,10 @@ def memory(_: Path) -> ps.Dataset:
 
 def single(folder: Path) -> ps.Dataset:
     """A file a row, which are read one by one: file = "7" of row 7."""
-    (folder / "files").mkdir(exist_ok=True)
-    for number in range(ROWS):
-        (folder / "files" / f"{number:03}.txt").write_text(str(number))
+    if not (folder / "files").exists():
+        (folder / "files").mkdir()
+        for number in range(ROWS):
+            (folder / "files" / f"{number:03}.txt").write_text(str(number))
     return ps.read(folder / "files", columns={"file": "text"})
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.byte_ranges import ByteRanges
+from penstock.source.tables.mapped_shards import MappedShards
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.storage.local import LocalStorage
 from support.cases import MemoryStorage
@@ -70,9 +71,9 @@ def test_pyarrow_takes_both(storage: MemoryStorage, tmp_path: Path) -> None:
     files = [
         open_shard(storage.list("memory://"), 1, ByteRanges(storage.read)),
         open_shard(local.list(str(tmp_path)), 0, ByteRanges(local.read)),
-        open_shard(local.list(str(tmp_path)), 0, ByteRanges(local.read), mapped=True),
+        MappedShards(local.list(str(tmp_path))).open(0),
     ]
-    assert [type(file) for file in files] == [pa.PythonFile, pa.OSFile, pa.MemoryMappedFile]
+    assert [type(file) for file in files] == [pa.PythonFile, pa.OSFile, pa.BufferReader]
     for file in files:
         assert file.size() == len(CONTENT)
         file.seek(1_000)

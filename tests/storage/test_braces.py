@@ -43,6 +43,20 @@ def test_hostile_patterns() -> None:
             expand_braces(pattern)
 
 
+def test_a_million_braces_take_no_time() -> None:
+    for literal in ("{" * 1_000_000, "}" * 1_000_000, "{" + "a" * 1_000_000):
+        assert expand_braces(literal) == [literal]
+    assert expand_braces("{}" * 10_000) == ["{}" * 10_000]
+    for pattern in (
+        "{a,b}" * 100_000,
+        "{" * 100_000 + "}" * 100_000,
+        "{a," * 3_000 + "}" * 3_000,
+        "{1.." + "9" * 5_000 + "}",
+    ):
+        with pytest.raises(SourceError, match=r"more than 1,000,000 paths|nested deeper than 64"):
+            expand_braces(pattern)
+
+
 def test_shards_are_counted_and_none_is_missing(tmp_path: Path) -> None:
     for number in (9, 10, 11, 12):
         tars.write(tmp_path / f"train-{number:03d}.tar", [(f"{number}.cls", b"%d" % number)])

@@ -90,7 +90,8 @@ class Said:
 
     def files(self, folder: Path) -> None:
         for path in folder.rglob("*"):
-            self.parts += [str(path), path.read_bytes().decode("latin-1") if path.is_file() else ""]
+            content = path.read_bytes().translate(None, b"\0") if path.is_file() else b""  # packs are mostly holes
+            self.parts += [str(path), content.decode("latin-1")]
 
     def check(self) -> None:
         text = "\n".join(self.parts)

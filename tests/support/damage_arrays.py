@@ -69,6 +69,16 @@ def make_chunked(folder: Path) -> Path:
     return make_hdf5(folder, chunks=(2,), compression="gzip", shuffle=True)
 
 
+def make_newest(folder: Path) -> Path:
+    """What newer writers make: other trees of groups and chunks, records, a dataset in a group, text of any length."""
+    with h5py.File(folder / "small.h5", "w", libver="latest") as file:
+        records = np.array([(row, row / 3) for row in range(6)], [("a", "<i2"), ("b", "<f4")])
+        file.create_dataset("r", data=records, chunks=(2,), maxshape=(None,), fletcher32=True)
+        file.create_group("g").create_dataset("x", data=np.arange(6), chunks=(4,), compression="gzip")
+        file.create_dataset("t", data=["text " * row for row in range(6)], dtype=h5py.string_dtype())
+    return folder / "small.h5"
+
+
 def make_zarr(folder: Path, version: int = 3, packed: Any = None, **options: Any) -> Path:
     """One chunk, packed by gzip unless by another codec."""
     gzip = zarr.codecs.GzipCodec(level=1) if version == 3 else numcodecs.GZip(level=1)
@@ -160,6 +170,7 @@ SMALL = [
     Small(name="npz packed", make=make_packed_npz),
     Small(name="hdf5", make=make_hdf5),
     Small(name="hdf5 chunked", make=make_chunked),
+    Small(name="hdf5 newest", make=make_newest),
     Small(name="zarr 2", make=lambda folder: make_zarr(folder, 2), where=store_of, sees="all"),
     Small(name="zarr 3", make=make_zarr, where=store_of, sees="all"),
     Small(

@@ -289,7 +289,7 @@ def _filter_ahead(draw: Draw, plan: Plan) -> Plan:
 
 def _zip(draw: Draw, plan: Plan) -> Plan:
     """The plan's rows, and beside each one its id again."""
-    if plan.ids is None or not plan.ordered or "mate" in plan.columns:
+    if not plan.ids or not plan.ordered or "mate" in plan.columns:
         return plan
     code, mates = draw(_mates(plan.ids))
     pair = draw(st.permutations([(plan.code, plan.row_ids), (code, mates)]))

@@ -138,7 +138,7 @@ def test_damage_anywhere_is_an_error_or_another_picture(name: str) -> None:
         for place in random.integers(0, len(data), random.integers(1, 4)):
             bad[place] = random.integers(0, 256)
         try:
-            assert kernels.decode_image(bytes(bad), pixels_limit=1 << 20).shape[2] == 3
+            assert kernels.decode_image(bytes(bad), limits=(1 << 20, 1 << 30, 1_100)).shape[2] == 3
         except ValueError as error:
             assert len(str(error)) > 20, f"an error that says little: {error}"  # noqa: PT017
             told += 1

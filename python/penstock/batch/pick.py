@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.ragged import is_numbers, offsets_of, pick_numbers
+from penstock.core.repeated import rows_of
 from penstock.core.rows import Rows, spans_to_arrow, unpack_rows
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 
@@ -40,6 +41,7 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
 
 def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:
     """The rows of large_binary or large_string arrays as spans over the arrays' memory."""
+    parts, row = rows_of(parts, which, row)
     first, end = (offsets_of(parts, which, row + behind) for behind in (0, 1))
     data = tuple(np.frombuffer(part.buffers()[2] or b"", dtype=np.uint8) for part in parts)
     return Spans(data, which, first, end - first)

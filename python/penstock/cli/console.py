@@ -9,15 +9,32 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
+
+from penstock.core.quoted import printable, printable_lines
 
 #: Reports progress: (done, total).
 Report = Callable[[int, int], None]
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    """A console that names in files cannot control."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As rich does, with what a terminal would obey shown as escapes; line breaks stay."""
+        return super().render_str(printable_lines(text), **options)
+
+
+out = _Console(highlight=False)
+err = _Console(stderr=True, highlight=False)
+
+
+def escape(text: str) -> str:
+    """A name for a console: neither rich's markup nor what a terminal obeys."""
+    return escape_markup(printable(text))
 
 
 def complain(error: Exception) -> None:
@@ -34,7 +51,8 @@ def warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def print_json(figures: Any) -> None:
     """Print figures for programs, on stdout."""
-    print(json.dumps(figures, indent=2, ensure_ascii=False))
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    print(text if printable_lines(text) == text else json.dumps(figures, indent=2))
 
 
 @contextmanager

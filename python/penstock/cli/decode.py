@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.markup import escape
-
-from penstock.cli.console import out, progress
+from penstock.cli.console import escape, out, progress
 from penstock.cli.opening import image_columns, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError

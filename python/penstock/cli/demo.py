@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from penstock.cli.console import err, out, print_json, progress
+from penstock.cli.console import err, escape, out, print_json, progress
 from penstock.cli.demo_course import FULL, QUICK, Course, Trainer, training_set, validation_set
 from penstock.cli.demo_images import Recipe, build, default_folder
 from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning, prove_ranks, prove_resume

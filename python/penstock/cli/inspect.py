@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 import typer
-from rich.markup import escape
 
-from penstock.cli.console import out, print_json, shape_text, size_text, table
+from penstock.cli.console import escape, out, print_json, shape_text, size_text, table
 from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image, open_dataset
 from penstock.cli.page import html_page

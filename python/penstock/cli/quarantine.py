@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 
 from penstock.batch.stack import materialize
-from penstock.cli.console import out, table
+from penstock.cli.console import escape, out, table
 from penstock.dataset import Dataset
 from penstock.engine.single import load_readable
 from penstock.observe.quarantine import BadSample, ids_in, read_quarantine

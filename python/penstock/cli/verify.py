@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from penstock.cli.console import err, out, print_json, progress, table
+from penstock.cli.console import err, escape, out, print_json, progress, table
 from penstock.cli.opening import Json, open_dataset
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset

@@ -60,8 +60,8 @@ class ByteRanges:
         shard = np.arange(len(shards), dtype=np.int64) if numbers is None else numbers
         self.check(shards, shard, np.zeros_like(shard), shards.sizes[shard])
 
-    def has_checksums(self, shards: Shards, shard: int) -> bool:
-        """Whether a file has checksums, so that it is worth reading here and not by a library."""
+    def has_checksums(self, shards: Shards, shard: int | None = None) -> bool:
+        """Whether a file has checksums, so that it is worth reading here and not by a library; whether any has, if none is named."""
         return False
 
     def gone_file(self, shards: Shards) -> str | None:

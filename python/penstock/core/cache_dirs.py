@@ -6,23 +6,28 @@ All are folders of `$XDG_CACHE_HOME/penstock` (or `~/.cache/penstock`), which on
 from __future__ import annotations
 
 import contextlib
-import math
+import errno
 import os
+import pwd
 import re
 import shutil
 import stat
-import warnings
-from numbers import Integral
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.core.scratch import FOLDER as SCRATCH
 from penstock.core.scratch import sweep
+from penstock.core.warned import warn
 
 #: The environment variable that limits the cache's folders of data together, in bytes.
 LIMIT_NAME = "PENSTOCK_CACHE_BYTES"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?")
+#: Numbers of more digits mean no limit.
+_MOST_DIGITS = 18
+#: More bytes than any disk has.
+_END = 1 << 63
 #: Share of the disk, if the variable is not set.
 _SHARE = 0.2
 #: The folders that share the limit: blocks of remote files, files made of others, decoded columns.
@@ -34,12 +39,15 @@ def cache_folder(name: str) -> str | None:
     base = _base()
     folder = os.path.join(base, "penstock")
     try:
+        if not os.path.isabs(base):  # never at the root of the file system, nor where the program runs
+            raise FileNotFoundError(errno.ENOENT, "no home folder", base)
         os.makedirs(base, mode=0o700, exist_ok=True)
         for path in (folder, os.path.join(folder, name)):
             make_private(path)
     except OSError as error:
-        warnings.warn(
-            f"no cache: {error.filename or folder}: {error.strerror or error}; every run indexes files and downloads remote "
+        found = "it is no folder" if isinstance(error, FileExistsError) else error.strerror or error
+        warn(
+            f"no cache: {error.filename or folder}: {found}; every run indexes files and downloads remote "
             "ones again; set XDG_CACHE_HOME to a folder of your own",
             stacklevel=2,
         )
@@ -50,12 +58,29 @@ def cache_folder(name: str) -> str | None:
 
 def found_folder(name: str) -> str | None:
     """The folder `name` of this user's cache if it exists and can be trusted, else None."""
-    return cache_folder(name) if os.path.isdir(os.path.join(_base(), "penstock", name)) else None
+    base = _base()
+    is_there = os.path.isabs(base) and os.path.isdir(os.path.join(base, "penstock", name))
+    return cache_folder(name) if is_there else None
 
 
 def _base() -> str:
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+    return base if os.path.isabs(base) else os.path.join(_home(), ".cache")
+
+
+def _home() -> str:
+    """The user's own folder; "" if there is none, as for a service without HOME."""
+    for home in (os.environ.get("HOME", ""), _registered_home()):
+        if os.path.isabs(home) and home.strip("/"):
+            return home
+    return ""
+
+
+def _registered_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def make_private(path: str) -> None:
@@ -103,9 +128,9 @@ def limit_bytes(folder: str) -> int:
     text = os.environ.get(LIMIT_NAME, "")
     if not text:
         return int(shutil.disk_usage(folder).total * _SHARE)
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
         raise PlanError(f"{LIMIT_NAME}={quoted(text)}: not a number of bytes; write for example 20000000000")
-    return int(text)
+    return _END if len(text) > _MOST_DIGITS else int(text)
 
 
 def size_of(size: Any, name: str = "") -> int:
@@ -115,12 +140,12 @@ def size_of(size: Any, name: str = "") -> int:
     """
     if size is None:
         return 0
-    is_number = isinstance(size, (Integral, float)) and not isinstance(size, bool)
-    if is_number and 0 <= size < math.inf and size == int(size):
+    is_number = is_whole(size) or (isinstance(size, float) and abs(size) < _END and size == int(size))
+    if is_number and not isinstance(size, bool) and size >= 0:
         return int(size)
     found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if found is None:
-        shown = f"{name}={quoted(size)}" if name else repr(size)
+        shown = f"{name}={quoted(size)}" if name else quoted(size)
         raise PlanError(f"{shown} is not a size; write for example '100GiB', '10 GB' or a number of bytes")
     power = " KMGT".index(found[2].upper() or " ")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    return int(min(_END, float(found[1]) * (1024 if found[3] else 1000) ** power))

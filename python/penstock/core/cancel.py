@@ -32,6 +32,12 @@ def is_stopped() -> bool:
     return stop_flag().is_set()
 
 
+def check() -> None:
+    """Raise StoppedError if this thread's work was cancelled. Long native calls do this now and then."""
+    if is_stopped():
+        raise StoppedError
+
+
 def stop_flag() -> threading.Event:
     """The stop flag of this thread; one that is never set if it has none."""
     return _flag.get() or threading.Event()

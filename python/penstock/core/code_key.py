@@ -17,6 +17,10 @@ from penstock.core.errors import PlanError
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
+#: Python does not write numbers of more than 4,300 digits.
+_MANY_BITS = 1 << 13
+
+
 def code_key(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     """32 hex digits, the same in every process that runs the same code with the same arguments.
 
@@ -88,7 +92,9 @@ def _of_function(function: Any, seen: set[int]) -> Iterator[bytes]:
 def _of_value(value: Any, what: str, seen: set[int]) -> Iterator[bytes]:
     """Bytes that identify a value; the type counts, so that 1 is not "1"."""
     kind = type(value).__name__.encode()
-    if isinstance(value, PLAIN):
+    if type(value) is int and value.bit_length() > _MANY_BITS:
+        yield kind + hex(value).encode()
+    elif isinstance(value, PLAIN):
         yield kind + repr(value).encode("utf-8", "surrogatepass")
     elif isinstance(value, os.PathLike):
         yield b"path" + os.fsencode(value)

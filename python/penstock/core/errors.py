@@ -13,11 +13,16 @@ PenstockError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
+
+from penstock.core.quoted import in_bounds, printable
 
 
 class PenstockError(Exception):
-    """Every error that Penstock raises on purpose."""
+    """Every error that Penstock raises on purpose. Names in its text never reach a terminal raw."""
+
+    def __str__(self) -> str:
+        return in_bounds(printable(super().__str__()))
 
 
 class PlanError(PenstockError, ValueError):
@@ -28,7 +33,7 @@ class SourceError(PenstockError, FileNotFoundError):
     """There is nothing to read: a missing path, a glob without match, an empty dataset, an unknown format."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        return in_bounds(printable(str(self.args[0]))) if self.args else ""
 
 
 class StorageError(PenstockError, OSError):
@@ -77,6 +82,9 @@ class RowError(PenstockError):
     def __init__(self, row: int, found: str, do: str = "") -> None:
         super().__init__(f"row {row}: {found}" + (f"; {do}" if do else ""))
         self.row, self.found, self.do = row, found, do
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowError, (self.row, self.found, self.do), vars(self)
 
 
 def not_to_be_sent(held: str) -> ProcessError:

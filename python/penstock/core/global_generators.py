@@ -14,7 +14,6 @@ import random
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -24,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from penstock.core.random_use import mentions_generators
+from penstock.core.warned import warn
 
 _T = TypeVar("_T")
 
@@ -87,7 +87,7 @@ class SeededCalls:
     def _warn(self, took_s: float, rows: int) -> None:
         self._warned = True
         late = " What earlier, unchecked calls drew does not repeat." if self._quiet else ""
-        warnings.warn(
+        warn(
             f"penstock: {self._name} draws from the global generators of random, NumPy or torch. Penstock seeds them, so that "
             f"batches repeat and the training loop's random numbers stay the same. Therefore it runs one call at a time, "
             f"only while the loop waits for a batch ({took_s * 1000:,.1f} ms for {rows:,} rows). {self._instead}{late}",

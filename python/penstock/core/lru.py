@@ -39,6 +39,11 @@ class Lru(Generic[_K, _V]):
                 self._values.move_to_end(key)
             return self._values.get(key)
 
+    def values(self) -> list[_V]:
+        """All values."""
+        with self._lock:
+            return list(self._values.values())
+
     def put(self, key: _K, value: _V) -> _V:
         """Add a value, and return it."""
         with self._lock:

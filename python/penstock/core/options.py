@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from penstock.core.byte_ranges import Locate, Progress
 from penstock.core.errors import PlanError
+from penstock.core.given import as_option, is_whole
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
+
+#: Characters or bytes of a default.
+_LONGEST_DEFAULT = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +31,17 @@ class Column:
     default: float | int | bytes | str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.feature, str):
+            raise PlanError(f"Column: feature={quoted(self.feature)}; pass the name of a column in the data")
+        if self.dtype is not None and not isinstance(self.dtype, str):
+            raise PlanError(f"Column: dtype={quoted(self.dtype)}; pass the name of a type, for example 'float32'")
+        as_option("Column: default", self.default)
+        if isinstance(self.default, (str, bytes)) and len(self.default) > _LONGEST_DEFAULT:
+            raise PlanError(
+                f"Column: a default of {len(self.default):,} characters, which every row could hold; pass a shorter one"
+            )
         axes = self.shape if isinstance(self.shape, (tuple, list)) else () if self.shape is None else (self.shape, "")
-        if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in axes):
+        if not all(axis is None or is_whole(axis) for axis in axes):
             raise PlanError(
                 f"Column: shape={quoted(self.shape)}; write a tuple: () for one value, (3,) for three, (None,) for any"
             )
@@ -38,6 +49,19 @@ class Column:
     def field(self, inferred: Field) -> Field:
         """The column's field, where the data would give `inferred`."""
         return Field(self.dtype or inferred.dtype, inferred.shape if self.shape is None else tuple(self.shape))
+
+
+def check_columns(columns: Any) -> None:
+    """PlanError for what names no columns."""
+    is_list = isinstance(columns, Iterable) and not isinstance(columns, (str, bytes))
+    asked = columns.values() if isinstance(columns, Mapping) else columns
+    named = columns if isinstance(columns, Mapping) else ()
+    if columns is not None and not (
+        is_list
+        and all(isinstance(name, (str, Column)) for name in asked)
+        and all(isinstance(name, str) for name in named)
+    ):
+        raise PlanError(f"columns={quoted(columns)}: pass a list of names, or a dict of new name to name in the data")
 
 
 @dataclass(frozen=True, kw_only=True)

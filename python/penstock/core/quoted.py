@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 #: Longer texts are cut in their middle.
 _LONGEST = 400
+#: The same of whole messages: the longest path of Linux has 4,096 bytes.
+_LONGEST_MESSAGE = 2_900
+#: Control characters but tabs, separators of lines, marks of direction, what is tagged unseen, halves of surrogate pairs.
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def quoted(value: Any) -> str:
@@ -18,3 +25,27 @@ def quoted(value: Any) -> str:
     except Exception:  # of more digits than Python writes, nested too deep, or a class of the user's that fails
         return f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[:half]}…{text[-half:]}"
+
+
+def in_bounds(text: str) -> str:
+    """A message, cut in its middle if a name in it is endless."""
+    half = _LONGEST_MESSAGE // 2
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]}…{text[-half:]}"
+
+
+def printable(text: str) -> str:
+    r"""A message without characters that a terminal obeys or that hide what it says: printable("a\x1b[2J") == "a\\x1b[2J".
+
+    File names hold what they like: control characters and line breaks forge lines and colours, marks of direction turn text around, and
+    halves of surrogate pairs cannot be encoded.
+    """
+    return text if text.isprintable() else _OBEYED.sub(_escaped, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines, whose breaks stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")

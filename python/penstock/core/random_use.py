@@ -38,7 +38,8 @@ def _mentions(function: Any, seen: set[int]) -> bool:
     seen.add(id(function))
     if isinstance(function, functools.partial):
         return any(_mentions(value, seen) for value in (function.func, *function.args, *function.keywords.values()))
-    if getattr(function, "__self__", None) in _owners():
+    owner = getattr(function, "__self__", None)
+    if any(owner is one for one in _owners()):  # a user's object may be an array, which has no truth
         return True  # random.random, np.random.rand
     if isinstance(function, MethodType):
         return _mentions(function.__func__, seen)

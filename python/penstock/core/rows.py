@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.repeated import joined
 from penstock.core.spec import Bytes, Column, Columns, Field, Ids, Spans, Spec
 
 
@@ -23,7 +24,7 @@ class Rows:
     """Neighbouring rows of a table.
 
     fixed: uint8 of shape (rows, bytes), the columns of fixed shape in the order of the spec, without gaps. others: the
-    other columns as large_string, large_binary or large_list. flat: the same bytes as `fixed`, row after row.
+    other columns as large_string, large_binary (or `repeated` ones of these) or large_list. flat: the same bytes as `fixed`, row after row.
     """
 
     fixed: Bytes
@@ -74,7 +75,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """Several tables joined, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    others = {name: pa.concat_arrays([part.others[name] for part in parts]) for name in parts[0].others}
+    others = {name: joined([part.others[name] for part in parts]) for name in parts[0].others}
     return Rows(np.concatenate([part.fixed for part in parts]), others)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.errors import DataError
 from penstock.core.spec import Bytes, Ids
+
+_DO = "if the data was changed on purpose, open the dataset again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +30,8 @@ class Shards:
     etags: large_string, the store's identifier of each file's content, sent with every request (see
     `storage.stores.version`), or ""; None for files.
     copied: which of them are local files made from remote ones; None if none are.
+    stamps: int64 of shape (files, 3), for local files as they were listed: the times of the last modification and of the last change in
+    ns, and the inode. A row of -1, or None, where that is not known.
     """
 
     paths: pa.LargeStringArray
@@ -34,6 +41,7 @@ class Shards:
     root_lengths: Ids | None = None
     etags: pa.LargeStringArray | None = None
     copied: npt.NDArray[np.bool_] | None = None
+    stamps: Ids | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -91,7 +99,44 @@ class Shards:
             None if self.root_lengths is None else self.root_lengths[rows],
             None if self.etags is None else self.etags.take(taken),
             None if self.copied is None else self.copied[rows],
+            None if self.stamps is None else self.stamps[rows],
         )
+
+    def check_now(self, shard: int) -> None:
+        """DataError if a local file is gone, or is not what it was when it was listed; for what opens it by its path.
+
+        Permissions and links change the second number of a stamp alone, and some file systems number their inodes anew: only both together
+        are another file.
+        """
+        path = self.path(shard)
+        try:
+            now = os.stat(path)
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}; {_DO}") from None
+        modified, changed, inode = (-1, -1, -1) if self.stamps is None else self.stamps[shard].tolist()
+        if not stat.S_ISREG(now.st_mode):
+            found = "no regular file, which it was when it was listed"
+        elif now.st_size != self.sizes[shard]:
+            found = f"{now.st_size:,} bytes now, {self.sizes[shard]:,} when it was listed"
+        elif modified != -1 and (
+            now.st_mtime_ns != modified or (now.st_ctime_ns != changed and now.st_ino != inode % (1 << 64))
+        ):
+            found = "replaced or rewritten since it was listed"
+        else:
+            return
+        raise DataError(f"{path}: {found}; {_DO}")
+
+
+def joined_shards(several: Sequence[Shards]) -> Shards:
+    """The files of several datasets, one after the other, without what is known of some only."""
+    sizes, versions = (np.concatenate([getattr(one, name) for one in several]) for name in ("sizes", "versions"))
+    stamps = [one.stamps for one in several if one.stamps is not None]
+    return Shards(
+        pa.concat_arrays([one.paths for one in several]),
+        sizes,
+        versions,
+        stamps=np.concatenate(stamps) if len(stamps) == len(several) else None,
+    )
 
 
 def version_number(version: str) -> int:

@@ -134,11 +134,9 @@ def _ranks_of_environment() -> tuple[int, int]:
 def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
     """The ranks [first, last) on this machine, from torchrun's environment; all ranks without it."""
     local_rank, local_size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if (
-        local_rank.isdecimal()
-        and local_size.isdecimal()
-        and 0 <= rank - int(local_rank) <= world_size - int(local_size)
-    ):
+    if all(text.isdecimal() and len(text) < _MOST_DIGITS for text in (local_rank, local_size)) and 0 <= rank - int(
+        local_rank
+    ) <= world_size - int(local_size):
         return rank - int(local_rank), rank - int(local_rank) + int(local_size)
     return 0, world_size
 

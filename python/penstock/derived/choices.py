@@ -60,10 +60,13 @@ def _load(path: str) -> Picked | None:
     if found is None:
         return None
     (count, rows, width), content = found
-    if width == 0:
+    if not 0 <= count < 1 << 62 or not 0 < rows < 1 << 62:
+        return None
+    if width == 0 and 0 <= 8 * len(content) - rows < 8:
         numbers = np.flatnonzero(np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=rows))
     elif width in (4, 8) and len(content) == count * width:
         numbers = np.frombuffer(content, dtype=f"<i{width}")
     else:
         return None
-    return Picked(numbers, rows) if len(numbers) == count else None
+    is_possible = len(numbers) == count and (not count or (int(numbers.min()) >= 0 and int(numbers.max()) < rows))
+    return Picked(numbers, rows) if is_possible else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,7 +20,9 @@ import pyarrow as pa
 from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
 from penstock.core.errors import SourceError, StorageError
 from penstock.core.lru import Lru
+from penstock.core.repeated import joined
 from penstock.core.rows import Rows
+from penstock.core.warned import warn
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 from penstock.derived.lock import one_maker
@@ -36,6 +37,8 @@ _SMALL_BYTES = 32 << 20
 _MAPS = 8_192
 #: The column of a stored part that holds the fixed columns.
 _FIXED = "fixed"
+#: What a part says of its own rows, so that one that is damaged is noticed.
+_SHAPE = b"shape"
 
 
 class DecodedParts:
@@ -72,7 +75,7 @@ class DecodedParts:
         part = self._part(number).slice(first, rows)
         if self._is_kept(number):
             return part
-        others = {name: pa.concat_arrays([column, column.slice(0, 0)]) for name, column in part.others.items()}
+        others = {name: joined([column, column.slice(0, 0)]) for name, column in part.others.items()}
         return Rows(part.fixed.copy(), others)
 
     def has(self, number: int) -> bool:
@@ -169,7 +172,7 @@ class DecodedParts:
     def _without_room(self, found: str) -> None:
         if self._stores:
             self._stores = False
-            warnings.warn(
+            warn(
                 f"decoded columns are not cached ({found}); they are decoded again whenever they are needed, which is slow; "
                 "free some room or point XDG_CACHE_HOME to a larger disk",
                 stacklevel=2,
@@ -192,9 +195,14 @@ def _write(file: Any, rows: Rows) -> None:
     )
     columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
     batch = pa.record_batch(list(columns.values()), names=list(columns))
-    schema = batch.schema.with_metadata({f"name {number}": name for number, name in enumerate(rows.others)})
+    names = {f"name {number}".encode(): name.encode() for number, name in enumerate(rows.others)}
+    schema = batch.schema.with_metadata({**names, _SHAPE: _shape_of(batch)})
     with pa.ipc.new_file(file, schema) as writer:
         writer.write_batch(batch)
+
+
+def _shape_of(batch: pa.RecordBatch) -> bytes:
+    return f"{len(batch)} rows, {batch.column(_FIXED).type}".encode()
 
 
 def _load(path: str) -> Rows | None:
@@ -205,7 +213,11 @@ def _load(path: str) -> Rows | None:
             reader = pa.ipc.open_file(file)
             batch = reader.get_batch(0)
         batch.validate()
+        for column in batch.columns:
+            column.validate(full=not pa.types.is_fixed_size_binary(column.type))
         names = reader.schema.metadata or {}
+        if names.get(_SHAPE, _shape_of(batch)) != _shape_of(batch):
+            return None
         others = {
             names[f"name {number}".encode()].decode(): batch.column(f"{number}")
             for number in range(batch.num_columns - 1)
@@ -214,5 +226,5 @@ def _load(path: str) -> Rows | None:
         width = fixed.type.byte_width
         data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8)
         return Rows(data[: width * len(fixed)].reshape(len(fixed), width), others)
-    except (OSError, pa.ArrowException, KeyError, ValueError):
+    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError):
         return None

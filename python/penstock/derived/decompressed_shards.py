@@ -122,9 +122,13 @@ def with_unpacked(shards: Shards, files: DerivedFiles, keys: Mapping[int, str]) 
     """The files to read: `shards`, but those of `keys` as they lie unpacked in the cache, until nobody uses what is returned."""
     paths: list[str] = shards.paths.to_pylist()
     sizes, copied = shards.sizes.copy(), np.zeros(len(shards), dtype=bool)
+    stamps = None if shards.stamps is None else shards.stamps.copy()
     for shard, key in keys.items():
         paths[shard], sizes[shard], copied[shard] = files.path(key), files.size(key) or 0, True
-    unpacked = Shards(pa.array(paths, pa.large_string()), sizes, shards.versions, etags=shards.etags, copied=copied)
+        if stamps is not None:
+            stamps[shard] = -1
+    made = pa.array(paths, pa.large_string())
+    unpacked = Shards(made, sizes, shards.versions, etags=shards.etags, copied=copied, stamps=stamps)
     weakref.finalize(unpacked, files.release)
     return unpacked
 

@@ -43,11 +43,19 @@ class Entry:
     packing: int = 0
     unpacked_bytes: int = -1
 
+    def fits(self, file_bytes: int) -> bool:
+        """Whether all records lie in a file of this size, or in what it unpacks to."""
+        size = self.unpacked_bytes if self.packing else file_bytes
+        return self.start + float(self.length.sum(dtype=np.float64)) <= size
 
-def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int) -> str:
-    """32 hex digits that name the entry of this version of a file."""
+
+def entry_key(kind: str, version: int, path: str, size: int, modified_ns: int, changed_ns: int = 0) -> str:
+    """32 hex digits that name the entry of this version of a file.
+
+    changed_ns: when anything of a local file last changed, which also happens to one that is replaced with its size and time.
+    """
     place = path if "://" in path else os.path.abspath(path)
-    text = f"{kind}\0{version}\0{place}\0{size}\0{modified_ns}"
+    text = f"{kind}\0{version}\0{place}\0{size}\0{modified_ns}" + (f"\0{changed_ns}" if changed_ns else "")
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
@@ -57,7 +65,8 @@ def shard_key(kind: str, version: int, shards: Shards, shard: int) -> str | None
     is_elsewhere = "://" in path
     if not (is_elsewhere or os.path.isabs(path)) or (is_elsewhere and not shards.has_version(shard)):
         return None
-    return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]))
+    changed_ns = 0 if shards.stamps is None else int(shards.stamps[shard, 1])
+    return entry_key(kind, version, path, int(shards.sizes[shard]), int(shards.versions[shard]), changed_ns)
 
 
 def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
@@ -75,7 +84,8 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
     if width not in (4, 8) or len(lengths) != width * records:
         return None
     length = np.frombuffer(lengths, dtype=f"<u{width}").astype(np.int64)
-    return Entry(length, start, packing, unpacked_bytes)
+    is_possible = start >= 0 and unpacked_bytes >= -1 and not (length.size and int(length.min()) < 0)
+    return Entry(length, start, packing, unpacked_bytes) if is_possible else None
 
 
 def store_entry(folder: str | None, key: str, entry: Entry) -> None:

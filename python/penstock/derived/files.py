@@ -15,7 +15,7 @@ from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import SourceError
 from penstock.core.scratch import check_room, room_errors, whole_file
 from penstock.core.shards import Shards
-from penstock.derived.entries import entry_key
+from penstock.derived.entries import part_key
 from penstock.derived.lease import hold, make_room
 from penstock.derived.lock import one_maker
 
@@ -88,5 +88,5 @@ def derived_file(shards: Shards, shard: int, kind: str, size_bytes: int, write: 
     kind: names what is made, and how. Raises as `DerivedFiles`.
     """
     path = shards.path(shard)
-    key = entry_key(kind, 1, path, int(shards.sizes[shard]), int(shards.versions[shard]))
+    key = part_key(kind, 1, shards, shard)
     return DerivedFiles("unpacked", [key], path, kind).get(key, size_bytes, write)

@@ -13,11 +13,11 @@ import os
 import socket
 import threading
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 
 from penstock.core.cancel import StoppedError, is_stopped
 from penstock.core.scratch import FOLDER, unlock
+from penstock.core.warned import warn
 
 #: Seconds between two tries to get a lock, and between two signs of life.
 _LOOK_S, _ALIVE_S = 0.05, 1.0
@@ -115,5 +115,5 @@ class _Wait:
                 if is_over
                 else "is making the same files; waiting for it"
             )
-            warnings.warn(f"{os.path.dirname(os.path.dirname(self._path))}: {maker} {state}", stacklevel=2)
+            warn(f"{os.path.dirname(os.path.dirname(self._path))}: {maker} {state}", stacklevel=2)
         return is_over

@@ -6,6 +6,7 @@ times where the stage names all of them or there is one, and else, for `b` of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -62,7 +63,9 @@ class BadRows:
 
     def __init__(self, tolerance: Tolerance, places: RowPlaces, fill: Fill | None, *, is_step: bool) -> None:
         self._tolerance, self._places, self._fill, self._is_step = tolerance, places, fill, is_step
-        self._stages = self._bad_together = 0
+        self._stages = 0
+        #: How many rows were bad since the last good one, by stage.
+        self._bad_together = Counter[int]()
 
     def reading(self, readers: Sequence[Reader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
         """The stage of `read.begin.columns_with`, without the bad rows."""
@@ -74,7 +77,7 @@ class BadRows:
                 if len(rows.samples):
                     reader = readers[rows.source]
                     made, kept, found = _read(reader, item, rows)
-                    bad |= self._noted(item, rows.at, rows.ids, found, are_all=made is None)
+                    bad |= self._noted(item, 0, rows.at, rows.ids, found, are_all=made is None)
                     if made is not None:
                         parts.append(Part(sources[rows.source], kept.at, made, dict(reader.spec), kept.ids))
                 rows.held = None
@@ -97,8 +100,9 @@ class BadRows:
             made, found = _worked(work, item, part, rows)
             if not found:
                 assert made is not None
+                self._bad_together[number] = 0
                 return made
-            bad = self._noted(item, part.at, part.ids, found, are_all=made is None)
+            bad = self._noted(item, number, part.at, part.ids, found, are_all=made is None)
             others = [other for other in item.parts if other is not part]
             item.parts = [*_without(others, bad), *(made.parts if made else [])]
             self._filled(item, bad, number)
@@ -107,19 +111,19 @@ class BadRows:
         return good
 
     def _noted(
-        self, item: Item, at: Ids | None, ids: Ids | None, found: Mapping[int, DataError], *, are_all: bool
+        self, item: Item, stage: int, at: Ids | None, ids: Ids | None, found: Mapping[int, DataError], *, are_all: bool
     ) -> dict[int, DataError]:
-        """Bad rows by their places in the item, after note was taken of them. at, ids: of all that were worked on; are_all: whether these were bad."""
+        """Bad rows by their places in the item, after note was taken of them. at, ids: of all that the stage worked on; are_all: whether these were bad."""
         bad = dict[int, DataError]()
         for row, error in sorted(found.items()):
             place = row if at is None else int(at[row])
             row_id = int(item.ids[place] if ids is None else ids[row])
             self._tolerance.note(self._named(item, place, row_id, error))
             bad[place] = error
-        self._bad_together = self._bad_together + len(found) if are_all else 0
-        if self._bad_together >= _MOST_TOGETHER:
+        self._bad_together[stage] = self._bad_together[stage] + len(found) if are_all else 0
+        if self._bad_together[stage] >= _MOST_TOGETHER:
             raise DataError(
-                f"the last {self._bad_together:,} rows were all bad, which is no accident: {error}; look at the plan's functions, and at the data with "
+                f"the last {self._bad_together[stage]:,} rows were all bad, which is no accident: {error}; look at the plan's functions, and at the data with "
                 f"`penstock inspect`"
             )
         return bad

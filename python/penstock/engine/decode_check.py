@@ -122,7 +122,7 @@ def _images(samples: Ids, loaded: Columns, columns: Sequence[str]) -> Iterator[t
 
 def _wrong_with(image: bytes) -> str:
     try:
-        kernels.decode_image(image, pixels_limit=DEFAULT_LIMITS.pixels)
+        kernels.decode_image(image, limits=DEFAULT_LIMITS.of_image)
     except ValueError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""How much memory there is to take: what the machine has free, and what the process's control group may still take."""
+"""How much memory there is to take: what the machine has free, and what the process's control group and its limit on addresses still leave."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import psutil
+
+from penstock.core.address_space import address_bytes_left
 
 #: Of what is free, the part that loaders of one machine hold together unless it is given.
 _SHARE = 8
@@ -19,12 +21,13 @@ def default_memory(ranks: int) -> int:
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Bytes that can be taken without swapping, by the system and by every control group that this process is in.
+    """Bytes that can be taken without swapping, by the system, by every control group that this process is in, and by its limit on addresses.
 
     root: where /proc and /sys lie.
     """
     available: int = psutil.virtual_memory().available
-    return min([available, *_left(root)])
+    addresses = address_bytes_left()
+    return min([available, *_left(root), *([] if addresses is None else [addresses])])
 
 
 def _left(root: Path) -> Iterator[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.batch.pad import padded_spec
 from penstock.core import kernels
 from penstock.core.errors import PlanError
-from penstock.core.limits import Limits
+from penstock.core.limits import Limits, tightest
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
@@ -88,9 +88,9 @@ _ITEM_STEPS = 1024
 _FAR_BYTES = 256 << 20
 _FAR_THREADS = 32
 
-#: Below a lane stage so many rows are made together at first, if they are not long, and then more. Above it an item has no more, so that the
-#: first one comes soon.
-_LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 1024, 16, 1 << 14
+#: Below a lane stage so many rows are made together at first, if they are not long, and then more. Above it an item has no more than the second
+#: number, so that the first one comes soon.
+_FIRST_LANE_ROWS, _LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 128, 1024, 16, 1 << 14
 _LANE_DEPTH = 2
 
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
@@ -378,7 +378,7 @@ class _Lowering:
         row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
         is_forward = any(leaf.opened.source.access is Access.FORWARD for leaf in below.leaves)
         # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
-        first_rows = len(self.lanes) * order.rows_per_lane if is_forward else _LANE_ROWS
+        first_rows = len(self.lanes) * order.rows_per_lane if is_forward else _FIRST_LANE_ROWS
         most_rows = _LANE_ROWS if is_forward else _MOST_LANE_ROWS
         feed = LaneFeed(
             STAGES[type(node)](node, self.where.cpus),
@@ -467,7 +467,7 @@ class _Lowering:
         sources = inputs[0].sources[0], inputs[-1].sources[1]
         specs = [branch.spec for branch in inputs]
         spec = specs[0] if all(one is not None and one == specs[0] for one in specs) else None
-        limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
+        limits = tightest([branch.limits for branch in inputs])
         if len(inputs) > 1 and not any(low <= sources[0] and sources[1] <= high for low, high in self.read_as_one):
             merge = MergeParts(node.verb, [branch.sources for branch in inputs], self.slots, self.budget)
             self.add(node.verb, "cpu", merge, threads=self.together)
@@ -480,7 +480,7 @@ class _Lowering:
         specs = [branch.spec for branch in inputs]
         known = [spec for spec in specs if spec is not None]
         spec = {name: field for one in known for name, field in one.items()} if len(known) == len(specs) else None
-        limits = min((branch.limits for branch in inputs), key=lambda limits: limits.pixels)
+        limits = tightest([branch.limits for branch in inputs])
         leaf_of = {
             name: branch.leaf_of.get(name, branch.leaf)
             for branch in inputs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from penstock.core.warned import warn
 from penstock.engine.budget import Budget
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.ordering import Where
@@ -50,7 +50,7 @@ class Lowered:
         needed = self.window_bytes + self.batch_bytes
         if needed > limit and not self.warned:
             self.warned.append(needed)
-            warnings.warn(
+            warn(
                 f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
                 f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
                 f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",

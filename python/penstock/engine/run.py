@@ -8,11 +8,12 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/sup
 3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
    it is working on, and waits for no store any more; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
    meanwhile gets ProcessError.
-4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies.
+4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies. Kernels look for it between
+   images and between pieces of files.
 5. The process ends with a run going on: it is closed before the interpreter ends.
 6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
 7. A user's function that never returns cannot be stopped: `close` waits 10 s for it, then warns and leaves its thread,
-   which does not keep the process alive.
+   which does not keep the process alive. After KeyboardInterrupt or SystemExit it waits half a second and says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import os
 import sys
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -30,15 +30,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.core.cancel import work_for
-from penstock.core.errors import ProcessError
+from penstock.core.errors import DataError, ProcessError
 from penstock.core.global_generators import hold_consumer_with
+from penstock.core.warned import warn
 from penstock.engine.budget import Budget, Share
 from penstock.engine.channel import Channel, Closed, Joined, Tickets
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.observe.metrics import Meter
 
-_PATIENCE_S = 10.0
+#: How long threads are waited for; whoever pressed Ctrl-C wants to leave.
+_PATIENCE_S, _INTERRUPTED_PATIENCE_S = 10.0, 0.5
 _SHOWN_IDS = 8
 
 _running: weakref.WeakSet[Run] = weakref.WeakSet()
@@ -74,7 +76,7 @@ class Run:
         self._channels[self._ahead].capacity = depth.out
         self._threads = Joined()
         self._stop = threading.Event()
-        self._patience_s = _PATIENCE_S
+        self._is_left = False
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
@@ -84,7 +86,7 @@ class Run:
                     noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
                     serve = _server(stage, meter, (inbox, outbox), self._stop, noted, hold_consumer)
                     self._threads.start(f"penstock-{stage.name}-{number}", serve)
-        except RuntimeError:  # the system has no more threads to give
+        except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
             raise
 
@@ -113,11 +115,13 @@ class Run:
     def _take(self) -> Item:
         try:
             _, passed = self._channels[-1].take()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Closed) and self._channels[-1].end is None:
+                raise  # whoever closed it waits for the threads
             self.close()
             raise
         if isinstance(passed, Failure):
-            self.close()
+            self.close(passed.error)
             try:
                 raise passed.error
             finally:
@@ -126,8 +130,8 @@ class Run:
             self._budget.release(passed.share)
         return passed
 
-    def close(self) -> None:
-        """Stops all threads; see the contract."""
+    def close(self, ended_by: BaseException | None = None) -> None:
+        """Stops all threads; see the contract. ended_by: why, if it is not the exception that is being handled."""
         if os.getpid() != self._process:
             return  # a thread of the parent may have held a lock at the fork; here nobody would ever release it
         _running.discard(self)
@@ -136,10 +140,14 @@ class Run:
         self._tickets.close()
         for channel in self._channels:
             channel.close()
-        patience_s = self._patience_s
-        if (left := self._threads.join(patience_s)) and patience_s:
-            self._patience_s = 0.0  # what did not stop by now is not waited for again
-            warnings.warn(f"penstock: {', '.join(left)} did not stop within {_PATIENCE_S:.0f} s", stacklevel=2)
+        if self._is_left:
+            return  # what did not stop by then is not waited for again
+        is_interrupt = isinstance(ended_by or sys.exception(), (KeyboardInterrupt, SystemExit))
+        patience_s = _INTERRUPTED_PATIENCE_S if is_interrupt else _PATIENCE_S
+        left = self._threads.join(patience_s)
+        self._is_left = bool(left)
+        if left and not is_interrupt:
+            warn(f"penstock: {', '.join(left)} did not stop within {patience_s:g} s", stacklevel=2)
 
 
 class _Noted:
@@ -214,7 +222,7 @@ def _serve_one(
 def _attempt(stage: Stage, given: Any) -> Passed:
     try:
         return stage.work(given)
-    except BaseException as error:  # the consumer raises it
+    except BaseException as raised:  # the consumer raises it
         ids = given.ids if isinstance(given, Item) else None
         place = f"stage {stage.name!r}, epoch {given.epoch}, step {given.step}"
         if given.steps > 1:
@@ -222,11 +230,27 @@ def _attempt(stage: Stage, given: Any) -> Passed:
         if ids is not None:
             shown = ", ".join(map(str, ids[:_SHOWN_IDS].tolist()))
             place += f", sample ids {shown}{', …' if len(ids) > _SHOWN_IDS else ''}"
-        error.add_note(f"penstock: {place}")
-        return Failure(error)
+        return Failure(
+            _named(raised, stage, f"penstock: {place}")
+        )  # in no variable: the traceback would hold it, and it the traceback
+
+
+def _named(error: BaseException, stage: Stage, note: str) -> BaseException:
+    """The error with a note; ours, for memory that a stage without functions of the user's could not have."""
+    if not isinstance(error, MemoryError) or stage.kind == "python":
+        error.add_note(note)
+        return error
+    made = DataError(
+        f"{stage.name}: more memory than this process may have is asked for ({error}); give it more, take smaller batches or a smaller "
+        "memory=, or refuse large records with Limits(record_bytes=…)"
+    )
+    made.__cause__ = error
+    made.add_note(note)
+    return made
 
 
 @atexit.register
 def _close_all() -> None:
+    ended_by = getattr(sys, "last_value", None)  # what nobody caught
     for run in list(_running):
-        run.close()
+        run.close(ended_by)

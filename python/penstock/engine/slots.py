@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from penstock.core.spec import Bytes, Field
+from penstock.core.warned import warn
 
 #: Makes memory of a number of bytes: an object with `__array_interface__` or an array.
 NewMemory = Callable[[int], Any]
@@ -86,7 +86,7 @@ class Slots:
             return self._new_memory(room)
         except RuntimeError as error:
             self._new_memory = _aligned
-            warnings.warn(
+            warn(
                 f"penstock: no more memory could be pinned ({error}); more of it is pageable, and copies to the device are "
                 f"slower; pass a smaller prefetch= or memory= to the Loader",
                 stacklevel=2,

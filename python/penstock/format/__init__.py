@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,9 @@ import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PenstockError, PlanError, SourceError
+from penstock.core.given import as_option
 from penstock.core.options import Options
+from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
 from penstock.format import csv, hdf5, huggingface, lmdb, recordio, text, tfrecord
 from penstock.format import lists as manifest_file
@@ -83,7 +87,7 @@ def open_source(
         format, chosen = _choose(where, shards, read)
     else:
         format, chosen = (forced if isinstance(forced, Format) else _by_name(forced)), shards
-    _check_options(format, options)
+    options = _checked(format, options)
     try:
         return format.open(chosen, read, options)
     except PenstockError:
@@ -98,14 +102,18 @@ def open_source(
 def format_named(name: str, options: Options) -> Format:
     """The format of that name; PlanError for options that it does not have."""
     format = _by_name(name)
-    _check_options(format, options)
+    _checked(format, options)
     return format
 
 
-def _check_options(format: Format, options: Options) -> None:
+def _checked(format: Format, options: Options) -> Options:
+    """The options, if the format has them and their values can be options."""
     if unknown := set(options.own) - set(format.options):
         known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
+    return replace(
+        options, own={name: as_option(f"{format.name}: {name}", value) for name, value in options.own.items()}
+    )
 
 
 def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shards]:
@@ -137,11 +145,13 @@ def read_head(shards: Shards, read: ByteRanges, shard: int | None = None) -> byt
     return read_range(read, shards, shard, 0, min(int(shards.sizes[shard]), _HEAD_BYTES)).tobytes()
 
 
-def _by_name(name: str) -> Format:
+def _by_name(name: Any) -> Format:
     for format in known_formats():
-        if format.name == name:
+        if isinstance(name, str) and format.name == name:
             return format
-    raise SourceError(f"format={name!r} is not known; formats: {', '.join(format.name for format in known_formats())}")
+    raise SourceError(
+        f"format={quoted(name)} is not known; formats: {', '.join(format.name for format in known_formats())}"
+    )
 
 
 def _ends_with(paths: pa.LargeStringArray) -> Callable[[tuple[str, ...]], npt.NDArray[np.bool_]]:

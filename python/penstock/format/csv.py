@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -25,7 +24,8 @@ from penstock.core.byte_ranges import ByteRanges, read_ranges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.core.spec import Columns, Ids, Spans, Spec, is_bytes, is_text
+from penstock.core.warned import warn
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
@@ -39,6 +39,19 @@ _NULLS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _EXACT = 1 << 53
 #: Digits of whole numbers that are looked at.
 _DIGITS = 40
+#: Excel's note of the delimiter, before the header.
+_EXCEL_NOTE = re.compile(r'"?sep=(.?)"?')
+#: What a header of one name is looked at for: the delimiters that people use.
+_DELIMITERS = ";\t|,"
+_REPAIR = "repair the record"
+_RETYPE = "repair the record, or give the column its type: penstock.Column(feature=…, dtype='string')"
+_RECODE = "convert the file to UTF-8, for example with iconv -f latin1 -t utf-8, or take the bytes: penstock.Column(feature=…, dtype='bytes')"
+#: A field of so many bytes is text: Arrow would put all of it into its complaint that it is no number.
+_LONGEST_NUMBER = 1 << 16
+#: A header of more bytes is none.
+_LONGEST_HEADER_BYTES = 16 << 20
+#: Bytes of a field that an error shows.
+_SHOWN = 80
 _OPTIONS = {
     "delimiter": "the byte between fields; default: a tab for .tsv files, else a comma",
     "header": "whether the first record of every file names the columns; default True",
@@ -83,11 +96,34 @@ class CsvRecords:
         table = self._read(records)
         if table is None:
             raise self._first_failure(records)
+        if any(pc.any(pc.is_inf(table[name])).as_py() for name in self._floats):
+            self._check_infinite(records, table)
         return columns_of(table, self.columns)
+
+    @property
+    def _floats(self) -> list[str]:
+        """The columns that are read as floats, by the file's names."""
+        chosen = dict.fromkeys(column.path[0] for column in self.columns)
+        return [name for name in chosen if pa.types.is_floating(self.types[name])]
+
+    def _check_infinite(self, records: Spans, table: pa.Table) -> None:
+        """RowError for the first infinite number that the file does not call so: 1e400."""
+        names = self._floats
+        texts = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=names)
+        written = read_table(joined(records), self.names, self.dialect, texts)
+        for name in names:
+            said = pc.match_substring_regex(written[name], r"(?i)^\s*[+-]?inf")
+            lost = pc.fill_null(pc.and_not(pc.is_inf(table[name]), said), False).to_numpy()
+            if lost.any():
+                row = int(np.argmax(lost))
+                found = f"column {name!r} is {written[name][row]}, which is too large for {np.dtype(self.types[name].to_pandas_dtype()).name}"
+                raise RowError(row, found, "give the column another type: penstock.Column(feature=…, dtype='string')")
 
     def _read(self, records: Spans) -> pa.Table | None:
         """The records as a table; None if they are not as many rows of the right types."""
         data = joined(records)
+        if has_long(records) and long_columns(data, self.names, self.dialect) & self._numbers:
+            return None
         convert = arrow_csv.ConvertOptions(
             column_types=self.types,
             include_columns=list(dict.fromkeys(column.path[0] for column in self.columns)),
@@ -100,20 +136,38 @@ class CsvRecords:
             return None
         return table if table.num_rows == len(records) else None
 
+    @property
+    def _numbers(self) -> set[str]:
+        """The columns in the file that are read and are no text."""
+        read = {column.path[0] for column in self.columns}
+        return {name for name in read if not is_text(self.types[name]) and not is_bytes(self.types[name])}
+
     def _first_failure(self, records: Spans) -> RowError:
         """What is wrong with the first bad record: they are tried one by one."""
-        remedy = "repair the record, or give the column its type: penstock.Column(feature=…, dtype='string')"
         for row in range(len(records)):
             one = records.take(np.array([row]))
             if self._read(one) is None:
+                if has_long(one) and (long := long_columns(joined(one), self.names, self.dialect) & self._numbers):
+                    name = min(long)
+                    return RowError(
+                        row,
+                        f"column {name!r} is {self.types[name]}, and a field of {one.length[0]:,} bytes or less stands there",
+                        _RETYPE,
+                    )
                 convert = arrow_csv.ConvertOptions(column_types=self.types, null_values=_NULLS)
                 try:
                     rows = read_table(joined(one), self.names, self.dialect, convert).num_rows
                     found = f"a record that is {rows} rows: a line ends inside it"
                 except pa.ArrowInvalid as error:
-                    found = re.sub(r"Row #\d+: ", "", str(error))
-                return RowError(row, found, remedy)
-        return RowError(0, "records that are right one by one, but not together: quotes are not closed", remedy)
+                    found = re.sub(r"Row #\d+: ", "", shortened(error))
+                return RowError(row, found, _remedy(found))
+        return RowError(0, "records that are right one by one, but not together: quotes are not closed", _REPAIR)
+
+
+def _remedy(found: str) -> str:
+    if "invalid UTF8" in found:
+        return _RECODE
+    return _RETYPE if "conversion error" in found else _REPAIR
 
 
 def joined(records: Spans) -> pa.Buffer:
@@ -125,6 +179,28 @@ def joined(records: Spans) -> pa.Buffer:
     out = np.empty(int(length.sum()), dtype=np.uint8)
     kernels.join_spans([*records.buffers, _NEWLINE], which, offset, length, out)
     return pa.py_buffer(out)
+
+
+def has_long(records: Spans) -> bool:
+    """Whether a record is so long that one of its fields may be no number."""
+    return len(records) > 0 and int(records.length.max()) > _LONGEST_NUMBER
+
+
+def long_columns(data: pa.Buffer, names: Sequence[str], dialect: Dialect) -> set[str]:
+    """The columns that have a field which is too long for a number; none if the records are no table."""
+    text = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), check_utf8=False)
+    try:
+        table = read_table(data, names, dialect, text)
+    except pa.ArrowInvalid:
+        return set()
+    lengths = {name: pc.max(pc.binary_length(table[name])).as_py() or 0 for name in table.column_names}
+    return {name for name, length in lengths.items() if length > _LONGEST_NUMBER}
+
+
+def shortened(error: Exception) -> str:
+    """What Arrow says, without most of the field that it shows."""
+    text = str(error)
+    return text if len(text) <= 4 * _SHOWN else f"{text[: 2 * _SHOWN]}…{text[-_SHOWN:]}"
 
 
 def read_table(
@@ -146,8 +222,8 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     style = LineStyle(blank="empty", quoted=quoted, header=dialect.header)
     settings = f"{dialect} {options.own.get('names')}"
     manifest = open_lines(shards, read, options, style, "csv", settings)
-    names = _names(manifest, read, options, dialect)
     records = first_lines(manifest, read)
+    names = _names(manifest, read, records, options, dialect)
     types = _types(manifest, records, names, dialect)
     whole = _whole_numbers(records, types, dialect)
     types |= {name: pa.uint64() for name, numbers in whole.items() if numbers.are_unsigned}
@@ -168,14 +244,18 @@ def _dialect(shards: Shards, options: Options) -> Dialect:
     return Dialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
 
 
-def _names(manifest: Manifest, read: ByteRanges, options: Options, dialect: Dialect) -> list[str]:
+def _names(manifest: Manifest, read: ByteRanges, records: Spans, options: Options, dialect: Dialect) -> list[str]:
     """The columns' names, checked against every file's header."""
     first = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
-    found = _fields(first_lines(manifest, read)[0], dialect, manifest.place(0))
-    names = [f"f{number}" for number in range(len(found))]
-    if dialect.header:
+    if not dialect.header:
+        names = [f"f{number}" for number in range(len(_fields(records[0], dialect, manifest.place(0))))]
+    else:
         headers = _headers(manifest, read)
         names = _fields(headers[first], dialect, manifest.shards.path(first))
+        _check_excel_note(headers[first], manifest.shards.path(first))
+        if len(names) == 1 and "delimiter" not in options.own and not has_long(records):
+            found = _fields(records[0], dialect, manifest.place(0))
+            _warn_of_one_name(names[0], found, dialect, manifest.shards.path(first))
         for shard, header in headers.items():
             if header != headers[first] and (other := _fields(header, dialect, manifest.shards.path(shard))) != names:
                 raise DataError(
@@ -192,11 +272,38 @@ def _names(manifest: Manifest, read: ByteRanges, options: Options, dialect: Dial
     return names
 
 
+def _check_excel_note(header: bytes, where: str) -> None:
+    """DataError where the first line tells Excel the delimiter, and the header is the next."""
+    line = header.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
+    if note := _EXCEL_NOTE.fullmatch(line):
+        raise DataError(
+            f"{where}: the first line is {line!r}, which tells Excel the delimiter, and is no header; "
+            f"remove the line (tail -n +2), and pass delimiter={note[1]!r}"
+        )
+
+
+def _warn_of_one_name(name: str, record: list[str], dialect: Dialect, where: str) -> None:
+    """A warning where header and first record hold another delimiter equally often."""
+    for other in _DELIMITERS.replace(dialect.delimiter, ""):
+        if 0 < name.count(other) == "".join(record).count(other):
+            warn(
+                f"{where}: one column, named {name!r}; if its fields end at {other!r}, pass delimiter={other!r}, "
+                f"and delimiter={dialect.delimiter!r} if they do not",
+                stacklevel=2,
+            )
+            return
+
+
 def _headers(manifest: Manifest, read: ByteRanges) -> dict[int, bytes]:
     """What stands before the first record of every file that has one."""
     assert manifest.offset is not None
     shards = np.flatnonzero(np.diff(manifest.first_sample) > 0)
     length = manifest.offset[manifest.first_sample[shards]]
+    if (length > _LONGEST_HEADER_BYTES).any():
+        longest = int(np.argmax(length))
+        raise DataError(
+            f"{manifest.shards.path(int(shards[longest]))}: a header of {length[longest]:,} bytes; repair the file, or pass header=False"
+        )
     found = read_ranges(read, manifest.stored, shards, np.zeros_like(shards), length)
     return {shard: found[number] for number, shard in enumerate(shards.tolist())}
 
@@ -213,13 +320,14 @@ def _fields(record: bytes, dialect: Dialect, where: str) -> list[str]:
 
 def _types(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> dict[str, pa.DataType]:
     """Numbers and booleans as the first records have them; everything else is text."""
-    convert = arrow_csv.ConvertOptions(null_values=_NULLS)
+    long = long_columns(joined(records), names, dialect) if has_long(records) else set()
+    convert = arrow_csv.ConvertOptions(null_values=_NULLS, column_types=dict.fromkeys(long, pa.string()))
     try:
         schema = read_table(joined(records), names, dialect, convert).schema
     except pa.ArrowInvalid as error:
         raise DataError(
             f"{_first_odd(manifest, records, names, dialect)}: no record of {len(names)} fields as the first "
-            f"({re.sub('Row #[0-9]+: ', '', str(error))}); repair the file, or pass its delimiter=, header= or quotes="
+            f"({re.sub('Row #[0-9]+: ', '', shortened(error))}); repair the file, or pass its delimiter=, header= or quotes="
         ) from None
     return {
         name: kind if _is_number(kind) else pa.string() for name, kind in zip(schema.names, schema.types, strict=True)
@@ -250,7 +358,7 @@ class WholeNumbers:
                 f"say what they are: columns={{{column.name!r}: {feature}}} with dtype 'string', or 'float64', which rounds"
             )
         if self.marked is not None:
-            warnings.warn(
+            warn(
                 f"{where}: column {column.feature!r} becomes {column.field}, and {self.marked!r} loses what it begins with; keep it with "
                 f"columns={{{column.name!r}: {feature}}} and dtype 'string', or name {str(column.field)!r} to say that it is not needed",
                 stacklevel=2,
@@ -275,9 +383,9 @@ def _whole_numbers(records: Spans, types: dict[str, pa.DataType], dialect: Diale
 
 def _whole(texts: pa.ChunkedArray, kind: pa.DataType) -> WholeNumbers | None:
     texts = pc.utf8_trim_whitespace(texts.drop_null())
-    if not len(texts) or not pc.all(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$")).as_py():
+    if not len(texts) or not pc.all(pc.match_substring_regex(texts, r"^([+-]?[0-9]+|-?0[xX][0-9a-fA-F]+)$")).as_py():
         return None
-    marked = texts.filter(pc.match_substring_regex(texts, r"^\+|^-?0[0-9]"))
+    marked = texts.filter(pc.match_substring_regex(texts, r"^\+|^-?0[0-9xX]"))
     numbers = [0] if pa.types.is_integer(kind) else [int(text) for text in texts.to_pylist() if len(text) <= _DIGITS]
     too_long = len(numbers) < len(texts) and not pa.types.is_integer(kind)
     return WholeNumbers(

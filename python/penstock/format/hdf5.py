@@ -6,7 +6,7 @@ ever opened: links to other files, external storage and virtual datasets are ref
 
 from __future__ import annotations
 
-import os
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.byte_ranges import ByteRanges
+from penstock.core.cancel import check
 from penstock.core.errors import DataError, SourceError
 from penstock.core.lru import Lru
 from penstock.core.options import Options
@@ -24,17 +25,19 @@ from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
+from penstock.format.hdf5_heaps import check_heaps
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
     SlicedArrays,
     block_rows,
+    bytes_of_row,
     check_alike,
     check_bounded,
     choose_arrays,
 )
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, TableManifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 
@@ -43,6 +46,8 @@ _MAGIC = b"\x89HDF\r\n\x1a\n"
 _OBJECTS = 100_000
 #: Bytes of unpacked chunks that h5py keeps for each dataset: a block's edges lie inside chunks.
 _CHUNK_CACHE_BYTES = 16 << 20
+#: Chunks that h5py reads in one call: it holds the interpreter meanwhile, and nobody sees Ctrl-C.
+_CHUNKS_TOGETHER = 4096
 #: Files that stay open.
 _OPEN_FILES = 64
 
@@ -75,7 +80,11 @@ def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
     placed = _placed(files, columns, names, facts[0])
     if placed is not None:
         return PlacedColumns(manifest, placed, Mapped(shards, files.read))
-    size = block_rows(list(facts[0].values()), sum(rows) // len(rows))
+    read_bytes = sum(rows) * bytes_of_row(list(facts[0].values()))
+    if read_bytes > manifest.size_bytes and not all(column.field.is_fixed for column in columns.values()):
+        # Text of a fixed width is read whole, however well it is packed: items are as small as that asks for.
+        manifest = TableManifest("hdf5", shards, edges_of(rows), held_bytes=read_bytes)
+    size = block_rows(list(facts[0].values()), sum(rows) // len(rows), shards.path(0))
     return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names))
 
 
@@ -99,6 +108,7 @@ class Files:
     def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
         self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
+        self._sound: set[int] = set()  # files whose heaps were looked at
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,13 +122,10 @@ class Files:
 
     def _opened(self, shard: int) -> Any:
         path = self.shards.path(shard)
-        if (now := os.path.getsize(path)) != self.shards.sizes[shard]:
-            raise DataError(
-                f"{path}: {now} bytes now, {self.shards.sizes[shard]} when it was opened; open the dataset again"
-            )
+        self.shards.check_now(shard)
         self.read.check_files(self.shards, np.array([shard]))
         try:
-            return _h5py().File(path, "r", locking=False, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+            return _opened_as_before(path)
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             raise DataError(f"{path}: h5py cannot open it ({error}); is it cut, or no HDF5 file?") from None
 
@@ -130,10 +137,10 @@ class Files:
             for name in path.split("/"):
                 link = group.get(name, getlink=True)
                 if not isinstance(link, _h5py().HardLink):
-                    raise DataError(f"{where}: {_told(group, name, link)}; {_INSTEAD}")
+                    raise DataError(f"{where}: {_told(group, name, link)}")
                 group = group[name]
             if reason := _elsewhere(group):
-                raise DataError(f"{where}: {reason}; {_INSTEAD}")
+                raise DataError(f"{where}: {reason}")
         except (KeyError, AttributeError, RuntimeError, OSError, TypeError) as error:
             raise DataError(f"{where}: no dataset /{path} can be opened ({error}); write the file again") from None
         return group
@@ -145,14 +152,29 @@ class Files:
 
     def rows(self, shard: int, path: str, first: int, count: int) -> npt.NDArray[Any]:
         """Rows of a dataset."""
+        self.shards.check_now(shard)
         with self._lock:
-            values: npt.NDArray[Any] = self.dataset(shard, path)[first : first + count]
-            return values
+            dataset = self.dataset(shard, path)
+            if dataset.dtype.hasobject and shard not in self._sound:
+                check_heaps(self.shards.path(shard), int(self.shards.sizes[shard]))
+                self._sound.add(shard)
+            return _read(dataset, first, first + count)
 
     def close(self) -> None:
         """Closes all files; the next need opens them again."""
         with self._lock:
             self._open.clear()
+
+
+def _opened_as_before(path: str) -> Any:
+    """The file, without locks; with them if this process has it open with them: HDF5 wants the same each time."""
+    for locking in (False, "best-effort"):
+        try:
+            return _h5py().File(path, "r", locking=locking, rdcc_nbytes=_CHUNK_CACHE_BYTES)
+        except OSError as error:
+            if "file locking" not in str(error):
+                raise
+    return _h5py().File(path, "r", locking=True, rdcc_nbytes=_CHUNK_CACHE_BYTES)
 
 
 def _h5py() -> Any:
@@ -165,19 +187,42 @@ def _h5py() -> Any:
     return h5py
 
 
+def _read(dataset: Any, first: int, last: int) -> npt.NDArray[Any]:
+    """Rows [first, last), so many chunks at once that calls are short."""
+    chunk = dataset.chunks or (last, *dataset.shape[1:])
+    across = math.prod(-(-size // one) for size, one in zip(dataset.shape[1:], chunk[1:], strict=True))
+    together = chunk[0] * max(1, _CHUNKS_TOGETHER // max(1, across))
+    edge = min(last, (first // together + 1) * together)
+    values: npt.NDArray[Any] = dataset[first:edge]
+    if edge == last:
+        return values
+    made = np.empty((last - first, *values.shape[1:]), values.dtype)
+    made[: edge - first] = values
+    for begin in range(edge, last, together):
+        check()
+        end = min(begin + together, last)
+        made[begin - first : end - first] = dataset[begin:end]
+    return made
+
+
 def _elsewhere(dataset: Any) -> str:
-    """Why a dataset's values are not in the file; "" if they are."""
+    """Why a dataset cannot be read, or its values are not in the file; "" if they are."""
+    try:
+        _ = dataset.dtype
+    except TypeError as error:
+        return f"h5py cannot read the type of {dataset.name} ({error}); choose others with columns=[…], or write it with another type"
     if dataset.is_virtual:
-        return f"{dataset.name} is virtual: its values lie in other datasets, perhaps of other files"
-    return f"{dataset.name} is stored in other files" if dataset.external else ""
+        return f"{dataset.name} is virtual: its values lie in other datasets, perhaps of other files; {_INSTEAD}"
+    return f"{dataset.name} is stored in other files; {_INSTEAD}" if dataset.external else ""
 
 
 def _told(group: Any, name: str, link: Any) -> str:
     place = f"{group.name.rstrip('/')}/{name}"
     if link is None:
-        return f"no {place}"
+        return f"no {place}; {_INSTEAD}"
     other = getattr(link, "filename", None)
-    return f"{place} leads to {link.path!r}" + (f" of the file {other!r}, which was not listed" if other else "")
+    outside = f" of the file {other!r}, which was not listed" if other else ""
+    return f"{place} leads to {link.path!r}{outside}; {_INSTEAD}"
 
 
 def _looked_at(files: Files, shard: int, options: Options) -> tuple[dict[str, ArrayFacts], dict[str, str]]:
@@ -205,7 +250,7 @@ def _looked_at(files: Files, shard: int, options: Options) -> tuple[dict[str, Ar
     wanted = Selection(options.columns).features(refused)
     for name, reason in refused.items():
         if any(f"{one}.".startswith(f"{name}.") for one in wanted):
-            raise DataError(f"{where}: {reason}; {_INSTEAD}")
+            raise DataError(f"{where}: {reason}")
     if not arrays:
         raise SourceError(f"{where}: no datasets" + (f" below {', '.join(below)}" if any(below) else ""))
     return arrays, paths

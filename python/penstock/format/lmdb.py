@@ -7,7 +7,6 @@ what Caffe, pickle or msgpack put into them is for .map(…) to decode, and noth
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,7 +84,8 @@ def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tu
     name = options.own.get("database")
     if name is not None and not isinstance(name, (str, bytes)):
         raise PlanError(f"lmdb: database={name!r}; pass the name of a database")
-    size = os.path.getsize(path)
+    shards.check_now(shard)
+    size = int(shards.sizes[shard])
     keys, ends, offset, length, read_at, read_length = watched(
         kernels.WorkProgress(),
         lambda work: kernels.index_lmdb(

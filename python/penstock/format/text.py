@@ -31,6 +31,11 @@ class TextLines:
         """The one column."""
         return {self.name: Field("string")}
 
+    @property
+    def parsing(self) -> object:
+        """See `Parsing`."""
+        return "text", self.name
+
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The lines' text (large_string); RowError for the first that is not UTF-8."""
         data, offsets = kernels.line_texts(list(records.buffers), records.which, records.offset, records.length)

@@ -8,7 +8,6 @@ Example; its lists of features are ragged columns, one step after the other.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Column, Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Field, Spans
+from penstock.core.warned import warn
 from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
@@ -132,7 +132,7 @@ def _unseen(name: str, column: Column, features: Mapping[str, Feature], where: s
     if column.dtype is None or column.shape is None or not optional:
         others = [known for known in features if known != column.feature]
         raise no_column(where, column.feature, others, among="the first records", do=LATER)
-    warnings.warn(
+    warn(
         f"columns[{name!r}]: none of the first {records} records has the feature {column.feature!r}; "
         "rows get the default unless later records have it",
         stacklevel=2,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from penstock.core.errors import DataError, PlanError
+from penstock.core.errors import DataError, PlanError, ProcessError
 from penstock.core.spec import Columns, Spec
 from penstock.core.turn import Turn
 from penstock.source.manifest import Manifest
@@ -27,13 +28,24 @@ _FAR_ROWS = 4096
 class Draw:
     """Items by number, ascending; an earlier one makes a new iterator. Used by one thread at a time.
 
-    begun: an iterator at the first item. make: gives another that begins at the item of a number if it `skips`, else at the
+    begun: an iterator at the first item; None if there is none yet. make: gives another that begins at the item of a number if it `skips`, else at the
     first; None if there can be no other.
     """
 
-    def __init__(self, begun: Iterator[Any], make: Callable[[int], Iterator[Any]] | None, *, skips: bool) -> None:
-        self._items: Iterator[Any] | None = begun
+    def __init__(
+        self, begun: Iterator[Any] | None, make: Callable[[int], Iterator[Any]] | None, *, skips: bool
+    ) -> None:
+        self._items = begun
         self._make, self._skips, self._position = make, skips, 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or another process, begins an iterator of its own."""
+        if self._make is None:
+            raise ProcessError(
+                "a dataset of an iterator, which can be drawn only once, cannot be copied or sent to another process; pass a function that makes "
+                "one, as from_iterable(lambda: …), or let spool=True keep the rows"
+            )
+        return partial(Draw, None, skips=self._skips), (self._make,)
 
     def take(self, first: int, rows: int) -> list[Any]:
         """Items [first, first + rows), fewer where they end; exceptions of the iterator name the item."""
@@ -47,7 +59,7 @@ class Draw:
                 self._position += 1
             if self._position == first:
                 drawn.extend(islice(self._items, rows))
-        except Exception as error:
+        except BaseException as error:
             error.add_note(f"penstock: sample {self._position + len(drawn)} of an iterable")
             self._items = None
             raise

@@ -18,7 +18,7 @@ from penstock.core.spec import Field
 from penstock.source.protocol import Allocate
 
 #: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.
-REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, pa.ArrowException)
+REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, MemoryError, pa.ArrowException)
 
 
 @dataclass(frozen=True)

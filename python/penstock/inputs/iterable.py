@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.random_use import mentions_generators
 from penstock.core.rows import new_rows
 from penstock.core.spec import Spec
+from penstock.core.warned import warn
 from penstock.inputs.forward import Draw, Stream, takes_start
 from penstock.inputs.items import Items, learn_items, rows_together
 from penstock.inputs.spool import Blocks, Spool, kept_spool, own_spool
@@ -167,7 +167,7 @@ def _streamed(making: Making) -> Stream:
     if samples == 0:
         raise SourceError(f"{making.where}: it is empty")
     if mentions_generators(making.make):
-        warnings.warn(
+        warn(
             f"penstock: {making.where} draws from the global generators of random, NumPy or torch while the training runs: what it "
             f"draws does not repeat, and the training loop's random numbers change. Use a generator of its own: "
             f"numpy.random.default_rng(seed)",
@@ -182,7 +182,7 @@ def _streamed(making: Making) -> Stream:
     items = learn_items(first, making.columns, making.where)
     digest = digest_of(f"stream {making.called} {samples} {items.description}")
     manifest = StatedManifest.of("stream", samples, digest, samples * items.row_bytes)
-    again = _again(making, drawn)
+    again = None if drawn is making.make else _Again(making, drawn)  # an iterator is its own, and there is no other
     draw = Draw(chain([first], drawn), again, skips=making.skips)
     stack = partial(items.stack, allocate=new_rows)
     hint = ", or end it with itertools.islice"
@@ -198,15 +198,21 @@ def _length(making: Making) -> int:
     return len(making.make)
 
 
-def _again(making: Making, drawn: Iterator[Any]) -> Callable[[int], Iterator[Any]] | None:
-    """What makes another iterator; None for an iterator, which is its own."""
-    if drawn is making.make:
-        return None
+@dataclass(frozen=True, eq=False)
+class _Again:
+    """Makes another iterator than the `first`; None for that where a copy, or another process, has not begun one."""
 
-    def make(start: int) -> Iterator[Any]:
-        made = making.begin(start)
-        if made is drawn:
-            raise PlanError(f"{making.where}: it gives the same iterator a second time; make a new one in each call")
+    making: Making
+    first: Iterator[Any] | None
+
+    def __call__(self, start: int) -> Iterator[Any]:
+        """A new iterator, at item `start` if it skips."""
+        made = self.making.begin(start)
+        if made is self.first:
+            raise PlanError(
+                f"{self.making.where}: it gives the same iterator a second time; make a new one in each call"
+            )
         return made
 
-    return make
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Again, (self.making, None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +25,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import DataError, PlanError, SourceError
+from penstock.core.given import length_of
 from penstock.core.quoted import quoted
 from penstock.core.ragged import ragged_column
 from penstock.core.spec import Field, field_of_type, is_bytes, is_text
 from penstock.inputs.item_values import REFUSALS, as_array
 from penstock.source.tables.table import TableColumn, column_of, one_array
 
+#: As many axes as NumPy's arrays have.
+_DEEPEST = 64
+#: Rows of a byte each would fill the memory of any machine.
+_MOST_ROWS = 1 << 39
 _WHAT = "pass a dict of columns, a list of dicts, a pyarrow.Table, or a pandas or Polars DataFrame"
 
 
@@ -126,6 +131,10 @@ def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
         return column
     if np.ma.is_masked(column):
         raise PlanError(f"from_arrays: column {quoted(name)} has masked values; fill or drop them first")
+    if isinstance(column, Sized) and length_of(column) > _MOST_ROWS:
+        raise PlanError(
+            f"from_arrays: column {quoted(name)} has more than {_MOST_ROWS:,} rows, and all would be held in memory; write them to files"
+        )
     maker = _maker(column)
     if maker == "pandas":
         return _pandas_series(name, column)
@@ -135,7 +144,7 @@ def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
         return one_array(_without_views(pa.chunked_array(column)))
     # Through NumPy, numbers beside texts would become texts, and bytes lose the zeros at their end.
     if isinstance(column, (list, tuple)) and any(isinstance(value, (str, bytes)) for value in column):
-        return pa.array(column, from_pandas=True)
+        return _inferred(column)
     return _numpy_values(column)
 
 
@@ -151,8 +160,23 @@ def _numpy_values(column: Any) -> npt.NDArray[Any] | pa.Array:
     ):
         return _ragged(list(column))
     if array.dtype.kind in "OUS" and array.ndim:
-        return pa.array(array.tolist(), from_pandas=True)
+        return _inferred(array.tolist())
     return array
+
+
+def _inferred(values: Any) -> pa.Array:
+    """What Arrow makes of Python values; it ends the process for what is nested without an end."""
+    level = values
+    for _ in range(_DEEPEST):
+        level = [
+            value
+            for one in level
+            if isinstance(one, (list, tuple, Mapping))
+            for value in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return pa.array(values, from_pandas=True)
+    raise PlanError(f"from_arrays: lists nested deeper than {_DEEPEST}; no batch can hold them")
 
 
 def _ragged(rows: list[Any]) -> pa.Array:
@@ -160,7 +184,7 @@ def _ragged(rows: list[Any]) -> pa.Array:
     try:
         arrays = [as_array(row) for row in rows]
     except REFUSALS:
-        return pa.array(rows, from_pandas=True)
+        return _inferred(rows)
     full = [array for array in arrays if array.shape != (0,)] or arrays
     return ragged_column(arrays, np.result_type(*full), full[0].shape[1:])
 

@@ -123,6 +123,13 @@ def fetch(data: Any, numbers: list[int]) -> Any:
     return found
 
 
+def _length(data: Any, where: str) -> int:
+    try:
+        return len(data)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PlanError(f"{where}: its __len__ gives no number of items ({error}); let it return one") from error
+
+
 def from_dataset(
     data: Any, *, columns: Asked = None, name: str | None = None, version: str = "", threads: int = 1
 ) -> Objects:
@@ -133,7 +140,7 @@ def from_dataset(
             raise PlanError(f"{where}: it has no {needed}; {instead}")
     if threads < 1:
         raise PlanError(f"{where}: threads={threads}; at least one thread must ask for items")
-    if (samples := len(data)) == 0:
+    if (samples := _length(data, where)) == 0:
         raise SourceError(f"{where}: it has no items")
     getter = getattr(data, "__getitems__", data.__getitem__)
     calls = SeededCalls(

@@ -22,6 +22,7 @@ from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.errors import DataError, PlanError, SourceError
+from penstock.core.given import is_whole
 from penstock.core.options import Options
 from penstock.core.quoted import quoted
 from penstock.core.rows import new_rows, spans_to_arrow
@@ -217,8 +218,8 @@ def open_pipe(path: str, format: Format, samples: int, options: Options) -> Stre
     kind = FRAMED.get(format.name)
     if kind is None:
         raise PlanError(f"read_stream: format={quoted(format.name)}; what can come through a pipe: {', '.join(FRAMED)}")
-    if samples < 1:
-        raise PlanError(f"read_stream: samples={samples}; say how many records an epoch has")
+    if not is_whole(samples) or not 0 < samples < 1 << 63:
+        raise PlanError(f"read_stream: samples={quoted(samples)}; say how many records an epoch has")
     passes = Passes(path, kind, options.limits.record_bytes)
     if not len(passes.first):
         raise SourceError(f"{path}: the stream is empty")

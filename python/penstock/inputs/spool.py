@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ from penstock.core.byte_ranges import Progress
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.column_digest import add_column
 from penstock.core.errors import DataError, SourceError
+from penstock.core.given import is_whole
 from penstock.core.limits import Limits
 from penstock.core.scratch import check_room, room_errors, scratch_file
-from penstock.core.spec import Columns, Field, Spec
+from penstock.core.spec import Columns, Field, Spec, field_of_type
 from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access
@@ -46,14 +47,32 @@ class Spool:
     spec: Spec
     block_rows: int
     batches: tuple[pa.RecordBatch, ...] = field(repr=False)
+    path: str = field(default="", repr=False)
     access: Access = Access.BLOCKS
+    _checked: set[int] = field(default_factory=set, repr=False)
+
+    def _whole(self, number: int) -> pa.RecordBatch:
+        """A block; what lies where in it is looked at once, when it is first needed."""
+        batch = self.batches[number]
+        if number not in self._checked:
+            try:
+                for column in batch.columns:
+                    column.validate(full=not pa.types.is_fixed_size_binary(column.type))
+            except pa.ArrowException as error:
+                with suppress(OSError):
+                    os.unlink(self.path + ".json")
+                raise DataError(
+                    f"{self.path}.arrow: the cached rows are damaged ({error}); open the dataset again, which draws them anew"
+                ) from None
+            self._checked.add(number)
+        return batch
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows), as places in the mapped file where one block holds them all."""
         number, skip = divmod(first, self.block_rows)
         parts = []
         while rows > 0:
-            part = self.batches[number].slice(skip, rows)
+            part = self._whole(number).slice(skip, rows)
             parts.append(part)
             rows, number, skip = rows - part.num_rows, number + 1, 0
         return {name: _loaded([part.column(name) for part in parts], field) for name, field in self.spec.items()}
@@ -95,8 +114,8 @@ def kept_spool(
             facts = _store(scratch, *draw(), limits, progress, total)
             os.replace(scratch, path + ".arrow")
         with _scratch(path, folder) as scratch:
-            with open(scratch, "w", encoding="utf-8") as file:
-                json.dump(facts, file)
+            with _written(scratch, folder) as file:
+                file.write(json.dumps({**facts, "check": _check_of(facts)}).encode())
             os.replace(scratch, path + ".json")
     found = _open(path)
     if found is None:
@@ -114,7 +133,10 @@ def own_spool(spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progr
 def _folder() -> str:
     folder = cache_folder(_FOLDER)
     if folder is None:
-        raise SourceError("rows that are drawn once are written to the cache, and there is none that can be used")
+        raise SourceError(
+            "rows that are drawn once are written to the cache, and there is none that can be used; set XDG_CACHE_HOME to a folder of your "
+            "own, or pass spool=False and samples="
+        )
     return folder
 
 
@@ -127,24 +149,76 @@ def _scratch(path: str, folder: str) -> Iterator[str]:
         yield scratch
 
 
+@contextmanager
+def _written(path: str, folder: str) -> Iterator[BinaryIO]:
+    """A file to write. That its disk is full may be known only when it is closed."""
+    with open(path, "wb") as file:
+        try:
+            yield file
+        except BaseException:
+            with suppress(OSError):
+                file.close()
+            raise
+        with room_errors(path, folder, _FACTS_BYTES, _WHAT):
+            file.close()
+
+
 def _open(path: str) -> Spool | None:
     try:
         with open(path + ".json", encoding="utf-8") as file:
             facts = json.load(file)
+        check = facts.pop("check", None)
         if facts["version"] != _VERSION or os.stat(path + ".arrow").st_size != facts["size"]:
             return None
-        return _mapped(path + ".arrow", facts)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        found = _mapped(path + ".arrow", facts)
+        return found if check in (None, _check_of(facts)) and _is_possible(found) else None
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+        pa.ArrowException,
+    ):
         return None  # as good as none
+
+
+def _is_possible(spool: Spool) -> bool:
+    """Whether the blocks are of this many rows and hold these columns, whole: a damaged spool is drawn again."""
+    if not is_whole(spool.block_rows):
+        return False
+    *full, last = [batch.num_rows for batch in spool.batches]
+    if not 0 < last <= spool.block_rows or any(rows != spool.block_rows for rows in full):
+        return False
+    schema = spool.batches[0].schema
+    if set(schema.names) != set(spool.spec) or any(batch.schema != schema for batch in spool.batches):
+        return False
+    for column in (column for batch in spool.batches for column in batch.columns):
+        column.validate()
+    return not any(column.null_count for batch in spool.batches for column in batch.columns) and all(
+        _holds(schema.field(name).type, field) for name, field in spool.spec.items()
+    )
+
+
+def _holds(kind: pa.DataType, field: Field) -> bool:
+    return kind == pa.binary(field.row_bytes or 1) if field.is_fixed else field_of_type(kind) == field
+
+
+def _check_of(facts: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _mapped(path: str, facts: dict[str, Any]) -> Spool:
     reader = pa.ipc.open_file(pa.memory_map(path))
     batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
     samples = sum(batch.num_rows for batch in batches)
+    if facts.get("rows", samples) != samples:
+        raise ValueError(f"{samples:,} rows")
     manifest = StatedManifest.of("iterable", samples, facts["digest"], facts["size"])
     spec = {name: Field(dtype, tuple(shape)) for name, (dtype, shape) in facts["columns"].items()}
-    return Spool(manifest, spec, facts["block_rows"], batches)
+    return Spool(manifest, spec, facts["block_rows"], batches, path.removesuffix(".arrow"))
 
 
 def _store(
@@ -153,7 +227,7 @@ def _store(
     """Draws the blocks into a file: what is in it."""
     state = hashlib.blake2b(repr(sorted(spec.items())).encode(), digest_size=16)
     folder, rows, writer = os.path.dirname(path), 0, None
-    with open(path, "wb") as file:
+    with _written(path, folder) as file:
         for block in blocks:
             batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
             for name in spec:
@@ -176,6 +250,7 @@ def _store(
     return {
         "version": _VERSION,
         "size": size,
+        "rows": rows,
         "digest": state.hexdigest(),
         "block_rows": block_rows,
         "columns": columns,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from penstock.core.errors import DataError, PlanError
+from penstock.core.given import is_one_of
+from penstock.core.quoted import quoted
+from penstock.core.warned import warn
 from penstock.observe.quarantine import BadSample, Quarantine
 
 OnError: TypeAlias = Literal["raise", "substitute", "skip"]
@@ -79,7 +81,7 @@ class BadSamples:
         with self._lock:
             first, self._unsaid = self._unsaid, None
         if first is not None:
-            warnings.warn(
+            warn(
                 f'penstock: {first.where}: {first.found}; {_DONE[self.on_error]}. More bad samples are counted in stats()["errors"]'
                 + ("" if self._quarantine else "; Loader(quarantine=…) writes a list of them"),
                 stacklevel=5,
@@ -107,8 +109,8 @@ def no_errors() -> dict[str, Any]:
 
 
 def _check(on_error: Any, max_errors: Any, quarantine: Quarantine | None) -> None:
-    if on_error not in ON_ERROR:
-        raise PlanError(f"on_error={on_error!r}; choose 'raise', 'substitute' or 'skip'")
+    if not is_one_of(on_error, ON_ERROR):
+        raise PlanError(f"on_error={quoted(on_error)}; choose 'raise', 'substitute' or 'skip'")
     if quarantine is not None and on_error == "raise":
         raise PlanError(
             "quarantine: the first bad sample is an error; choose on_error='substitute' or 'skip' to go on and list them"
@@ -116,5 +118,5 @@ def _check(on_error: Any, max_errors: Any, quarantine: Quarantine | None) -> Non
     is_count = isinstance(max_errors, (int, np.integer)) and max_errors is not True and max_errors >= 0
     if not is_count and not (isinstance(max_errors, float) and 0 < max_errors < 1):
         raise PlanError(
-            f"max_errors={max_errors!r}; give how many different bad samples there may be, as a whole number, or which part of the rows, between 0.0 and 1.0"
+            f"max_errors={quoted(max_errors)}; give how many different bad samples there may be, as a whole number, or which part of the rows, between 0.0 and 1.0"
         )

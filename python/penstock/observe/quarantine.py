@@ -6,8 +6,10 @@ readers leave it out, and the next writer begins a new line behind it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,10 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import DataError, PlanError, SourceError, StorageError
+from penstock.core.given import path_of
+from penstock.core.plain_file import kind_of, open_plain
 from penstock.core.spec import Ids
 from penstock.source.manifest import Manifest
 
 _RANK = "{rank}"
+#: Ids and places of records fit so many bits.
+_END = 1 << 63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +60,8 @@ class Quarantine:
     """Appends bad samples to a file, each once, also where a run before wrote it. `{rank}` in the path stands for the rank."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-        if not Path(self._path).absolute().parent.is_dir():
+        self._path = path_of("quarantine", path)
+        if not os.path.isdir(os.path.dirname(self._path) or os.curdir):
             raise PlanError(f"quarantine={self._path!r}: there is no folder {Path(self._path).parent}; make it first")
         self._file: int | None = None
         self._known: set[tuple[str, int]] = set()
@@ -76,7 +82,11 @@ class Quarantine:
 
     def _open(self, path: str) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        size = os.fstat(file).st_size
+        found = os.fstat(file)
+        if stat.S_ISFIFO(found.st_mode):  # what nobody reads is full soon
+            os.close(file)
+            raise OSError(errno.EINVAL, f"it is {kind_of(found.st_mode)}")
+        size = found.st_size
         if size:
             self._known = {sample.key for sample in read_quarantine(path)}
             if os.pread(file, 1, size - 1) != b"\n":
@@ -94,7 +104,8 @@ class Quarantine:
 def read_quarantine(path: str | os.PathLike[str]) -> list[BadSample]:
     """The bad samples of a file. SourceError if it is not there, DataError for a line that no quarantine file has."""
     try:
-        content = Path(path).read_bytes()
+        with open_plain(path) as file:
+            content = file.read()
     except FileNotFoundError:
         raise SourceError(
             f"{os.fspath(path)}: no quarantine file is there; Loader(…, quarantine=…) writes one"
@@ -125,7 +136,7 @@ def _samples(path: str, content: bytes) -> Iterator[BadSample]:
             continue
         try:
             yield _sample(json.loads(line))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             if number == len(lines) - 1 or not line.endswith(b"}"):  # cut off when its process was killed
                 continue
             raise DataError(
@@ -135,8 +146,11 @@ def _samples(path: str, content: bytes) -> Iterator[BadSample]:
 
 def _sample(found: Any) -> BadSample:
     sample = BadSample(**found)
-    if not isinstance(sample.sample, int) or not isinstance(sample.data, str):
+    if not all(isinstance(number, int) and abs(number) < _END for number in (sample.sample, sample.record or 0)):
         raise TypeError
+    if not all(isinstance(text, str) for text in (sample.data, sample.file or "")):
+        raise TypeError
+    (sample.file or "").encode()  # ValueError for half of a surrogate pair
     return sample
 
 

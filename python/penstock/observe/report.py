@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.core.quoted import printable
+
 
 def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
-    return "\n".join(lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats))
+    found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats)
+    return "\n".join(map(printable, found))
 
 
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"

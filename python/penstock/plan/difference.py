@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
+from penstock.core.quoted import quoted
 from penstock.plan.function_parts import Part
 
 #: The name under which the details of a function say where it stands.
@@ -59,7 +60,7 @@ def _of_verb(number: int, was: str, details: Mapping[str, Any], now: str, mine: 
     if was.partition(" ")[0] != mine.verb:
         return f"verb {number + 1} was {_name(was, details.get(PLACE))} and is {_name(now, mine.place)}"
     if not mine.parts:
-        return f"verb {number + 1} was {was!r} and is {now!r}"
+        return f"verb {number + 1} was {quoted(was)} and is {quoted(now)}"
     found = [*_of_parts(details, mine)]
     if not found:
         return f"{verb}: it differs, and the state does not say in what"

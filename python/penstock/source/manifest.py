@@ -6,18 +6,20 @@ Sample ids are the records' numbers in manifest order: shard after shard, record
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import ByteRanges, read_ranges
-from penstock.core.shards import Shards
+from penstock.core.shards import Shards, joined_shards
 from penstock.core.spec import Ids, Spans
+
+_Manifest = TypeVar("_Manifest", bound="Manifest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,7 @@ class Manifest:
     every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
     the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
     their shard, so that each is read by its own range. settings: the options that change what the same bytes mean; None where there are none.
+    first_of_source: where several sources are read as one, the first sample of each, and the end.
     """
 
     format: str
@@ -39,6 +42,7 @@ class Manifest:
     unpacked: Shards | None = None
     scattered: bool = False
     settings: str | None = None
+    first_of_source: Ids | None = None
 
     @property
     def samples(self) -> int:
@@ -103,7 +107,8 @@ class Manifest:
 
     def own_id(self, sample: int) -> int:
         """A sample's id in its source: the same, unless several sources are read as one."""
-        return sample
+        first = self.first_of_source
+        return sample if first is None else sample - int(first[np.searchsorted(first, sample, side="right") - 1])
 
     @cached_property
     def digest(self) -> str:
@@ -119,6 +124,22 @@ class Manifest:
         for numbers in (self.shards.sizes, self.first_sample, self.length):
             state.update(b"-" if numbers is None else np.ascontiguousarray(numbers).data)
         return state.hexdigest() if self.settings is None else digest_of(state.hexdigest() + self.settings)
+
+
+def joined_manifest(several: Sequence[_Manifest]) -> _Manifest:
+    """Of several datasets whose places are arithmetic, one after the other, read as one; all else is the first one's."""
+    return replace(
+        several[0],
+        shards=joined_shards([one.shards for one in several]),
+        first_sample=joined_edges([one.first_sample for one in several]),
+        first_of_source=np.cumsum([0, *(one.samples for one in several)]),
+    )
+
+
+def joined_edges(several: Sequence[Ids]) -> Ids:
+    """Edges that begin at 0, one after the other: joined_edges([[0, 2], [0, 1, 4]]) is [0, 2, 3, 6]."""
+    before = np.cumsum([0, *(edges[-1] for edges in several)])
+    return np.concatenate([*(edges[:-1] + first for edges, first in zip(several, before, strict=False)), before[-1:]])
 
 
 @dataclass(frozen=True, eq=False)

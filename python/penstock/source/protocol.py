@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -72,6 +72,23 @@ class Source(Opened, Protocol):
         `records` is empty where the samples lie in memory. Raises RowError (row, found, do) for the first bad row; the
         engine adds file and record.
         """
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A source that can be read as one with others like it."""
+
+    def joined(self, others: Sequence[Any]) -> Any | None:
+        """The source's rows, and then those of the others; None where theirs do not lie alike."""
+
+
+@runtime_checkable
+class Parsing(Protocol):
+    """A source of records that may be parsed as those of others are."""
+
+    @property
+    def parsing(self) -> object:
+        """What the parser is made of: sources of which it is the same parse records alike. None where that is not known."""
 
 
 @runtime_checkable

@@ -18,6 +18,9 @@ from penstock.storage.trust import NOBODY, Trust
 #: Kinds of users' storages on this machine; they are cached only on request.
 _NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "DirFileSystem")
 
+#: One for all, so that datasets are seen to lie in the same place.
+_LOCAL = LocalStorage()
+
 
 @runtime_checkable
 class OwnStorage(Protocol):
@@ -60,7 +63,7 @@ def _hdfs(url: str, _: Trust) -> tuple[Storage, str]:
 
 
 def _local(url: str, _: Trust) -> tuple[Storage, str]:
-    return LocalStorage(), url.removeprefix("file://")
+    return _LOCAL, url.removeprefix("file://")
 
 
 #: By a URL's scheme: a function that opens the storage, and returns it with the path within it.
@@ -117,7 +120,7 @@ def adopt_storage(given: Any) -> Storage:
         from penstock.storage.stores.object import ObjectStore
 
         return _adopted(ObjectStore(given, ""), given)
-    if module == "pyarrow":
+    if module == "pyarrow" and hasattr(given, "type_name"):
         from penstock.storage.stores.arrow import ArrowStore
 
         return _adopted(ArrowStore(given), given)

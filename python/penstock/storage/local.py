@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.core import kernels
 from penstock.core.errors import DataError, SourceError
+from penstock.core.plain_file import kind_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.storage.glob import WILDCARD, regex_of_glob
@@ -18,7 +19,7 @@ from penstock.storage.glob import WILDCARD, regex_of_glob
 #: Threads that wait for files: the page cache needs few, a disk's queue several.
 IO_THREADS = 8
 
-#: Paths as the buffers of an Arrow array (offsets, names), sizes, modification times.
+#: Paths as the buffers of an Arrow array (offsets, names), sizes, stamps one after the other.
 _Found = tuple[Ids, Bytes, Ids, Ids]
 
 
@@ -33,7 +34,7 @@ class LocalStorage:
 
     def list(self, where: str) -> Shards:
         """The files of a folder (recursively), a glob (`*`, `?`, `[…]`, `**`) or one file, without hidden files."""
-        path = os.path.abspath(os.path.expanduser(where))
+        path = _absolute(where)
         if WILDCARD.search(where) and not os.path.exists(path):
             return _list_glob(where, path)
         if not os.path.exists(path):
@@ -43,16 +44,35 @@ class LocalStorage:
             if len(shards) == 0:
                 raise SourceError(f"{where}: the folder holds no files")
             return shards
-        return _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
+        found = _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
+        if len(found) == 0:
+            raise SourceError(
+                f"{where}: it is {kind_of(os.stat(path).st_mode)}, no regular file; penstock.read_stream reads named pipes and "
+                "standard input"
+            )
+        return found
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
         """Read ranges in native threads; see `core.byte_ranges.ByteRanges`."""
         offsets, names = shards.path_buffers
         try:
-            kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS)
+            stamps = None if shards.stamps is None else shards.stamps.reshape(-1)
+            kernels.read_ranges(offsets, names, shards.sizes, shard, offset, length, out, at, IO_THREADS, stamps)
         except OSError as error:
             path, found = error.args
             raise DataError(f"{path}: {found}; {_advice(path)}") from None
+
+
+def _absolute(where: str) -> str:
+    """Where a path leads from the working folder, or from the home folder of `~`."""
+    if "\0" in where:
+        raise SourceError(f"{where}: no path has a zero byte; remove it")
+    try:
+        return os.path.abspath(os.path.expanduser(where))
+    except FileNotFoundError:
+        raise SourceError(
+            f"{where}: the working folder, from which this path leads, was removed; change to another, or pass a whole path"
+        ) from None
 
 
 def _advice(path: str) -> str:
@@ -90,6 +110,7 @@ def _list_glob(where: str, path: str) -> Shards:
 
 
 def _listing(found: _Found, root: str) -> Shards:
-    offsets, names, sizes, times = found
+    offsets, names, sizes, flat = found
     paths = pa.LargeStringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(names))
-    return Shards(paths, sizes, times, root)
+    stamps = flat.reshape(-1, 3)
+    return Shards(paths, sizes, np.ascontiguousarray(stamps[:, 0]), root, stamps=stamps)

@@ -32,6 +32,8 @@ _SECRET = re.compile(
 )
 _PLACE = re.compile(r"(_FILE|_URI|_URL|_PATH|_ENDPOINT|_PROVIDER|_SCOPE)$")
 _LOGIN = re.compile(r"\w+://([^\s/]*)@")
+#: Clients fail above 65,534 bytes, and encoded a character has up to 12.
+_LONGEST_URL = 5_000
 #: Shorter values are not hidden, since they could be any word.
 _SHORTEST = 8
 _HIDDEN = "…"
@@ -79,10 +81,17 @@ def is_signed(query: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Raise PlanError for a login or a signature inside a URL, since file names are shown and stored; the error hides them."""
+    """Raise PlanError for a login or a signature inside a URL, since file names are shown and stored; the error hides them.
+
+    Also for one that no client can send.
+    """
     scheme, mark, rest = url.partition("://")
     if not mark:
         return
+    if len(url) > _LONGEST_URL:
+        raise PlanError(
+            f"{scheme}://…: a URL of {len(url):,} characters; stores have names of 1,024, and no client sends more than {_LONGEST_URL:,}"
+        )
     user, at, host = rest.partition("/")[0].rpartition("@")
     # A key with a slash ends what looks like the host; buckets have no ports.
     is_secret = ":" in user or (at and scheme in _NAMELESS) or (scheme in _BUCKETS and ":" in host and "@" in rest)

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.given import paths_of
 from penstock.core.quoted import quoted
 from penstock.storage.redact import without_secrets
 
@@ -74,12 +75,13 @@ NOBODY = Trust()
 
 
 def _texts(name: str, given: Any, example: str) -> tuple[str, ...]:
-    found = (given,) if isinstance(given, (str, os.PathLike)) else given
-    if not isinstance(found, Sequence) or not all(
-        isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in found
-    ):
+    try:
+        found = tuple(paths_of(name, given)) if isinstance(given, (str, os.PathLike, Sequence)) else ("",)
+    except PlanError:
+        found = ("",)
+    if not all(found):
         raise PlanError(f"{name}={quoted(given)}: pass a list of texts, for example {name}=[{quoted(example)}]")
-    return tuple(str(os.fspath(one)) for one in found)
+    return found
 
 
 def _pattern(host: str) -> re.Pattern[str]:

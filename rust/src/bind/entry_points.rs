@@ -1,9 +1,12 @@
 //! Bindings of `jpeg::EntryPoints`: the index of a whole dataset, as columns by sample id.
 
+use std::sync::atomic::Ordering;
+
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 
+use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
 use crate::jpeg::{EntryPoints, Header};
 use crate::{crc32c, gather};
@@ -63,7 +66,10 @@ fn jpeg_entry_points<'py>(
         });
         (found.map(|found| found.to_bytes()).unwrap_or_default(), crc32c::sum(data))
     };
-    let built: Vec<(Vec<u8>, u32)> = py.detach(|| pool.install(|| (0..rows).into_par_iter().map(build).collect()));
+    let built: Vec<(Vec<u8>, u32)> = watched(py, &pool, |stopped| {
+        let wanted = |_: &usize| !stopped.load(Ordering::Relaxed);
+        (0..rows).into_par_iter().filter(wanted).map(build).collect()
+    })?;
     let joined = built.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect();
     let lengths = built.iter().map(|(bytes, _)| bytes.len() as i64).collect();
     let checksums = built.iter().map(|&(_, checksum)| checksum).collect();

@@ -1,17 +1,24 @@
 //! Bindings of `files`.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError};
 use pyo3::prelude::*;
 
+use super::watched::watched;
 use super::{Bytes, Ids, Out, io_pool, misuse};
 use crate::files::{self, Entry, FileError, Range};
+use crate::listed::{Listed, Stamp};
+use crate::walk;
 
-/// Paths as the two buffers of an Arrow large_string array, sizes in bytes, modification times in ns.
+/// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
 type Listing<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+/// A single range of up to so many bytes is read by the calling thread, which sees no signal meanwhile.
+const BRIEF_BYTES: usize = 16 << 20;
 
 /// A file that is missing, or cannot be read.
 pub fn to_python(error: FileError) -> PyErr {
@@ -23,7 +30,7 @@ pub fn to_python(error: FileError) -> PyErr {
 #[pyfunction]
 fn walk_files<'py>(py: Python<'py>, root: &str, threads: usize) -> PyResult<Listing<'py>> {
     let pool = io_pool(threads)?;
-    let entries = py.detach(|| pool.install(|| files::walk(Path::new(root)))).map_err(to_python)?;
+    let entries = watched(py, &pool, |stopped| walk::walk(Path::new(root), stopped))?.map_err(to_python)?;
     Ok(listing(py, &entries))
 }
 
@@ -47,18 +54,19 @@ fn listing<'py>(py: Python<'py>, entries: &[Entry]) -> Listing<'py> {
         offsets.push(names.len() as i64);
     }
     let sizes = entries.iter().map(|entry| entry.size as i64).collect();
-    let times = entries.iter().map(|entry| entry.mtime_ns).collect();
+    let stamps = entries.iter().flat_map(|entry| entry.stamp.0).collect();
     (
         PyArray1::from_vec(py, offsets),
         PyArray1::from_vec(py, names),
         PyArray1::from_vec(py, sizes),
-        PyArray1::from_vec(py, times),
+        PyArray1::from_vec(py, stamps),
     )
 }
 
 /// Fills `out[at[i]..][..length[i]]` from file `shard[i]`; these places must not overlap.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (path_offsets, path_bytes, sizes, shard, offset, length, out, at, threads, stamps=None))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
 fn read_ranges(
     py: Python<'_>,
     path_offsets: Ids<'_>,
@@ -70,6 +78,7 @@ fn read_ranges(
     mut out: Out<'_>,
     at: Ids<'_>,
     threads: usize,
+    stamps: Option<Ids<'_>>,
 ) -> PyResult<()> {
     let count = shard.len();
     if [offset.len(), length.len(), at.len()] != [count; 3] {
@@ -77,18 +86,20 @@ fn read_ranges(
     }
     let table = Table::new(&path_offsets, &path_bytes, &sizes)?;
     let (shard, offset) = (shard.as_slice()?, offset.as_slice()?);
+    let stamps = stamps.as_ref().map(|stamps| stamps.as_slice()).transpose()?.unwrap_or_default();
     let mut ranges = Vec::with_capacity(count);
     for (i, mine) in outputs(out.as_slice_mut()?, at.as_slice()?, length.as_slice()?)? {
         let (path, size) = table.file(shard[i]).ok_or_else(|| outside(i))?;
         let offset = u64::try_from(offset[i]).map_err(|_| outside(i))?;
-        ranges.push(Range { path, number: shard[i], size, offset, out: mine });
+        let listed = Listed { size, stamp: Stamp::find(stamps, shard[i] as usize) };
+        ranges.push(Range { path, number: shard[i], listed, offset, out: mine });
     }
-    let read = match count {
-        0 | 1 => py.detach(|| files::read_in_turn(&mut ranges)), // this thread waits anyway
-        _ => {
-            let pool = io_pool(threads)?;
-            py.detach(|| pool.install(|| files::read(&mut ranges, count.div_ceil(threads.max(1) * 4))))
-        }
+    let total_bytes: usize = ranges.iter().map(|range| range.out.len()).sum();
+    let read = if count <= 1 && total_bytes <= BRIEF_BYTES {
+        py.detach(|| files::read_in_turn(&mut ranges, &AtomicBool::new(false))) // this thread waits anyway
+    } else {
+        let pool = io_pool(threads)?;
+        watched(py, &pool, |stopped| files::read(&mut ranges, count.div_ceil(threads.max(1) * 4), stopped))?
     };
     read.map_err(to_python)
 }

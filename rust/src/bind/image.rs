@@ -8,12 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use super::entry_points::{Columns, Index};
+use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
 use crate::gather;
 use crate::image::batch::{self, RowFault};
 use crate::image::decode::Counts;
 use crate::image::emit::{Dtype, Format, Layout};
 use crate::image::fault::Fault;
+use crate::image::limits::Limits;
 use crate::image::ops::{self, Argument, Arguments, Op};
 use crate::image::pixels::Stored;
 use crate::image::program::{Image, Program};
@@ -100,6 +102,10 @@ fn row_error(py: Python<'_>, faults: &[RowFault], every_row: bool) -> PyErr {
     raise().map_or_else(|error| error, PyErr::from_value)
 }
 
+fn limited((pixels, image_bytes, ratio): (u64, u64, u64)) -> Limits {
+    Limits { pixels, image_bytes, ratio }
+}
+
 fn value_error(fault: Fault) -> PyErr {
     PyValueError::new_err(fault.to_string())
 }
@@ -113,10 +119,10 @@ impl ImageProgram {
         apply_exif: bool,
         fast: bool,
         allow_truncated: bool,
-        pixels_limit: u64,
+        limits: (u64, u64, u64),
     ) -> PyResult<Self> {
         let ops = ops.iter().map(|(number, from)| Ok((*number, op(from)?))).collect::<PyResult<_>>()?;
-        Ok(Self(Program { ops, apply_exif, fast, allow_truncated, format: format(output)?, pixels_limit }))
+        Ok(Self(Program { ops, apply_exif, fast, allow_truncated, format: format(output)?, limits: limited(limits) }))
     }
 
     /// The (height, width) of the result for an encoded image.
@@ -164,7 +170,8 @@ impl ImageProgram {
             Ok(Image::Encoded { data, entry_points })
         };
         let pool = kernel_pool(threads)?;
-        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool, every_row));
+        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, every_row, stopped);
+        let done = watched(py, &pool, run)?;
         done.map_err(|faults| row_error(py, &faults, every_row))
     }
 
@@ -194,7 +201,7 @@ impl ImageProgram {
         let image =
             |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
         let pool = kernel_pool(threads)?;
-        let done = py.detach(|| batch::run(&self.0, image, samples, key, out, &pool, false));
+        let done = watched(py, &pool, |stopped| batch::run(&self.0, image, samples, key, out, &pool, false, stopped))?;
         done.map(drop).map_err(|faults| row_error(py, &faults, false))
     }
 }
@@ -218,14 +225,14 @@ pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static
 
 /// The image as an array of (height, width, 3) uint8.
 #[pyfunction]
-#[pyo3(signature = (data, apply_exif=false, pixels_limit=1 << 28))]
+#[pyo3(signature = (data, apply_exif=false, limits=(1 << 28, 1 << 30, 1_100)))]
 pub fn decode_image<'py>(
     py: Python<'py>,
     data: &[u8],
     apply_exif: bool,
-    pixels_limit: u64,
+    limits: (u64, u64, u64),
 ) -> PyResult<Bound<'py, PyArray3<u8>>> {
-    let (size, pixels) = py.detach(|| single::decode(data, apply_exif, pixels_limit)).map_err(value_error)?;
+    let (size, pixels) = py.detach(|| single::decode(data, apply_exif, limited(limits))).map_err(value_error)?;
     numpy::PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
 }
 

@@ -1,8 +1,8 @@
 //! Bindings of `framing::lmdb`.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::progress::WorkProgress;
 use super::trouble::file_error;
 use crate::framing::{Trouble, lmdb};
+use crate::listed::open_regular;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 type Found<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
@@ -27,7 +28,7 @@ fn read_index(
     record_bytes: u64,
     progress: &WorkProgress,
 ) -> Result<(lmdb::Index, Reads), Trouble> {
-    let file = File::open(path)?;
+    let file = open_regular(Path::new(path))?;
     let size = file.metadata()?.len();
     let reads = RefCell::new(Reads::default());
     let read = |at: u64, out: &mut [u8]| {

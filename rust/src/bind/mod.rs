@@ -29,6 +29,7 @@ mod rows;
 mod tar;
 mod tfrecord;
 mod trouble;
+mod watched;
 mod windows;
 
 /// A one-dimensional, contiguous array of int64 that a kernel reads.

@@ -1,4 +1,4 @@
-//! Bindings of `windows` and `mapped`.
+//! Bindings of `windows`, `mapped` and `lost`.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,13 @@ use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
+use crate::files::FileError;
+use crate::listed::{Listed, Stamp};
+use crate::lost::{Watched, lost};
 use crate::mapped::MappedFiles as Files;
 use crate::windows::{Conversion, copy_windows as copy};
+
+type Array<'py> = Bound<'py, PyArray1<i64>>;
 
 /// The conversion between two NumPy types, if rows of `row_bytes` bytes fill `out` with it.
 fn conversion(
@@ -64,28 +69,34 @@ fn copy_windows(
 #[pyclass(frozen, name = "MappedFiles", module = "penstock._core")]
 struct MappedFiles {
     files: Files,
-    made_of: (Vec<PathBuf>, Vec<i64>),
+    made_of: (Vec<PathBuf>, Vec<i64>, Vec<i64>),
 }
 
 #[pymethods]
 impl MappedFiles {
     #[new]
+    #[pyo3(signature = (paths, sizes, stamps=None))]
     #[allow(clippy::needless_pass_by_value)]
-    fn new(paths: Vec<PathBuf>, sizes: Ids<'_>) -> PyResult<Self> {
+    fn new(paths: Vec<PathBuf>, sizes: Ids<'_>, stamps: Option<Ids<'_>>) -> PyResult<Self> {
         if paths.len() != sizes.len() {
             return Err(misuse("paths and sizes must be equally long"));
         }
-        let made_of = (paths.clone(), sizes.as_slice()?.to_vec());
-        let sizes = made_of.1.iter().map(|&size| u64::try_from(size).unwrap_or(0));
-        Ok(Self { files: Files::new(paths.into_iter().zip(sizes).collect()), made_of })
+        let stamps = stamps.map(|stamps| stamps.as_slice().map(<[i64]>::to_vec)).transpose()?.unwrap_or_default();
+        let made_of = (paths.clone(), sizes.as_slice()?.to_vec(), stamps);
+        let listed = made_of.1.iter().enumerate().map(|(number, &size)| Listed {
+            size: u64::try_from(size).unwrap_or(0),
+            stamp: Stamp::find(&made_of.2, number),
+        });
+        Ok(Self { files: Files::new(paths.into_iter().zip(listed).collect()), made_of })
     }
 
     /// For pickle: another process maps the files again.
-    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (Vec<PathBuf>, Bound<'py, PyArray1<i64>>) {
-        (self.made_of.0.clone(), PyArray1::from_slice(py, &self.made_of.1))
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (Vec<PathBuf>, Array<'py>, Array<'py>) {
+        let (paths, sizes, stamps) = &self.made_of;
+        (paths.clone(), PyArray1::from_slice(py, sizes), PyArray1::from_slice(py, stamps))
     }
 
-    /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or of another size.
+    /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or was changed.
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
     fn copy_windows(
         &self,
@@ -101,13 +112,55 @@ impl MappedFiles {
         let conversion = conversion(&which, &start, row_bytes, (stored, wanted), &out)?;
         let (which, start, out) = (which.as_slice()?, start.as_slice()?, out.as_slice_mut()?);
         let pool = kernel_pool(threads)?;
-        py.detach(|| self.files.check(which)).map_err(|error| PyOSError::new_err((error.path, error.found)))?;
-        py.detach(|| copy(|number| self.files.bytes(number), which, start, row_bytes, conversion, out, Some(&pool)))
-            .map_err(|place| outside(place, which, start))
+        py.detach(|| {
+            let used = self.files.check(which).map_err(Failed::File)?;
+            copy(|number| self.files.bytes(number), which, start, row_bytes, conversion, out, Some(&pool))
+                .map_err(Failed::Outside)?;
+            self.files.check_whole(&used).map_err(Failed::File)
+        })
+        .map_err(|failed| match failed {
+            Failed::File(error) => PyOSError::new_err((error.path, error.found)),
+            Failed::Outside(place) => outside(place, which, start),
+        })
     }
+}
+
+/// Why rows could not be copied: because of a file, or of a row.
+enum Failed {
+    File(FileError),
+    Outside(usize),
+}
+
+/// Mapped memory that another library reads: what its file has no more is read as zeros, and then `is_lost`. `owner` keeps it mapped.
+#[pyclass(frozen, name = "WatchedMemory", module = "penstock._core")]
+struct WatchedMemory {
+    watched: Option<Watched>, // dropped before the owner
+    _owner: Py<PyAny>,
+}
+
+#[pymethods]
+impl WatchedMemory {
+    #[new]
+    fn new(address: usize, size: usize, owner: Py<PyAny>) -> Self {
+        Self { watched: Watched::new(address, size), _owner: owner }
+    }
+
+    /// Whether a part of it was read as zeros.
+    #[getter]
+    fn is_lost(&self) -> bool {
+        self.watched.as_ref().is_some_and(Watched::is_lost)
+    }
+}
+
+/// How often watched memory was lost in this process.
+#[pyfunction]
+fn lost_memory() -> usize {
+    lost()
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MappedFiles>()?;
+    module.add_class::<WatchedMemory>()?;
+    module.add_function(wrap_pyfunction!(lost_memory, module)?)?;
     module.add_function(wrap_pyfunction!(copy_windows, module)?)
 }

@@ -125,10 +125,8 @@ fn store(
             if held % step != 0 {
                 return Err(Fault::Count { found: held });
             }
-            let start = gathered.data.len();
-            gathered.data.resize(start + held * dtype.size(), 0);
             gathered.rows.push(held as i64);
-            values::fill(bytes, found, dtype, &mut gathered.data[start..])
+            gathered.more(held * dtype.size()).map_or(Ok(()), |out| values::fill(bytes, found, dtype, out))
         }
         Target::Spans => store_span(record, found, column, gathered),
         Target::Texts { values, text } => store_texts(bytes, found, column, (values, text, limit), gathered),

@@ -54,9 +54,9 @@ fn step(bytes: &[u8], found: &Found, target: &Target, room: usize, gathered: &mu
         return Err(Fault::Many { found: held, limit: room });
     }
     if let Some(dtype) = dtype {
-        let start = gathered.data.len();
-        gathered.data.resize(start + held * dtype.size(), 0);
-        values::fill(bytes, found, dtype, &mut gathered.data[start..])?;
+        if let Some(out) = gathered.more(held * dtype.size()) {
+            values::fill(bytes, found, dtype, out)?;
+        }
         return Ok(held);
     }
     values::each_bytes(bytes, found, |part| {

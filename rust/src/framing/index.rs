@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::{FileTrouble, Progress, Trouble, for_each_file};
+use crate::listed::open_regular;
 
 /// Bytes between two reports.
 const REPORT_BYTES: u64 = 1 << 20;
@@ -34,7 +35,7 @@ pub fn index_each(
 
 /// A file that still has the size that it had when it was listed.
 pub fn open_listed(path: &Path, size: u64) -> Result<File, Trouble> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     let found = file.metadata()?.len();
     if found == size {
         return Ok(file);

@@ -2,10 +2,12 @@
 //! far as the records agree with them.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::recordio::{HEADER_BYTES, part, part_bytes};
+use crate::listed::open_regular;
 
 /// Bytes that a line has at most on average; a longer file is none of positions.
 const LINE_BYTES: u64 = 64;
@@ -19,10 +21,12 @@ const PARTS: usize = 1 << 16;
 #[must_use]
 pub fn lengths(path: &Path, records: &File, size: u64, record_bytes: u64) -> Option<Vec<i64>> {
     let most = (size / HEADER_BYTES as u64 + 1).saturating_mul(LINE_BYTES);
-    if path.metadata().ok()?.len() > most {
+    let (mut file, mut text) = (open_regular(path).ok()?, Vec::new());
+    if file.metadata().ok()?.len() > most {
         return None;
     }
-    let mut starts = parse(&std::fs::read(path).ok()?)?;
+    file.read_to_end(&mut text).ok()?;
+    let mut starts = parse(&text)?;
     starts.sort_unstable();
     starts.push(size);
     let sound = starts[0] == 0

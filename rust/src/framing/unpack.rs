@@ -11,6 +11,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use super::tfrecord::{HEADER_BYTES, data_length};
 use super::{FileTrouble, Progress, Trouble, for_each_file};
+use crate::listed::open_regular;
 
 const STEP_BYTES: usize = 1 << 20;
 /// Bytes by which a packing is recognised.
@@ -95,7 +96,7 @@ pub fn recognise_files<P: AsRef<Path> + Sync>(
 ) -> Result<Vec<Packing>, FileTrouble> {
     for_each_file(files.len(), threads, |file| {
         let mut start = Vec::with_capacity(START_BYTES);
-        File::open(&files[file])?.take(START_BYTES as u64).read_to_end(&mut start)?;
+        open_regular(files[file].as_ref())?.take(START_BYTES as u64).read_to_end(&mut start)?;
         Ok(recognise(&start))
     })
 }
@@ -147,7 +148,7 @@ fn locked_file(path: &Path) -> std::io::Result<File> {
 }
 
 fn unpack(job: &Job, bounds: Bounds, room: &AtomicI64, progress: &Progress) -> Result<i64, Trouble> {
-    let source = File::open(&job.path)?;
+    let source = open_regular(&job.path)?;
     let packed_bytes = source.metadata()?.len();
     let most = bounds.ratio.saturating_mul(packed_bytes).max(1 << 20).min(bounds.unpacked_bytes);
     let counted = BufReader::with_capacity(STEP_BYTES, Counted { source, progress });

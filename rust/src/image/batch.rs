@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -28,7 +28,8 @@ thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other.
+/// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other. Once `stopped` is set, it begins
+/// no more of them, and what it returns means nothing.
 ///
 /// # Errors
 /// The complaint about the lowest row that has one, whatever the order in which the threads came to them. With `every_row`, those about all rows that
@@ -36,6 +37,7 @@ thread_local! {
 ///
 /// # Panics
 /// If `out` does not hold exactly one image a sample.
+#[expect(clippy::too_many_arguments, reason = "what is read, what is written and how, each of another kind")]
 pub fn run<'a>(
     program: &Program,
     image: impl Fn(usize) -> Result<Image<'a>, Fault> + Sync,
@@ -44,13 +46,14 @@ pub fn run<'a>(
     out: &mut [u8],
     pool: &ThreadPool,
     every_row: bool,
+    stopped: &AtomicBool,
 ) -> Result<Counts, Vec<RowFault>> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
     let tally: [AtomicU64; 4] = Default::default();
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
-        if !every_row && row > lowest.load(Ordering::Relaxed) {
+        if stopped.load(Ordering::Relaxed) || (!every_row && row > lowest.load(Ordering::Relaxed)) {
             return None;
         }
         let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally);

@@ -6,7 +6,7 @@
 use std::io::Cursor;
 
 use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
-use image::{ColorType, ImageDecoder, ImageError, Limits};
+use image::{ColorType, ImageDecoder, ImageError, Limits as Allocations};
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
@@ -14,6 +14,7 @@ use zune_jpeg::JpegDecoder;
 
 use super::fault::Fault;
 use super::header::{Header, Kind};
+use super::limits::{Limits, zeroed};
 use super::pixels::{Stored, to_rgb};
 use crate::geometry::Rect;
 use crate::jpeg::{self, EntryPoints, PlaneRow};
@@ -33,6 +34,7 @@ pub type Counts = [u64; 4];
 pub struct Decoders {
     pub(super) counts: Counts,
     pub(super) allow_truncated: bool,
+    pub(super) limits: Limits,
     jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
@@ -51,27 +53,29 @@ impl Decoders {
         region: Rect,
         sink: &mut Sink<'_>,
     ) -> Result<(), Fault> {
-        let stored = match header.kind {
-            Kind::Jpeg => {
-                let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
-                if parsed.is_supported() {
-                    let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
-                    let options = self.options(found.as_ref());
-                    return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
-                }
-                self.counts[2] += 1;
-                other_jpeg(data, header, &mut self.whole)?
+        if header.kind == Kind::Jpeg {
+            let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
+            if parsed.is_supported() {
+                let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
+                let options = self.options(found.as_ref());
+                return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
             }
-            _ => {
-                self.counts[3] += 1;
-                other(data, header, &mut self.whole)?
-            }
-        };
-        let line = header.width as usize * stored.size();
-        convert_rows(&self.whole, line, stored, region, &mut self.row, sink);
+        }
+        let result = self.whole_rows(data, header, region, sink);
         if self.whole.capacity() > KEEP_BYTES {
             self.whole = Vec::new();
         }
+        result
+    }
+
+    /// As [`Self::rows`], of what no decoder can stream.
+    fn whole_rows(&mut self, data: &[u8], header: &Header, region: Rect, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        let is_jpeg = header.kind == Kind::Jpeg;
+        self.counts[if is_jpeg { 2 } else { 3 }] += 1;
+        let decode = if is_jpeg { other_jpeg } else { other };
+        let stored = decode(data, header, &self.limits, &mut self.whole)?;
+        let line = header.width as usize * stored.size();
+        convert_rows(&self.whole, line, stored, region, &mut self.row, sink);
         Ok(())
     }
 
@@ -114,7 +118,8 @@ impl Decoders {
     fn options<'a>(&mut self, entry_points: Option<&'a EntryPoints>) -> jpeg::DecodeOptions<'a> {
         self.counts[usize::from(entry_points.is_some())] += 1;
         let allow_truncated = self.allow_truncated;
-        jpeg::DecodeOptions { max_pixels: u64::MAX, entry_points, allow_truncated, ..Default::default() }
+        let max_bytes = self.limits.image_bytes;
+        jpeg::DecodeOptions { max_pixels: u64::MAX, max_bytes, entry_points, allow_truncated, ..Default::default() }
     }
 }
 
@@ -143,7 +148,7 @@ fn damaged_jpeg(error: impl std::fmt::Display) -> Fault {
 }
 
 /// Progressive JPEGs, and those of four components.
-fn other_jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
+fn other_jpeg(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
     let options = DecoderOptions::default()
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
@@ -160,28 +165,35 @@ fn other_jpeg(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Store
     if decoder.dimensions() != Some((header.width as usize, header.height as usize)) {
         return Err(Fault::damaged("a JPEG with contradictory headers"));
     }
-    whole.resize(header.width as usize * header.height as usize * stored.size(), 0);
+    let pixels = header.width as usize * header.height as usize;
+    // Progressive files: every coefficient has two bytes.
+    limits.check_whole(data, header, stored.size(), (2 * pixels * stored.size()) as u64)?;
+    // As in `read`: of a damaged file some rows may be left out.
+    whole.clear();
+    zeroed(whole, pixels * stored.size())?;
     decoder.decode_into(whole).map_err(damaged_jpeg)?;
     Ok(stored)
 }
 
-fn other(data: &[u8], header: &Header, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
+fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
     let source = Cursor::new(data);
-    let damaged = |error: ImageError| Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()));
+    let damaged = |error: ImageError| damaged_other(header, &error);
     let color = match header.kind {
-        Kind::Png => read(PngDecoder::with_limits(source, png_limits(data, header)).map_err(damaged)?, header, whole),
+        Kind::Png => {
+            let decoder = PngDecoder::with_limits(source, png_limits(data, header)).map_err(damaged)?;
+            read(decoder, data, header, limits, whole)
+        }
         Kind::Webp => {
             check_riff(data)?;
-            read(WebPDecoder::new(source).map_err(damaged)?, header, whole)
+            read(WebPDecoder::new(source).map_err(damaged)?, data, header, limits, whole)
         }
-        Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, header, whole),
+        Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, data, header, limits, whole),
         _ => {
             let mut decoder = GifDecoder::new(source).map_err(damaged)?;
             decoder.set_limits(gif_limits(&decoder)).map_err(damaged)?;
-            read(decoder, header, whole)
+            read(decoder, data, header, limits, whole)
         }
-    }
-    .map_err(damaged)?;
+    }?;
     // The colour type that a PNG's header states: 0 is grey.
     let is_grey_png = header.kind == Kind::Png && data.get(25) == Some(&0);
     match color {
@@ -210,26 +222,44 @@ fn check_riff(data: &[u8]) -> Result<(), Fault> {
 }
 
 /// A compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the file, and a row of pixels.
-fn png_limits(data: &[u8], header: &Header) -> Limits {
-    let mut limits = Limits::no_limits();
+fn png_limits(data: &[u8], header: &Header) -> Allocations {
+    let mut limits = Allocations::no_limits();
     limits.max_alloc = Some((data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20));
     limits
 }
 
 /// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the image.
-fn gif_limits(decoder: &impl ImageDecoder) -> Limits {
-    let mut limits = Limits::no_limits();
+fn gif_limits(decoder: &impl ImageDecoder) -> Allocations {
+    let mut limits = Allocations::no_limits();
     limits.max_alloc = Some(decoder.total_bytes().saturating_mul(4).saturating_add(1 << 20));
     limits
 }
 
 /// Decodes into `whole`; None if the decoder sees another size than the header stated.
-fn read(decoder: impl ImageDecoder, header: &Header, whole: &mut Vec<u8>) -> Result<Option<ColorType>, ImageError> {
+fn read(
+    decoder: impl ImageDecoder,
+    data: &[u8],
+    header: &Header,
+    limits: &Limits,
+    whole: &mut Vec<u8>,
+) -> Result<Option<ColorType>, Fault> {
     if decoder.dimensions() != (header.width, header.height) {
         return Ok(None);
     }
     let color = decoder.color_type();
-    whole.resize(usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX), 0);
-    decoder.read_image(whole)?;
+    // GIF: a frame; WebP: a canvas with alpha.
+    let besides =
+        if matches!(header.kind, Kind::Gif | Kind::Webp) { decoder.total_bytes().saturating_mul(2) } else { 0 };
+    limits.check_whole(data, header, usize::from(color.bytes_per_pixel()), besides)?;
+    if header.kind != Kind::Png {
+        // Other decoders leave out what a damaged file lacks: pixels of the image before must not stand there.
+        whole.clear();
+    }
+    zeroed(whole, usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX))?;
+    decoder.read_image(whole).map_err(|error| damaged_other(header, &error))?;
     Ok(Some(color))
+}
+
+fn damaged_other(header: &Header, error: &ImageError) -> Fault {
+    Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()))
 }

@@ -3,6 +3,7 @@
 use super::decode::Decoders;
 use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
+use super::limits::zeroed;
 use crate::geometry::Rect;
 
 const ORIENTATION: u16 = 0x0112;
@@ -86,8 +87,7 @@ pub fn turned(
 ) -> Result<(u32, u32), Fault> {
     let (width, height) = (header.width as usize, header.height as usize);
     let size = turned_size((header.width, header.height), orientation);
-    out.clear();
-    out.resize(width * height * 3, 0);
+    zeroed(out, width * height * 3)?;
     let line = size.0 as usize;
     let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
     decoders.rows(data, header, None, region, &mut |first, rows| {

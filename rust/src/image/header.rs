@@ -43,9 +43,18 @@ pub struct Header {
 }
 
 /// Names of other files that users pass to image decoders, by their first bytes.
-const OTHERS: [(&[u8], &str); 9] = [
+const OTHERS: [(&[u8], &str); 18] = [
     (b"II*\0", "a TIFF file"),
     (b"MM\0*", "a TIFF file"),
+    (b"II+\0", "a BigTIFF file"),
+    (b"MM\0+", "a BigTIFF file"),
+    (b"\0\0\0\x0cjP  ", "a JPEG 2000 file"),
+    (b"\xff\x4f\xff\x51", "a JPEG 2000 codestream"),
+    (b"\xff\x0a", "a JPEG XL file"),
+    (b"P5", "a PGM file"),
+    (b"P6", "a PPM file"),
+    (b"\0\0\x01\0", "an icon"),
+    (b"\x76\x2f\x31\x01", "an OpenEXR file"),
     (b"%PDF", "a PDF file"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "gzip data"),
@@ -163,11 +172,12 @@ pub fn jpeg_segments(data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 }
 
 fn jpeg_size(data: &[u8]) -> Result<Option<(u32, u32)>, Fault> {
-    let frame =
-        jpeg_segments(data).find(|(marker, _)| matches!(marker, 0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC)));
+    let frame = jpeg_segments(data)
+        .find(|(marker, _)| matches!(marker, 0xF7 | 0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC)));
     let Some((marker, contents)) = frame else { return Ok(None) };
     if !matches!(marker, 0xC0..=0xC2) {
         let process = match marker {
+            0xF7 => "a near-lossless (JPEG-LS)",
             0xC3 => "a lossless",
             0xC9..=0xCF => "an arithmetic-coded",
             _ => "a hierarchical",

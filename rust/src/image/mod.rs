@@ -10,6 +10,7 @@ pub mod fault;
 mod few_taps;
 pub mod filter;
 pub mod header;
+pub mod limits;
 pub mod ops;
 pub mod pixels;
 pub mod planar;

@@ -8,6 +8,7 @@ use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
 use super::header::{self, Kind};
+use super::limits::{Limits, try_memory};
 use super::ops::Ops;
 use super::pixels::Stored;
 use super::planar::{PlanarJpeg, PlanarResampler};
@@ -29,8 +30,8 @@ pub struct Program {
     pub allow_truncated: bool,
     /// The result of every image.
     pub format: Format,
-    /// Most pixels of an image before any crop, and of any intermediate one.
-    pub pixels_limit: u64,
+    /// What an image may ask for.
+    pub limits: Limits,
 }
 
 /// One image before its decoding.
@@ -120,7 +121,7 @@ impl Program {
         for (number, op) in &self.ops {
             op.apply(&mut chain, &mut Rng::new(mix(&[key, sample as u64, *number])));
         }
-        chain.finish(self.pixels_limit)
+        chain.finish(self.limits.pixels)
     }
 
     /// Decodes and transforms one image into `out`, which holds exactly one image of the format.
@@ -144,8 +145,9 @@ impl Program {
             }
             Image::Encoded { data, entry_points } => (data, entry_points),
         };
-        let header = header::read(data, self.pixels_limit)?;
+        let header = header::read(data, self.limits.pixels)?;
         worker.buffers.decoders.allow_truncated = self.allow_truncated;
+        worker.buffers.decoders.limits = self.limits;
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
@@ -179,11 +181,13 @@ impl Program {
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
         let mut passes = self.passes(size, key, sample)?;
+        passes.iter().try_for_each(|pass| self.limits.check_resize(pass))?;
         let last = passes.pop().expect("a chain has at least one pass");
         self.check_size(size, last.size)?;
         let mut held: Option<(Vec<u8>, usize)> = None;
         for pass in &passes {
             let format = Format::rgb8(pass.size.0, pass.size.1);
+            try_memory(format.bytes() as u64)?;
             let (mut emitter, mut next) = (Emitter::new(worker.level, format), vec![0; format.bytes()]);
             let jpeg = jpeg.filter(|_| held.is_none());
             worker.buffers.pass(&mut emitter, pass, &mut next, jpeg, &mut from_held(held.as_ref(), source))?;

@@ -8,6 +8,7 @@ use super::decode::Decoders;
 use super::exif;
 use super::fault::Fault;
 use super::header;
+use super::limits::{Limits, try_memory};
 use super::program::Program;
 use crate::geometry::Rect;
 
@@ -30,16 +31,19 @@ pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), F
 ///
 /// # Errors
 /// If the bytes are not a valid image, or one above the limit.
-pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32, u32), Vec<u8>), Fault> {
+pub fn decode(data: &[u8], apply_exif: bool, limits: Limits) -> Result<((u32, u32), Vec<u8>), Fault> {
     let whole = || {
-        let header = header::read(data, pixels_limit)?;
+        let header = header::read(data, limits.pixels)?;
         let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
         // Taken, not borrowed: a decoder that panics is not used again.
         let mut decoders = DECODERS.take().unwrap_or_default();
+        decoders.limits = limits;
         let (mut size, mut pixels) = ((header.width, header.height), Vec::new());
         let result = if orientation == 1 {
             let region = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-            pixels.reserve_exact(size.0 as usize * size.1 as usize * 3);
+            let bytes = size.0 as usize * size.1 as usize * 3;
+            try_memory(bytes as u64)?;
+            pixels.reserve_exact(bytes);
             decoders.rows(data, &header, None, region, &mut |_, rows| pixels.extend_from_slice(rows))
         } else {
             exif::turned(&mut decoders, data, &header, orientation, &mut pixels).map(|turned| size = turned)
@@ -55,7 +59,7 @@ pub fn decode(data: &[u8], apply_exif: bool, pixels_limit: u64) -> Result<((u32,
 /// # Errors
 /// If the bytes are not an image, or one above the program's limit.
 pub fn size_after(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
-    let header = header::read(data, program.pixels_limit)?;
+    let header = header::read(data, program.limits.pixels)?;
     let orientation = if program.apply_exif { exif::orientation(data, header.kind) } else { 1 };
     size_from(program, exif::turned_size((header.width, header.height), orientation))
 }

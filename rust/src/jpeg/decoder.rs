@@ -10,6 +10,9 @@ use super::tables::TableCache;
 use super::{DecodeOptions, Header, JpegError};
 use crate::geometry::Rect;
 
+/// Memory above this is given back after each image.
+const KEEP_BYTES: usize = 64 << 20;
+
 /// Decodes images one after the other. Keeps its memory (about 50 rows of the widest image) and its Huffman tables;
 /// one per thread.
 pub struct Decoder {
@@ -69,15 +72,44 @@ impl Decoder {
         if let Some(entries) = options.entry_points {
             entries.check(header, layout.mcus, data.len())?;
         }
-        if self.planes.len() < layout.bytes {
+        self.hold(&layout, options)?;
+        self.emitter.start(&layout);
+        let result = self.decode_best(data, header, &layout, options, output);
+        if self.planes.len() > KEEP_BYTES {
+            self.planes = Vec::new();
+        }
+        result
+    }
+
+    /// Makes room for the samples of all planes.
+    fn hold(&mut self, layout: &Layout, options: &DecodeOptions) -> Result<(), JpegError> {
+        if self.planes.len() >= layout.bytes {
+            return Ok(());
+        }
+        if layout.bytes > KEEP_BYTES {
+            let failed = JpegError::TooManyBytes { bytes: layout.bytes as u64, limit: options.max_bytes };
+            self.planes = Vec::new();
+            Vec::<u8>::new().try_reserve_exact(layout.bytes).map_err(|_| failed)?;
+            self.planes = vec![0; layout.bytes];
+        } else {
             self.planes.resize(layout.bytes, 0);
         }
-        self.emitter.start(&layout);
+        Ok(())
+    }
+
+    fn decode_best(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        layout: &Layout,
+        options: &DecodeOptions,
+        output: &mut Output<'_>,
+    ) -> Result<(), JpegError> {
         #[cfg(target_arch = "x86_64")]
         if !options.scalar && super::kernels::has_avx2() {
-            return super::avx2::decode(self, data, header, &layout, options, output);
+            return super::avx2::decode(self, data, header, layout, options, output);
         }
-        self.decode_with::<Scalar>(data, header, &layout, options, output)
+        self.decode_with::<Scalar>(data, header, layout, options, output)
     }
 
     #[inline(always)]

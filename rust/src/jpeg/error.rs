@@ -41,6 +41,14 @@ pub enum JpegError {
         /// `DecodeOptions::max_pixels`.
         limit: u64,
     },
+    /// Components in scans of their own, which are held until the last has come.
+    #[error("its samples take {bytes} bytes, which the process may not have or the limit of {limit} forbids")]
+    TooManyBytes {
+        /// Bytes of all samples that are needed.
+        bytes: u64,
+        /// `DecodeOptions::max_bytes`.
+        limit: u64,
+    },
     /// The region or scale is not possible for this image.
     #[error("{what}: the image is {width}x{height} at this scale")]
     Request {

@@ -105,6 +105,9 @@ impl Layout {
         };
         layout.place_planes(header, options);
         layout.allot(header, options.entry_points.is_some());
+        if layout.bytes as u64 > options.max_bytes {
+            return Err(JpegError::TooManyBytes { bytes: layout.bytes as u64, limit: options.max_bytes });
+        }
         Ok(layout)
     }
 

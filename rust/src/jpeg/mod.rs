@@ -56,6 +56,8 @@ pub struct DecodeOptions<'a> {
     pub allow_truncated: bool,
     /// Largest width times height that the header may claim.
     pub max_pixels: u64,
+    /// Most bytes of samples that are held at once: all of them, where every component has a scan of its own.
+    pub max_bytes: u64,
     /// Never use AVX2 (for tests: the samples are the same).
     pub scalar: bool,
 }
@@ -68,6 +70,7 @@ impl Default for DecodeOptions<'_> {
             fancy_upsampling: true,
             allow_truncated: false,
             max_pixels: 1 << 28,
+            max_bytes: 1 << 30,
             scalar: false,
         }
     }

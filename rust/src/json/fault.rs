@@ -50,6 +50,11 @@ pub enum Fault {
         /// The byte of the record.
         at: usize,
     },
+    /// A key that leads to the column occurs twice.
+    TwiceOuter {
+        /// The byte of the record.
+        at: usize,
+    },
     /// The record lacks the key.
     Missing,
     /// The value is null.
@@ -90,6 +95,9 @@ impl Fault {
                 "raise Limits.values if the file can be trusted",
             ),
             Self::Twice { at } => (Some(at), format!("the key {key:?} occurs twice"), "leave one of them in the line"),
+            Self::TwiceOuter { at } => {
+                (Some(at), format!("an outer key of {key:?} occurs twice"), "leave one of them in the line")
+            }
             Self::Missing => (
                 None,
                 format!("the key {key:?} is missing, expected {expected}"),

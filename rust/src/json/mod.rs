@@ -68,6 +68,8 @@ struct Node {
     key: Vec<u8>,
     columns: Vec<usize>,
     children: Vec<Node>,
+    /// Its number among those with children.
+    object: usize,
 }
 
 impl Node {
@@ -82,6 +84,15 @@ impl Node {
             self.children.len() - 1
         });
         self.children[place].add(rest, column);
+    }
+
+    /// Numbers those with children from `next` on; gives the number after the last.
+    fn number_objects(&mut self, next: usize) -> usize {
+        if self.children.is_empty() {
+            return next;
+        }
+        self.object = next;
+        self.children.iter_mut().fold(next + 1, |next, child| child.number_objects(next))
     }
 
     /// A column that it leads to.
@@ -107,6 +118,7 @@ impl Node {
 pub struct Parser {
     columns: Vec<Column>,
     root: Node,
+    objects: usize,
     values_limit: usize,
 }
 
@@ -118,7 +130,8 @@ impl Parser {
         for (number, column) in columns.iter().enumerate() {
             root.add(&column.path, number);
         }
-        Self { columns, root, values_limit }
+        let objects = root.number_objects(0);
+        Self { columns, root, objects, values_limit }
     }
 
     /// The bytes of one row in each column's output.

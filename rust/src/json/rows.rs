@@ -31,6 +31,8 @@ struct Walk<'a, 'b> {
     outs: &'b mut [&'b mut [u8]],
     gathered: Vec<Gathered>,
     seen: Vec<Seen>,
+    /// The last row of each object that leads to columns, from 1.
+    entered: Vec<usize>,
     key: Vec<u8>,
     /// The row's number in the chunk.
     row: usize,
@@ -41,7 +43,8 @@ pub fn parse(parser: &Parser, records: Records<'_>, chunk: Chunk<'_>) -> Result<
     let Chunk { rows, mut outs } = chunk;
     let columns = parser.columns.len();
     let gathered = parser.columns.iter().map(|_| Gathered::default()).collect();
-    let mut walk = Walk { parser, outs: &mut outs, gathered, seen: vec![Seen::No; columns], key: Vec::new(), row: 0 };
+    let (seen, entered) = (vec![Seen::No; columns], vec![0; parser.objects]);
+    let mut walk = Walk { parser, outs: &mut outs, gathered, seen, entered, key: Vec::new(), row: 0 };
     for row in rows.clone() {
         if let Some(bytes) = (row + ROWS_AHEAD < rows.end).then(|| record(records, row + ROWS_AHEAD)).flatten() {
             prefetch(&bytes[..bytes.len().min(BYTES_AHEAD)]);
@@ -105,6 +108,9 @@ impl<'a> Walk<'a, '_> {
     fn value(&mut self, cursor: &mut Cursor<'_>, node: &'a Node) -> Result<(), Failed> {
         let opened = cursor.peek();
         let start = cursor.at();
+        if !node.children.is_empty() {
+            self.enter(node, start)?;
+        }
         for &column in &node.columns {
             cursor.back_to(start);
             self.column(cursor, column).map_err(|fault| (fault, Some(column)))?;
@@ -118,6 +124,15 @@ impl<'a> Walk<'a, '_> {
                 return Err((no_object(cursor), node.first_column()));
             }
             cursor.skip().map_err(|fault| (fault, None))?;
+        }
+        Ok(())
+    }
+
+    /// An object that leads to columns may come once in a row: of two, each could hold some of them.
+    fn enter(&mut self, node: &Node, at: usize) -> Result<(), Failed> {
+        let row = self.row + 1;
+        if std::mem::replace(&mut self.entered[node.object], row) == row {
+            return Err((Fault::TwiceOuter { at }, node.first_column()));
         }
         Ok(())
     }
@@ -150,7 +165,9 @@ impl<'a> Walk<'a, '_> {
                 list(cursor, None, limit, |cursor| {
                     values += 1;
                     let store = &mut |value: &[u8]| {
-                        gathered.data.extend_from_slice(value);
+                        if gathered.room(value.len()) {
+                            gathered.data.extend_from_slice(value);
+                        }
                         Some(())
                     };
                     numbers(cursor, *dtype, shape, store)
@@ -224,9 +241,12 @@ fn text(cursor: &mut Cursor<'_>, gathered: &mut Gathered) -> Result<(), Fault> {
     if cursor.peek() != b'"' {
         return Err(kind_fault(cursor));
     }
-    let before = gathered.data.len();
-    cursor.string("")?.push_to(&mut gathered.data)?;
-    gathered.places.push((gathered.data.len() - before) as i64);
+    let found = cursor.string("")?;
+    let start = gathered.data.len();
+    if gathered.room(found.raw.len()) {
+        found.push_to(&mut gathered.data)?;
+        gathered.end_text(start);
+    }
     Ok(())
 }
 

@@ -150,3 +150,17 @@ fn strings_end_where_they_do_at_every_length() {
         }
     }
 }
+
+#[test]
+fn objects_that_lead_to_columns_come_once() {
+    let columns = || {
+        vec![column("a.b", INT, Some(&[0; 8])), column("a.c", INT, Some(&[0; 8])), column("d.e.f", INT, Some(&[0; 8]))]
+    };
+    for wrong in
+        [r#"{"a": {"b": 1}, "a": {"c": 2}}"#, r#"{"a": null, "a": {"b": 1}}"#, r#"{"d": {"e": {"f": 1}, "e": {}}}"#]
+    {
+        assert!(parse(&[wrong], columns()).unwrap_err().contains("an outer key of "), "{wrong}");
+    }
+    let right = [r#"{"a": {"b": 1, "c": 2}, "d": {"e": {"f": 3}}}"#, r#"{"a": {"b": 1}, "x": {}, "x": {}}"#];
+    assert!(parse(&right, columns()).is_ok());
+}

@@ -241,10 +241,10 @@ impl Parser {
             let found = format!("an array of {values} numbers, the limit is {}", self.values_limit);
             return Err((found, "raise Limits.values if the file can be trusted"));
         }
-        let start = gathered.data.len();
-        gathered.data.resize(start + values * dtype.size(), 0);
         gathered.rows.push(values as i64);
-        npy::store(file, &header, &mut gathered.data[start..]);
+        if let Some(out) = gathered.more(values * dtype.size()) {
+            npy::store(file, &header, out);
+        }
         Ok(())
     }
 }

@@ -7,12 +7,14 @@ pub struct Extended<'a> {
     pub path: Option<&'a [u8]>,
     /// Bytes of its data.
     pub size: Option<u64>,
+    /// Whether its holes are left out of the data.
+    pub sparse: bool,
 }
 
 /// Reads the records; of several with one key the last counts.
 ///
 /// # Errors
-/// In words, if a record is not well formed or says that the member is sparse.
+/// In words, if a record is not well formed, or of a size that is no number.
 pub fn parse(mut records: &[u8]) -> Result<Extended<'_>, String> {
     let mut found = Extended::default();
     while !records.is_empty() {
@@ -20,9 +22,7 @@ pub fn parse(mut records: &[u8]) -> Result<Extended<'_>, String> {
         match key {
             b"path" => found.path = Some(value),
             b"size" => found.size = Some(decimal(value).ok_or("an extended header with a size that is no number")?),
-            _ if key.starts_with(b"GNU.sparse.") => {
-                return Err("a sparse member, whose holes are not in the archive".to_owned());
-            }
+            _ if key.starts_with(b"GNU.sparse.") => found.sparse = true,
             _ => {}
         }
         records = rest;
@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn name_and_size_are_found() {
         let found = parse(b"30 mtime=1319455202.123456789\n16 path=a\xc3\xa4/b=c\n21 size=123456789012\n");
-        assert_eq!(found, Ok(Extended { path: Some("aä/b=c".as_bytes()), size: Some(123_456_789_012) }));
+        assert_eq!(found, Ok(Extended { path: Some("aä/b=c".as_bytes()), size: Some(123_456_789_012), sparse: false }));
+        assert_eq!(parse(b"22 GNU.sparse.major=1\n"), Ok(Extended { sparse: true, ..Extended::default() }));
         assert_eq!(parse(b""), Ok(Extended::default()));
     }
 
@@ -68,7 +69,6 @@ mod tests {
             b"8 path a\n",
             b"18446744073709551616 path=abc\n",
             b"9 size=-1\n\0",
-            b"22 GNU.sparse.major=1\n",
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

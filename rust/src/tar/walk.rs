@@ -153,6 +153,9 @@ impl Walk {
             b'K' => {}
             _ => {
                 let found = pax::parse(text).map_err(|found| damaged(at, found))?;
+                if found.sparse {
+                    return Err(sparse(at));
+                }
                 if kind == b'g' && found != pax::Extended::default() {
                     return Err(damaged(at, "a global header that gives all members one name or size".to_owned()));
                 }
@@ -206,6 +209,15 @@ const DAMAGED: &str = "the file is damaged: copy or write it again";
 fn damaged(at: u64, found: String) -> Trouble {
     let remedy = if at == 0 { "this is not a tar archive, or its beginning is damaged" } else { DAMAGED };
     Trouble::data(place_of(at), found, remedy)
+}
+
+#[cold]
+fn sparse(at: u64) -> Trouble {
+    Trouble::data(
+        place_of(at),
+        "a sparse member, whose holes are not in the archive",
+        "write the archive without tar --sparse",
+    )
 }
 
 #[cold]

@@ -23,6 +23,8 @@ from penstock.order.zipped import Zipped
 Place = list[Any]
 
 BEGIN: Place = [0, 0, None, []]
+#: No place is so far.
+_ROWS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,10 @@ class Lanes:
         self.made = made.copy()
         self.fed = np.array([place[0] for place in places], dtype=np.int64)
         self.left_out = np.array([place[1] for place in places], dtype=np.int64)
+        if (self.left_out > made).any():  # so many rows would be read to be left out
+            raise StateError(
+                f"the state says that {self.left_out.max():,} rows of a lane are used, which has given {made.max():,}; it was changed"
+            )
         self.unlucky = np.zeros_like(made)
         self.total_fed = self.total_made = 0
         self._states = [place[2] for place in places]
@@ -120,7 +126,7 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
     """One state out of those of all ranks, whose lane stages each know their own lanes: merge_states(parts).
 
     `load_state_dict` of any number of ranks takes what this returns. Parts may come in any order; each is what `state_dict()` of a rank returned
-    at the same step. Raises StateError if steps or plans differ, or if two ranks say different things of one lane.
+    at the same step. Raises StateError if steps or plans differ.
     """
     states = as_tuple("merge_states", states) if isinstance(states, (list, tuple, Iterator)) else ()
     if not states or not all(isinstance(state, dict) for state in states):
@@ -140,11 +146,15 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
         ):
             raise StateError(f"merge_states: part {number} has the lanes {quoted(found)}; it was changed")
         for lane, places in found.items():
-            if lanes.setdefault(lane, places) != places:
-                raise StateError(
-                    f"merge_states: part {number} has another place for lane {lane} than an earlier part; save all parts after the same step"
-                )
+            if not isinstance(places, list) or not all(map(_is_place, places)):
+                raise StateError(f"merge_states: part {number} says {quoted(places)} of lane {lane}; it was changed")
+            lanes[lane] = _further(lanes.get(lane, places), places)
     return first | ({"lanes": dict(sorted(lanes.items(), key=lambda one: int(one[0])))} if lanes else {})
+
+
+def _further(one: list[Place], other: list[Place]) -> list[Place]:
+    """Of two ranks' places of a lane, that from which fewer rows are read again: ranks that share a lane may have fed it in other pieces."""
+    return max(one, other, key=lambda places: [place[0] for place in places])
 
 
 def checked_lanes(lanes: Any, wanted: Sequence[int]) -> dict[int, list[Place]]:
@@ -166,7 +176,9 @@ def checked_lanes(lanes: Any, wanted: Sequence[int]) -> dict[int, list[Place]]:
 def _is_place(place: Any) -> bool:
     if not isinstance(place, list) or len(place) != 4 or not isinstance(place[3], list):
         return False
-    return all(isinstance(number, int) and number >= 0 for number in place[:2]) and all(map(_is_place, place[3]))
+    return all(isinstance(number, int) and 0 <= number < _ROWS for number in place[:2]) and all(
+        map(_is_place, place[3])
+    )
 
 
 def lanes_of(share: tuple[int, int], rows_per_lane: int) -> list[int]:

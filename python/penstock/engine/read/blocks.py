@@ -16,6 +16,7 @@ from penstock.engine.read.reader import Needs, Reading
 from penstock.engine.read.windows import Needed, OpenWindows
 from penstock.engine.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
+from penstock.source.tables.mapped_shards import check_whole
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
@@ -89,7 +90,9 @@ def pick_rows(reading: Reading, source: BlockSource, rows: SourceRows) -> Column
     """The columns of rows that `rows.held` says where to find: tables, which of them, and in which row."""
     pieces: tuple[Rows, ...]
     pieces, which, row = rows.held
-    return pick(pieces, which, row, source.spec, reading.allocate, threads=reading.budget.cpus)
+    columns = pick(pieces, which, row, source.spec, reading.allocate, threads=reading.budget.cpus)
+    check_whole(source.manifest.shards)
+    return columns
 
 
 def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1) -> Rows:

@@ -17,7 +17,7 @@ from penstock.source.protocol import Access
 
 def _records(reading: Reading, source: Any) -> Reader:
     is_single = reading.block_rows == 1 or source.manifest.scattered
-    return SingleRecords(reading, source) if is_single else WindowedRecords(reading, source, reading.read)
+    return (SingleRecords if is_single else WindowedRecords)(reading, source, reading.read)
 
 
 def _parts(reading: Reading, source: Any) -> Reader:

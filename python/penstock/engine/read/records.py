@@ -84,9 +84,9 @@ class SingleRecords:
     in_order, plans = False, True
     kind = "parse"
 
-    def __init__(self, reading: Reading, source: Source) -> None:
+    def __init__(self, reading: Reading, source: Source, read: Read) -> None:
         self._reading, self._parse = reading, Memory(reading, source)
-        self._places, self._read = Places(source.manifest), reading.read
+        self._places, self._read = Places(source.manifest), read
         self.threads = max(2, reading.reads_at_once)
 
     @property

@@ -5,21 +5,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from penstock.core import kernels
+from penstock.core.byte_ranges import ByteRanges
 from penstock.core.rows import Rows
+from penstock.core.shards import Shards, joined_shards
 from penstock.core.spec import Bytes, Columns, Ids
 from penstock.engine.read.blocks import Blocks
+from penstock.engine.read.memory import Memory
 from penstock.engine.read.parts import Parts
 from penstock.engine.read.reader import Reader, Reading
-from penstock.engine.read.records import Read, WindowedRecords
+from penstock.engine.read.records import Read, SingleRecords, WindowedRecords
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, BlockSource, Source
-from penstock.source.records.native_columns import ParsedRecords
+from penstock.source.protocol import Access, BlockSource, Joinable, Parsing, Source
+
+#: Files whose names are joined, at most: longer lists take long.
+_MOST_FILES = 2_000_000
 
 
 class JoinedBlocks:
@@ -34,6 +40,11 @@ class JoinedBlocks:
     def _at(self, sample: int) -> tuple[BlockSource, int]:
         number = bisect_right(self._first, sample) - 1
         return self._sources[number], sample - self._first[number]
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The files of all sources."""
+        return joined_shards([source.manifest.shards for source in self._sources])
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows), of one source."""
@@ -111,6 +122,20 @@ class JoinedRead:
             self._reads[number](mine[some], offset[place[some]], length[place[some]], out, at[place[some]])
 
 
+def _read_of(readings: Sequence[Reading], first_shard: Ids, shards: Shards | None = None) -> Read:
+    """Reads byte ranges of the sources' files, which count on: by one call if they lie in one place. shards: all files, if they are joined."""
+    stored = [reading.leaf.opened.source.manifest.stored for reading in readings]
+    ranges = [reading.leaf.opened.read_ranges for reading in readings]
+    storage = ranges[0].storage
+    plain = [
+        one.is_local and one.copied is None and read.storage is storage and not read.has_checksums(one)
+        for one, read in zip(stored, ranges, strict=True)
+    ]
+    if storage is not None and all(plain) and sum(map(len, stored)) <= _MOST_FILES:
+        return partial(ByteRanges(storage.read), shards or joined_shards(stored))
+    return JoinedRead(first_shard, [reading.read for reading in readings])
+
+
 def _parts(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
     return Parts(readings[0], *sources)
 
@@ -119,22 +144,51 @@ def _blocks(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
     return Blocks(readings[0], JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
 
 
-def _records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+def _memory(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+    joined = _joined(sources)
+    return None if joined is None else Memory(readings[0], joined)
+
+
+def _single_records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+    found = _joined_records(readings, sources)
+    return None if found is None else SingleRecords(readings[0], found[0], found[1])
+
+
+def _windowed_records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+    found = _joined_records(readings, sources)
+    return None if found is None else WindowedRecords(readings[0], *found)
+
+
+def _joined_records(readings: Sequence[Reading], sources: Sequence[Any]) -> tuple[Any, Read, Ids] | None:
+    """One source for several, what reads its records, and where each of them begins in it; no more of its manifest is asked for."""
+    joined = _joined(sources)
+    if joined is not None:
+        manifest = joined.manifest
+        first_shard = np.cumsum([0, *(len(source.manifest.shards) for source in sources)])
+        return joined, _read_of(readings, first_shard, manifest.shards), manifest.first_of_source
     first = sources[0]
-    if not isinstance(first, ParsedRecords) or first.parsing is None:
+    if not isinstance(first, Parsing) or first.parsing is None:
         return None
-    if any(not isinstance(source, ParsedRecords) or source.parsing != first.parsing for source in sources):
+    if any(not isinstance(source, Parsing) or source.parsing != first.parsing for source in sources):
         return None
-    joined = JoinedRecords(sources)
-    read = JoinedRead(joined.manifest.first_shard, [reading.read for reading in readings])
-    return WindowedRecords(readings[0], joined, read, joined.manifest.first)  # type: ignore[arg-type]  # no more of its manifest is asked for
+    records = JoinedRecords(sources)
+    return records, _read_of(readings, records.manifest.first_shard), records.manifest.first
+
+
+def _joined(sources: Sequence[Any]) -> Any | None:
+    first = sources[0]
+    if not isinstance(first, Joinable) or sum(len(source.manifest.shards) for source in sources) > _MOST_FILES:
+        return None
+    return first.joined(sources[1:])
 
 
 #: What reads several sources as one, by what reads each; None where it cannot.
 _JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], Reader | None]] = {
     Parts: _parts,
     Blocks: _blocks,
-    WindowedRecords: _records,
+    Memory: _memory,
+    SingleRecords: _single_records,
+    WindowedRecords: _windowed_records,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
+from penstock.source.tables.mapped_shards import MappedShards, check_whole
 from penstock.source.tables.ranged_file import open_shard
 from penstock.source.tables.table import (
     TableColumn,
@@ -35,9 +37,9 @@ from penstock.source.tables.table import (
     columns_of,
 )
 
-_DAMAGED = "the file is damaged or was cut, write it again"
+_DAMAGED = "the file is damaged, was cut, or holds what Arrow's rules forbid (decimals beyond their precision, date64 inside a day): write it again"
 #: Changes when what is stored of a decoded batch does.
-_VERSION = 2
+_VERSION = 3
 #: Batches whose columns stay in memory; they point into mapped files.
 _READY = 1_024
 
@@ -66,6 +68,7 @@ class Batches:
     """The record batches of some files, one after the other. Buffers are validated when a batch is first used."""
 
     shards: Shards
+    mapped: MappedShards
     read: ByteRanges
     limits: Limits
     files: tuple[ArrowFile, ...]
@@ -90,6 +93,10 @@ class Batches:
         """What the chosen columns lie in."""
         return list(dict.fromkeys(column.path[0] for column in self.columns))
 
+    def _opened(self, shard: int) -> pa.NativeFile:
+        is_mapped = os.path.isabs(self.files[shard].path) and self.shards.sizes[shard]
+        return self.mapped.open(shard) if is_mapped else open_shard(self.shards, shard, self.read)
+
     def _table(self, batch: int) -> pa.RecordBatch:
         """A whole batch, validated."""
         shard, number = int(self.shard[batch]), int(self.number[batch])
@@ -97,7 +104,7 @@ class Batches:
         message = file.batches[number]
         with (
             arrow_errors(self._place(batch), _DAMAGED),
-            open_shard(self.shards, shard, self.read, mapped=True) as opened,
+            self._opened(shard) as opened,
         ):
             messages = [*file.before[number], message]
             if file.schema_message is not None:
@@ -116,23 +123,30 @@ class Batches:
                 table = pa.ipc.open_stream(stream).read_next_batch()
             table = table.select(self._names)
             table.validate(full=True)
+        check_whole(self.shards)
         if table.num_rows != message.rows:
             raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
         return table
 
-    def load(self, batch: int) -> Columns:
+    def check_now(self, batch: int) -> None:
+        """DataError if the local file of a batch is not what it was when it was listed."""
+        shard = int(self.shard[batch])
+        if os.path.isabs(self.files[shard].path):
+            self.shards.check_now(shard)
+
+    def load(self, batch: int, *, keeps_repeated: bool = False) -> Columns:
         """The columns of a batch where they lie."""
         place = self._place(batch)
         try:
             with arrow_errors(place, _DAMAGED):
-                return columns_of(self._table(batch), self.columns)
+                return columns_of(self._table(batch), self.columns, keeps_repeated=keeps_repeated)
         except RowError as error:
             raise DataError(f"{place}, row {error.row:,}: {error.found}; {error.do}") from None
 
     def decode(self, batch: int) -> Rows:
         """The rows of a batch."""
         rows = int(self.first_row[batch + 1] - self.first_row[batch])
-        return pack_rows(self.load(batch), self.spec, rows)
+        return pack_rows(self.load(batch, keeps_repeated=True), self.spec, rows)
 
     def _place(self, batch: int) -> str:
         return f"{self.shards.path(int(self.shard[batch]))}, batch {self.number[batch]}"
@@ -183,6 +197,7 @@ class ArrowBatches:
                 continue
             counts.append(count)
             if self.batches.is_plain(batch):
+                self.batches.check_now(batch)
                 columns = self.ready.columns(batch)
                 parts.append({name: _slice(column, start, count) for name, column in columns.items()})
             else:
@@ -233,7 +248,18 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         held += sum(batch.length for file in files for batch in file.batches)
     manifest = TableManifest(name, shards, edges_of(per_shard), held_bytes=held)
     first_row = edges_of(rows)
-    batches = Batches(shards, read, options.limits, tuple(files), columns, spec, shard_of_batch, number, first_row)
+    batches = Batches(
+        shards,
+        MappedShards(shards),
+        read,
+        options.limits,
+        tuple(files),
+        columns,
+        spec,
+        shard_of_batch,
+        number,
+        first_row,
+    )
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
 

@@ -57,18 +57,41 @@ def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
             _learn_object(_object(line), (), kinds)
         except ValueError as error:
             if not number:
-                raise RowError(number, str(error)) from None
+                raise RowError(number, str(error), _remedy(error)) from None
     return kinds
 
 
+def _remedy(error: ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "convert the file to UTF-8, for example with: iconv -f latin1 -t utf-8"
+    if isinstance(error, _Unreadable):
+        return "repair the line"
+    return "write one object a line, for example with: jq -c . data.json > data.jsonl"
+
+
+class _Unreadable(ValueError):
+    """An object that nothing can be made of."""
+
+
 def _object(line: bytes) -> dict[str, Any]:
+    text = line.decode()
     try:
-        value = json.loads(line)
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
+        value = json.loads(text)
+    except RecursionError:
+        raise _Unreadable("lists or objects that are nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"the line is {_kind_of(value)} and no object")  # noqa: TRY004  # as of lines that are no JSON
+    if "\\u" in text:
+        _check_keys(value)
     return value
+
+
+def _check_keys(value: Mapping[str, Any]) -> None:
+    for key, inner in value.items():
+        if any("\ud800" <= character <= "\udfff" for character in key):
+            raise _Unreadable(f"the key {key!r} holds half a surrogate pair, which is no character")
+        if isinstance(inner, dict):
+            _check_keys(inner)
 
 
 def _learn_object(value: Mapping[str, Any], path: tuple[str, ...], kinds: dict[tuple[str, ...], Kind]) -> None:

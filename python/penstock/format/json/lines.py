@@ -43,8 +43,7 @@ def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
     try:
         return learn(records[row] for row in range(len(records)))
     except RowError as error:
-        hint = "write one object a line, for example with: jq -c . data.json > data.jsonl"
-        raise DataError(f"{manifest.place(error.row)}: not JSON lines ({error.found}); {hint}") from None
+        raise DataError(f"{manifest.place(error.row)}: not JSON lines ({error.found}); {error.do}") from None
 
 
 FORMAT = Format(

@@ -103,7 +103,7 @@ def _packing(config: Entry, chunks: Sequence[Entry]) -> dict[int, Packing]:
         raise config.damaged(f"compression {compression!r} is not known")
     whole = codec("zstd")
     known: dict[Any, Unpack | None] = {None: whole, "chunk": whole, "batch": unpack_frames, "sample": unpack_items}
-    unpack = known.get(level)
+    unpack = known.get(level) if level is None or isinstance(level, str) else None
     if unpack is None:
         raise config.damaged(f"compression_level {level!r} is not known")
     stated = [chunk.number("chunk_bytes") if unpack is whole else None for chunk in chunks]

@@ -13,7 +13,6 @@ Folders of one name are one class. Classes are numbered in sorted order, or as `
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,8 +22,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
+from penstock.core.warned import warn
 
 #: Folders that are looked into for class folders of which no file is here.
 _MOST_PARENTS = 64
@@ -87,7 +88,7 @@ def _checked(given: Any, folders: _Folders) -> tuple[str, ...]:
     names = tuple(given) if ordered else ()
     if not ordered or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise PlanError(
-            f"classes={given!r}: pass a list of the names of all class folders, each once, in the order of their numbers"
+            f"classes={quoted(given)}: pass a list of the names of all class folders, each once, in the order of their numbers"
         )
     known = set(names)
     for path, name in zip(folders.paths, folders.names, strict=True):
@@ -170,7 +171,7 @@ def _warn_of_others(folders: _Folders, names: set[str]) -> None:
     """Warns of folders beside the class folders that have no file here: another list that has some is numbered otherwise."""
     others = sorted(_beside(folders.paths) - names)
     if others:
-        warnings.warn(
+        warn(
             f"{folders.paths[0]}: beside the class folders lies {shown_names(others)}, with no file in this dataset; the {len(names)} "
             "classes that have files are numbered, so that labels differ from those of a list that has more. Pass the classes that "
             "you mean, in their order: penstock.read(…, classes=train.classes)",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.errors import RowError, SourceError
+from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.format.media.classes import Classes, classes_of
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
 
@@ -52,6 +53,19 @@ class MediaFolder:
         access = Access.MEMORY if {*features.values()} <= {"label", "path"} else self.access
         return replace(self, spec={name: self.spec[name] for name in features}, features=features, access=access)
 
+    def joined(self, others: Sequence[Any]) -> MediaFolder | None:
+        """See `Joinable`: files of the same columns."""
+        several = [self, *(other for other in others if isinstance(other, MediaFolder) and self._is_like(other))]
+        if len(several) <= len(others):
+            return None
+        labels = [one.labels for one in several if one.labels is not None]
+        manifest = joined_manifest([one.manifest for one in several])
+        return replace(self, manifest=manifest, labels=np.concatenate(labels) if labels else None)
+
+    def _is_like(self, other: MediaFolder) -> bool:
+        kinds = (self.spec, self.features, self.access, self.labels is None)
+        return kinds == (other.spec, other.features, other.access, other.labels is None)
+
 
 def _refuse_empty(records: Spans) -> None:
     if (empty := np.flatnonzero(records.length == 0)).size:
@@ -75,6 +89,8 @@ def folder_format(
 
 def open_media_folder(shards: Shards, options: Options, format: str, column: str) -> MediaFolder:
     """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
+    if format == "image_folder":
+        _refuse_large(shards, options)
     classes = _classes(shards, options)
     offered = {column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
     if classes.labels is None:
@@ -82,7 +98,19 @@ def open_media_folder(shards: Shards, options: Options, format: str, column: str
     features = Selection(options.columns).choose_stored(offered, shards.root or shards.path(0))
     spec = {name: offered[feature] for name, feature in features.items()}
     manifest = Manifest(format, shards, np.arange(len(shards) + 1, dtype=np.int64))
-    return MediaFolder(manifest, spec, features, classes.names, classes.labels, classes.given)
+    names = classes.names if "label" in features.values() else ()  # without labels, folders may have any names
+    return MediaFolder(manifest, spec, features, names, classes.labels, classes.given)
+
+
+def _refuse_large(shards: Shards, options: Options) -> None:
+    """DataError for the first image that is larger than a record may be, before memory is taken for it."""
+    most = options.limits.record_bytes
+    if (large := np.flatnonzero(shards.sizes > most)).size:
+        first = int(large[0])
+        raise DataError(
+            f"{shards.path(first)}: an image of {shards.sizes[first]:,} bytes, the limit is {most:,}; remove it, or raise "
+            "Limits(record_bytes=…) if it can be trusted"
+        )
 
 
 def _classes(shards: Shards, options: Options) -> Classes:

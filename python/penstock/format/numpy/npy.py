@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import struct
 import warnings
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib import format as numpy_format
 
+from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.errors import DataError
 from penstock.core.options import Options
@@ -94,7 +96,7 @@ def parse_header(head: bytes, where: str) -> NpyHeader:
     text = head[10 if head[6] == 1 else 12 : size]
     try:
         with warnings.catch_warnings(action="ignore"):  # Python and NumPy warn of what damage makes of a header
-            said = ast.literal_eval(text.decode("utf-8" if head[6] == 3 else "latin1").strip())
+            said = _said(text.decode("utf-8" if head[6] == 3 else "latin1").strip())
             if not isinstance(said, dict) or said.keys() != _KEYS:
                 raise ValueError(f"it needs exactly {', '.join(sorted(_KEYS))}")
             dtype = np.dtype(numpy_format.descr_to_dtype(said["descr"]))
@@ -118,6 +120,14 @@ def parse_header(head: bytes, where: str) -> NpyHeader:
             f"opened. Save numbers or text of a fixed width instead"
         )
     return NpyHeader(dtype, shape, bool(said["fortran_order"]) and len(shape) > 1, size)
+
+
+def _said(text: str) -> Any:
+    """The header's literal; Python 2 wrote (6L, 4L) for a shape."""
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        return ast.literal_eval(re.sub(r"(?<=[0-9])L(?=\s*[,)])", "", text))
 
 
 #: The name of the column where an array has no names of its own.
@@ -199,6 +209,7 @@ def _turned(
     """Arrays in Fortran's order, whose rows do not lie together: turned once, into the cache."""
 
     def write(shard: int, out: BinaryIO) -> None:
+        copies.check_now(shard)
         read.check_files(copies, np.array([shard]))
         turn(copies.path(shard), headers[shard], out)
 
@@ -209,7 +220,9 @@ def _turned(
         for shard, header in enumerate(headers)
     ]
     sizes = np.array([header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers])
-    files = Shards(pa.array(paths, pa.large_string()), sizes.astype(np.int64), copies.versions)
+    is_made = np.array([header.fortran for header in headers])[:, None]
+    stamps = None if copies.stamps is None else np.where(is_made, -1, copies.stamps)
+    files = Shards(pa.array(paths, pa.large_string()), sizes.astype(np.int64), copies.versions, stamps=stamps)
     numbers = np.arange(len(shards), dtype=np.int64)
     starts = np.array([0 if header.fortran else header.start for header in headers], dtype=np.int64)
     placed = {
@@ -222,9 +235,12 @@ def _turned(
 def turn(path: str, header: NpyHeader, out: BinaryIO) -> None:
     """Writes the values of a file's array in Fortran's order row by row."""
     values: Any = np.memmap(path, dtype=header.dtype, mode="r", offset=header.start, shape=header.shape, order="F")
+    watched = kernels.WatchedMemory(values.ctypes.data, values.nbytes, values)
     rows = max(1, _TURN_BYTES // max(1, header.row_bytes))
     for start in range(0, header.shape[0], rows):  # noqa: FURB122 (one piece at a time is what bounds memory)
         out.write(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8).data)
+    if watched.is_lost:
+        raise DataError(f"{path}: cut while it was read, or its disk failed; copy or write it again")
 
 
 FORMAT = Format(

@@ -7,6 +7,7 @@ are unpacked once, into the cache. Archives that lie elsewhere are copied there 
 from __future__ import annotations
 
 import errno
+import lzma
 import shutil
 import struct
 import zipfile
@@ -41,6 +42,10 @@ from penstock.source.tables.ranged_file import RangedFile
 _SUFFIX = ".npy"
 #: A member's own header in front of its name (PKWARE APPNOTE 4.3.7): its magic, and the lengths of what follows it.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
+#: What zipfile and its decoders raise about damage; their OSErrors are told apart below.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, struct.error, UnicodeDecodeError, RuntimeError
+)  # fmt: skip
 #: Below this size, what is packed may be of any ratio.
 _RATIO_FROM = 1 << 20
 
@@ -96,16 +101,20 @@ def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedCol
         array, column = offered[feature]
         placed[name] = _placed(column, [members[array] for members in found], number)
     manifest = Manifest("npz", shards, edges_of(rows))
-    return PlacedColumns(manifest, placed, Mapped(_files(mapped), read))
+    return PlacedColumns(manifest, placed, Mapped(_files(mapped, shards), read))
 
 
-def _files(members: Mapping[str, _Member]) -> Shards:
-    """The files that are mapped."""
+def _files(members: Mapping[str, _Member], archives: Shards) -> Shards:
+    """The files that are mapped: archives, and what was made of them."""
+    stamps = None
+    if archives.stamps is not None:
+        stamp = dict(zip(archives.paths.to_pylist(), archives.stamps, strict=True))
+        stamps = np.array([stamp.get(path, [-1, -1, -1]) for path in members], dtype=np.int64)
     sizes, versions = (
         np.array([getattr(member, name) for member in members.values()], dtype=np.int64)
         for name in ("file_bytes", "version")
     )
-    return Shards(pa.array(list(members), pa.large_string()), sizes, versions)
+    return Shards(pa.array(list(members), pa.large_string()), sizes, versions, stamps=stamps)
 
 
 def _wanted(options: Options, names: list[str]) -> list[str]:
@@ -128,10 +137,12 @@ def _archive(shards: Shards, shard: int, read: ByteRanges) -> Iterator[tuple[zip
     try:
         with BufferedReader(RangedFile(shards, shard, read)) as file, zipfile.ZipFile(file) as archive:
             yield archive, file
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, UnicodeDecodeError) as error:
+    except PenstockError:
+        raise
+    except _DAMAGED as error:
         raise DataError(f"{path}: the zip archive is damaged ({error}); write it again") from None
     except OSError as error:
-        if isinstance(error, PenstockError) or error.errno == errno.ENOSPC:
+        if error.errno == errno.ENOSPC:
             raise
         raise DataError(f"{path}: {error.strerror or error}") from None
 

@@ -11,13 +11,18 @@ import pyarrow.parquet as pq
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError
 from penstock.core.limits import Limits
+from penstock.core.repeated import SMALL_BYTES, written_bytes
 from penstock.core.shards import Shards
+from penstock.core.spec import is_list
 from penstock.format.parquet.layout import Path
 from penstock.source.tables.hive import Folders
 from penstock.source.tables.ranged_file import open_shard
-from penstock.source.tables.table import arrow_errors, check_names
+from penstock.source.tables.table import arrow_errors, check_names, check_unpacked
 
-NO_PARQUET = "it is damaged, encrypted, or no Parquet file"
+NO_PARQUET = (
+    "it is damaged, encrypted, no Parquet file, or of a layout that Arrow does not read (lists of lists by Spark's writeLegacyFormat): "
+    "write it again"
+)
 DAMAGED = "the file is damaged, write it again"
 
 
@@ -49,12 +54,39 @@ class Files:
 
     def table(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path], rows: int) -> pa.Table:
         """These columns of a row group of so many rows, and fields of its structs."""
+        file = self._with_dictionaries(shard, file, group, paths)
         table = file.read_row_group(group, columns=[".".join(path) for path in self.stored(paths)])
+        self._check_written(shard, group, table)
         table.validate(full=True)
         if table.num_rows != rows:
             raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
         plain = _without_views(table.schema)
         return self.with_folders(table if plain.equals(table.schema) else table.cast(plain), shard, paths)
+
+    def _check_written(self, shard: int, group: int, table: pa.Table) -> None:
+        """DataError for lists of text whose values would fill the memory, each written out."""
+        size = sum(
+            written_inside(chunk)
+            for column in table.columns
+            if pa.types.is_nested(column.type)
+            for chunk in column.chunks
+        )
+        check_unpacked(size, int(self.shards.sizes[shard]), self.limits, self.place(shard, group))
+
+    def _with_dictionaries(self, shard: int, file: pq.ParquetFile, group: int, paths: Sequence[Path]) -> pq.ParquetFile:
+        """The same file, whose reader leaves text as dictionaries where it repeats so often that it could fill the memory."""
+        stored = {field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)}
+        paths = [path for path in self.stored(paths) if path[0] not in stored]
+        names = repeating(file.metadata, group, paths)
+        if not names:
+            return file
+        return pq.ParquetFile(
+            self.bytes_of(shard),
+            metadata=file.metadata,
+            read_dictionary=names,
+            pre_buffer=True,
+            page_checksum_verification=self.verify,
+        )
 
     def bytes_of(self, shard: int) -> pa.NativeFile:
         """A file as bytes; DataError if there are none."""
@@ -69,6 +101,33 @@ class Files:
             file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
             check_names(file.schema_arrow)  # names that are not UTF-8 are reported here
             return file
+
+
+def repeating(metadata: pq.FileMetaData, group: int, paths: Sequence[Path]) -> list[str]:
+    """The columns of text, of these, that take fewer bytes than plain values would, and could be large written out.
+
+    Each plain value takes four bytes for its length alone.
+    """
+    row_group, wanted = metadata.row_group(group), {path[0] for path in paths}
+    found = []
+    for number in range(row_group.num_columns):
+        column = row_group.column(number)
+        if column.path_in_schema.partition(".")[0] not in wanted or column.physical_type != "BYTE_ARRAY":
+            continue
+        values, size = column.num_values, column.total_uncompressed_size
+        if size < 4 * values and values * size > SMALL_BYTES:
+            found.append(column.path_in_schema)
+    return found
+
+
+def written_inside(array: pa.Array) -> int:
+    """Bytes of the values of dictionaries in lists and structs, each written out."""
+    if pa.types.is_dictionary(array.type):
+        numbers = array.indices.drop_null().to_numpy(zero_copy_only=False)
+        return written_bytes(numbers, array.dictionary)
+    if pa.types.is_struct(array.type):
+        return sum(written_inside(array.field(number)) for number in range(array.type.num_fields))
+    return written_inside(array.flatten()) if is_list(array.type) else 0
 
 
 def _without_views(schema: pa.Schema) -> pa.Schema:

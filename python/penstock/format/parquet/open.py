@@ -24,6 +24,8 @@ from penstock.source.tables.table import TableColumn, arrow_errors, check_same_c
 
 _T = TypeVar("_T")
 
+#: Bytes of a decoded value; of text that of its place.
+_VALUE_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12, "BYTE_ARRAY": 4}
 #: Files that are looked at together.
 TOGETHER = 8
 
@@ -67,9 +69,11 @@ class Look:
         if (rows < 0).any() or rows.sum() != count or (len(rows) and rows.max() >= 1 << 31):
             raise DataError(f"{place}: row groups of {rows.tolist()[:8]} rows, {count:,} in all; {DAMAGED}")
         sizes = [max(self.fixed_bytes * group.num_rows, group.total_byte_size) for group in found]
-        for group, size in enumerate(sizes):
+        widths = _widths(file.metadata.schema, [column.stored for column in self.columns])
+        for number, (group, size) in enumerate(zip(found, sizes, strict=True)):
             packed = int(self.files.shards.sizes[shard])
-            check_unpacked(size, packed, self.files.limits, self.files.place(shard, group))
+            values_bytes = sum(width * group.column(leaf).num_values for leaf, width in widths.items())
+            check_unpacked(max(size, values_bytes), packed, self.files.limits, self.files.place(shard, number))
         return rows, sizes
 
     def _parts(
@@ -121,6 +125,18 @@ class Look:
                 table = self.paged.table(shard, group, self.filtered, wanted)
                 return wanted[kept_rows(table, self.keep)].astype(np.int32)
             return kept_rows(self.files.table(shard, file, group, self.filtered, rows), self.keep)
+
+
+def _widths(schema: pq.ParquetSchema, wanted: Sequence[Path]) -> dict[int, int]:
+    """Bytes of a decoded value of those of these columns, by leaf, whose values are not as many as rows, or have a width that no field says."""
+    tops = {path[0] for path in wanted}
+    leaves = ((number, schema.column(number)) for number in range(len(schema)))
+    return {
+        number: leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _VALUE_BYTES.get(leaf.physical_type, 0)
+        for number, leaf in leaves
+        if leaf.path.partition(".")[0] in tops
+        and (leaf.max_repetition_level or leaf.physical_type == "FIXED_LEN_BYTE_ARRAY")
+    }
 
 
 def for_each(items: range, look: Callable[[int], _T], progress: Callable[[int, int], None] | None) -> list[_T]:

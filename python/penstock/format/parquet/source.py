@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.options import Options
+from penstock.core.repeated import written_bytes
 from penstock.core.rows import Rows, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids, Spec
@@ -31,7 +32,7 @@ from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
 
 #: Changes when what is stored of a decoded part does.
-_VERSION = 3
+_VERSION = 4
 #: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
 CACHE_BYTES = 32 << 30
 
@@ -66,7 +67,8 @@ class Stored:
             table = table.take(pa.array(parts.kept[part]))
         try:
             with arrow_errors(place, DAMAGED):
-                return pack_rows(columns_of(table, self.columns), self.spec, table.num_rows, threads=TOGETHER)
+                columns = columns_of(table, self.columns, keeps_repeated=True)
+                return pack_rows(columns, self.spec, table.num_rows, threads=TOGETHER)
         except RowError as error:
             raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
 
@@ -155,7 +157,7 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
-    held_bytes = int((fixed_bytes + _varying_bytes(stored)) * int(first_row[-1]))
+    held_bytes = int((fixed_bytes + _varying_bytes(stored, schema)) * int(first_row[-1]))
     manifest = TableManifest(
         "parquet", shards, np.append(0, np.cumsum(per_shard)), held_bytes=held_bytes, choice=kept_rows
     )
@@ -164,7 +166,7 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     return Parquet(manifest, spec, stored, first_row, decoded)
 
 
-def _varying_bytes(stored: Stored) -> float:
+def _varying_bytes(stored: Stored, schema: pa.Schema) -> float:
     """Bytes of a row in columns of no fixed size, as the first part has them.
 
     The footer says how large columns are as well, but what it says need not be true.
@@ -173,7 +175,24 @@ def _varying_bytes(stored: Stored) -> float:
     if not varying or not len(stored.parts):
         return 0.0
     table = stored.table(0, varying)
-    return float(table.nbytes / table.num_rows)
+    is_stored = {field.name for field in schema if pa.types.is_dictionary(field.type)}
+    sizes = [
+        column.nbytes if name in is_stored else _bytes_of_plain(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return float(sum(sizes) / table.num_rows)
+
+
+def _bytes_of_plain(column: pa.ChunkedArray) -> int:
+    """Bytes of a column; of one that is text in the file and was read as a dictionary, those that it has as text: the size of blocks follows from them."""
+    if not pa.types.is_dictionary(column.type) or not len(column):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        numbers = chunk.indices.drop_null().to_numpy(zero_copy_only=False)
+        total += written_bytes(numbers, chunk.dictionary) + 4 * len(chunk)
+        total += -(-len(chunk) // 8) if chunk.null_count else 0
+    return total
 
 
 FORMAT = Format(

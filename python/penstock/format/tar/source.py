@@ -46,6 +46,7 @@ class WebDatasetSource:
     parser: kernels.TarParser = field(repr=False)
     json_members: Sequence[JsonMember] = ()
     access: Access = Access.RECORDS
+    parsing: object = None
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""
@@ -70,7 +71,8 @@ def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDa
     fields = {column.name: column.field for column in columns}
     fields |= {column.name: column.field for member in json_members for column in member.columns}
     spec = {name: fields[name] for name in Selection(options.columns).columns(fields)}
-    return WebDatasetSource(manifest, spec, columns, parser, json_members)
+    parsing = None if json_members else ("webdataset", columns, spec, options.limits.values)
+    return WebDatasetSource(manifest, spec, columns, parser, json_members, parsing=parsing)
 
 
 def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:

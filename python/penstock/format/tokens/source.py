@@ -48,7 +48,7 @@ class _Cut:
         given["documents"] = given["documents"] or "join"
         given["stride"] = given["window"] if given["stride"] is None else given["stride"]
         for name in ("window", "stride"):
-            if not isinstance(given[name], int) or not 0 < given[name] < 1 << 40:
+            if type(given[name]) is not int or not 0 < given[name] < 1 << 40:
                 raise PlanError(
                     f"tokens: {name}={given[name]!r}; pass how many tokens a sample has, for example window=2049"
                 )
@@ -106,7 +106,13 @@ def _local(paths: list[str]) -> Shards:
     """Local files that were not listed: indices beside the files that were."""
     found = [os.stat(path) for path in paths]
     sizes, times = ([getattr(one, name) for one in found] for name in ("st_size", "st_mtime_ns"))
-    return Shards(pa.array(paths, pa.large_string()), np.array(sizes, dtype=np.int64), np.array(times, dtype=np.int64))
+    stamps = np.array([(one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found], dtype=np.uint64).view(np.int64)
+    return Shards(
+        pa.array(paths, pa.large_string()),
+        np.array(sizes, dtype=np.int64),
+        np.array(times, dtype=np.int64),
+        stamps=stamps,
+    )
 
 
 def _manifest(bins: Shards, runs: TokenRuns, cut: _Cut) -> RegularManifest:

@@ -86,7 +86,7 @@ def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
     manifest = ZarrManifest(
         format="zarr", shards=store, first_sample=np.array([0, rows], dtype=np.int64), files=shards, metadata=described
     )
-    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows), partial(_rows_of, arrays))
+    return SlicedArrays(manifest, columns, block_rows(list(chosen.values()), rows, root), partial(_rows_of, arrays))
 
 
 def _rows_of(arrays: Mapping[str, Any], _: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
@@ -108,7 +108,7 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     try:
         import zarr
 
-        from penstock.format.zarr.blosc import with_checked_blosc
+        from penstock.format.zarr.bounded import with_bounded_chunks
         from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
         raise SourceError(
@@ -117,10 +117,10 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
     try:
         found: Any = zarr.open(RangedStore(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
-            return {_ARRAY: with_checked_blosc(found)}
+            return {_ARRAY: with_bounded_chunks(found, options.limits)}
         members = found.members(max_depth=None)
         arrays = {name: member for name, member in sorted(members) if isinstance(member, zarr.Array)}
-        return {name.replace("/", "."): with_checked_blosc(array) for name, array in arrays.items()}
+        return {name.replace("/", "."): with_bounded_chunks(array, options.limits) for name, array in arrays.items()}
     except PenstockError:
         raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata

@@ -50,7 +50,10 @@ class RangedStore(Store):
     def _place(self, key: str) -> tuple[Shards, int, ByteRanges] | None:
         if key in self._files:
             return self._shards, self._files[key], self._read
-        if key.rpartition("/")[2] not in _HIDDEN or self._options.locate is None:
+        *folders, name = key.split("/")
+        if (
+            name not in _HIDDEN or ".." in folders or self._options.locate is None
+        ):  # metadata names nothing outside of the store
             return None
         if key not in self._found:
             try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from penstock.core.errors import DataError, SourceError
+from penstock.core.plain_file import open_plain
 from penstock.observe.ledger.format import (
     HEAD_BYTES,
     MAGIC,
@@ -61,7 +62,7 @@ def ledger_paths(paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in map(os.path.expanduser, paths):
         if os.path.isdir(path):
-            inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(SUFFIX))
+            inside = sorted(name for name in _names(path) if name.endswith(SUFFIX))
             if not inside:
                 raise SourceError(
                     f"{path}: no {SUFFIX} files in this folder; pass the folder that was Loader(…, ledger=…)"
@@ -72,6 +73,13 @@ def ledger_paths(paths: Sequence[str]) -> list[str]:
         else:
             raise SourceError(f"{path}: no such file or folder; pass the folder that was Loader(…, ledger=…)")
     return sorted({os.path.realpath(path): path for path in found}.values())
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder)]
+    except OSError as error:
+        raise _unreadable(folder, error) from error
 
 
 def read_ledger(path: str) -> LedgerFile | None:
@@ -136,9 +144,13 @@ def _decoded(decode: Any, body: bytes, where: str) -> Any:
 
 def _opened(path: str) -> BinaryIO:
     try:
-        return open(path, "rb")
+        return open_plain(path)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> SourceError:
+    return SourceError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions")
 
 
 def data_of(paths: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.errors import PlanError, StorageError
+from penstock.core.given import path_of
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.observe.ledger.format import MAGIC, SUFFIX, Buffer, Header, Kind, Mark, Steps, StepsHead, frame
@@ -192,10 +193,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _local(folder: str | os.PathLike[str]) -> str:
-    if not isinstance(folder, (str, os.PathLike)):
-        raise PlanError(f"ledger={quoted(folder)}; pass a folder, for example ledger='runs/ledger'")
-    path = os.fspath(folder)
-    if not isinstance(path, str) or not path or "://" in path:
+    path = path_of("ledger", folder)
+    if not path or "://" in path:
         raise PlanError(
             f"ledger={quoted(path)}; a ledger is written step by step, so pass a folder of a mounted file system"
         )

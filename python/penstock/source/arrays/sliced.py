@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.core.options import Options
 from penstock.core.ragged import edges_of, lists_of, texts_of
 from penstock.core.rows import join_columns
 from penstock.core.spec import Column, Columns, Field, Spec
+from penstock.core.warned import warn
 from penstock.source.arrays.strided import text_of, without_padding
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
@@ -27,6 +29,11 @@ from penstock.source.selection import Selection
 
 #: Bytes of decoded rows that are worth loading together.
 _BLOCK_BYTES = 1 << 20
+#: Blocks of whole chunks may take so much memory.
+_LARGEST_BLOCK_BYTES = 1 << 30
+#: What HDF5 says where chunks went through a filter that is not installed.
+_NO_FILTER = ("required filter", "can't open directory", "unable to open plugin")
+_INSTALL = "chunks went through a filter that HDF5 does not have: install it (import hdf5plugin before reading), or write the file with gzip"
 
 #: Reads rows [first, first + rows) of the named array of a shard.
 ReadRows = Callable[[int, str, int, int], npt.NDArray[Any]]
@@ -56,8 +63,8 @@ class ArrayColumn:
     field: Field
 
 
-def array_columns(name: str, facts: ArrayFacts, where: str) -> Iterator[tuple[str, ArrayColumn]]:
-    """The columns of an array, one a field of its records if it has them; PlanError for what no batch can hold."""
+def array_columns(name: str, facts: ArrayFacts, where: str) -> Iterator[tuple[str, ArrayColumn | PlanError]]:
+    """The columns of an array, one a field of its records if it has them; the PlanError of each that no batch can hold."""
     if facts.ragged is not None and facts.row_shape == ():
         text = facts.ragged in ("bytes", "string")
         yield name, ArrayColumn(name, (), Field(facts.ragged, () if text else (None,)))
@@ -71,7 +78,11 @@ def array_columns(name: str, facts: ArrayFacts, where: str) -> Iterator[tuple[st
             fields: Any = dtype.fields
             open_types += [((*path, part), fields[part][0], ()) for part in reversed(dtype.names)]
         else:
-            yield ".".join((name, *path)), ArrayColumn(name, path, _field(".".join((name, *path)), dtype, shape, where))
+            full = ".".join((name, *path))
+            try:
+                yield full, ArrayColumn(name, path, _field(full, dtype, shape, where))
+            except PlanError as error:
+                yield full, error
 
 
 def _field(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], where: str) -> Field:
@@ -93,10 +104,11 @@ def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str)
     columns: dict[str, ArrayColumn] = {}
     refused: dict[str, PlanError] = {}
     for name, facts in found.items():
-        try:
-            columns |= dict(array_columns(name, facts, where))
-        except PlanError as error:
-            refused[name] = error
+        for full, column in array_columns(name, facts, where):
+            if isinstance(column, PlanError):
+                refused[full] = column
+            else:
+                columns[full] = column
     selection = Selection(options.columns)
     for wish in selection.choose([*columns, *refused], where).values():
         if wish.feature in refused:
@@ -132,6 +144,10 @@ def check_bounded(facts: ArrayFacts, name: str, options: Options, where: str) ->
     """DataError for a row or a chunk that is larger than a record may be, and for more rows than can be counted."""
     if facts.shape[0] >= 1 << 62:
         raise DataError(f"{where}: {name} says that it has {facts.shape[0]:,} rows; it is damaged, write it again")
+    if any(axis < 1 for axis in facts.chunk or ()):
+        raise DataError(
+            f"{where}: {name} says that its chunks have the shape {facts.chunk}; it is damaged, write it again"
+        )
     for what, shape in (("a row", facts.row_shape), ("a chunk", facts.chunk or ())):
         size = math.prod(shape) * facts.dtype.itemsize
         if size > options.limits.record_bytes:
@@ -140,11 +156,24 @@ def check_bounded(facts: ArrayFacts, name: str, options: Options, where: str) ->
             )
 
 
-def block_rows(arrays: Sequence[ArrayFacts], rows_per_shard: int) -> int:
-    """Rows of a block: whole chunks of about 1 MiB, never more than a shard holds."""
-    row_bytes = max(1, sum(math.prod(facts.row_shape) * facts.dtype.itemsize for facts in arrays))
+def bytes_of_row(arrays: Sequence[ArrayFacts]) -> int:
+    """Bytes of a row of all arrays as a library reads it; of values of varying length their places alone."""
+    return sum(math.prod(facts.row_shape) * facts.dtype.itemsize for facts in arrays)
+
+
+def block_rows(arrays: Sequence[ArrayFacts], rows_per_shard: int, where: str) -> int:
+    """Rows of a block: whole chunks of about 1 MiB, never more than a shard holds; parts of chunks, with a warning, above 1 GiB."""
+    row_bytes = max(1, bytes_of_row(arrays))
     chunk = max((facts.chunk[0] for facts in arrays if facts.chunk), default=1)
     wanted = max(1, _BLOCK_BYTES // row_bytes)
+    if min(chunk, rows_per_shard) * row_bytes > _LARGEST_BLOCK_BYTES:
+        again = -(-min(chunk, rows_per_shard) // wanted)
+        warn(
+            f"{where}: chunks of {chunk:,} rows, of {row_bytes:,} bytes each, would take {chunk * row_bytes:,} bytes; {wanted:,} rows are "
+            f"read at a time, which decodes every chunk {again:,} times an epoch; write the arrays with chunks of fewer rows",
+            stacklevel=2,
+        )
+        return min(wanted, rows_per_shard)
     return max(1, min(max(chunk, wanted // chunk * chunk), rows_per_shard))
 
 
@@ -176,18 +205,33 @@ class SlicedArrays:
             values: Any = arrays[column.array]
             for part in column.path:
                 values = values[part]
-            held[name] = hold(values, column.field)
+            with self._memory_errors(shard, name, first, rows):
+                held[name] = hold(values, column.field)
         return held
+
+    @contextmanager
+    def _memory_errors(self, shard: int, name: str, first: int, rows: int) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError as error:
+            raise DataError(
+                f"{self.manifest.shards.path(shard)}, {name}, rows {first:,} to {first + rows - 1:,}: they ask for more memory than there is "
+                f"({error}); the file is damaged, or written in chunks that are too large for this machine: write it again"
+            ) from error
 
     def _read(self, shard: int, name: str, first: int, rows: int) -> npt.NDArray[Any]:
         path = self.manifest.shards.path(shard)
         try:
-            values = self.read(shard, name, first, rows)
-        except (PenstockError, MemoryError):
+            with self._memory_errors(shard, name, first, rows):
+                values = self.read(shard, name, first, rows)
+        except PenstockError:
             raise
         except Exception as error:  # libraries fail in many ways on damaged data
+            remedy = (
+                _INSTALL if any(word in str(error) for word in _NO_FILTER) else "the file is damaged, write it again"
+            )
             raise DataError(
-                f"{path}, {name}, rows {first:,} to {first + rows - 1:,}: cannot be read ({error}); the file is damaged, write it again"
+                f"{path}, {name}, rows {first:,} to {first + rows - 1:,}: cannot be read ({error}); {remedy}"
             ) from error
         if len(values) != rows:
             raise DataError(

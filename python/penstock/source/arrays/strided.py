@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,9 @@ from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.ragged import edges_of, texts_of
-from penstock.core.shards import Shards
+from penstock.core.shards import Shards, joined_shards
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import Manifest, joined_edges, joined_manifest
 from penstock.source.protocol import Access, Allocate
 
 
@@ -161,18 +161,25 @@ class Mapped:
     """Local files in the address space; see `kernels.MappedFiles`."""
 
     def __init__(self, files: Shards, read: ByteRanges) -> None:
-        self._shards, self._read = files, read
-        self._files = kernels.MappedFiles(files.paths.to_pylist(), files.sizes)
+        self.files, self.read = files, read
+        stamps = None if files.stamps is None else files.stamps.reshape(-1)
+        self._mapped = kernels.MappedFiles(files.paths.to_pylist(), files.sizes, stamps)
 
     def copy(self, column: StoredColumn, shard: Ids, start: Ids, out: npt.NDArray[Any], threads: int) -> None:
         """Fills `out` with the rows that begin at bytes `start`; DataError for a file that is gone or was changed."""
         stored, wanted = _kinds(column)
-        self._read.check(self._shards, shard, start, np.int64(column.row_bytes))
+        self.read.check(self.files, shard, start, np.int64(column.row_bytes))
         try:
-            self._files.copy_windows(shard, start, column.row_bytes, stored, wanted, _flat(out), threads)
+            self._mapped.copy_windows(shard, start, column.row_bytes, stored, wanted, _flat(out), threads)
         except OSError as error:
             path, found = error.args
             raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
+
+
+def _mapped_together(several: Sequence[Mapped | None]) -> Mapped | None:
+    """All files of several; None where one is not mapped, or has checksums."""
+    some = [one for one in several if one is not None and not one.read.has_checksums(one.files)]
+    return Mapped(joined_shards([one.files for one in some]), ByteRanges()) if len(some) == len(several) else None
 
 
 def copy_spans(column: StoredColumn, records: Spans, out: npt.NDArray[Any], threads: int) -> None:
@@ -228,6 +235,17 @@ class Records:
             columns[name] = finish(column, out)
         return columns
 
+    def joined(self, others: Sequence[Any]) -> Records | None:
+        """See `Joinable`: mapped records of the same columns and strides."""
+        several = [self, *(other for other in others if isinstance(other, Records) and _lies(other) == _lies(self))]
+        mapped = _mapped_together([one.mapped for one in several])
+        if mapped is None or len(several) <= len(others):
+            return None
+        runs = np.concatenate([one.manifest.run_start for one in several])
+        first_of_run = joined_edges([one.manifest.first_of_run for one in several])
+        manifest = joined_manifest([one.manifest for one in several])
+        return Records(replace(manifest, run_start=runs, first_of_run=first_of_run), self.columns, mapped)
+
 
 @dataclass(frozen=True, eq=False)
 class PlacedColumn:
@@ -268,3 +286,27 @@ class PlacedColumns:
             self.mapped.copy(placed.column, placed.file[shard], start, out, threads)
             columns[name] = finish(placed.column, out)
         return columns
+
+    def joined(self, others: Sequence[Any]) -> PlacedColumns | None:
+        """See `Joinable`: the same columns and strides."""
+        several = [
+            self,
+            *(other for other in others if isinstance(other, PlacedColumns) and _lies(other) == _lies(self)),
+        ]
+        mapped = _mapped_together([one.mapped for one in several])
+        if mapped is None or len(several) <= len(others):
+            return None
+        first_file = np.cumsum([0, *(len(one.mapped.files) for one in several)])
+        columns = {}
+        for name, placed in self.columns.items():
+            each = [one.columns[name] for one in several]
+            file = np.concatenate([one.file + first for one, first in zip(each, first_file, strict=False)])
+            columns[name] = replace(placed, file=file, start=np.concatenate([one.start for one in each]))
+        return PlacedColumns(joined_manifest([one.manifest for one in several]), columns, mapped)
+
+
+def _lies(source: Records | PlacedColumns) -> list[object]:
+    """How rows lie in their files; those of sources of which it is the same can be copied together."""
+    if isinstance(source, PlacedColumns):
+        return [(name, placed.column, placed.stride) for name, placed in source.columns.items()]
+    return [*source.columns.items(), source.manifest.record_bytes, source.manifest.stride_bytes]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from penstock.core.errors import DataError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
+from penstock.core.warned import warn
 from penstock.source.checks.store import (
     CHUNK_BITS,
     CHUNK_BYTES,
@@ -186,9 +186,10 @@ class CheckedRanges(ByteRanges):
         """What is known of the files of a listing."""
         return self.checks.files(shards, self.read)
 
-    def has_checksums(self, shards: Shards, shard: int) -> bool:
-        """Whether a file has checksums."""
-        return bool(self.files(shards).start[shard] >= 0)
+    def has_checksums(self, shards: Shards, shard: int | None = None) -> bool:
+        """Whether a file has checksums, or any has."""
+        start = self.files(shards).start
+        return bool((start >= 0).any() if shard is None else start[shard] >= 0)
 
     def gone_file(self, shards: Shards) -> str | None:
         """A file that has checksums, but is not listed in its folder any more."""
@@ -230,7 +231,7 @@ def warn_of_unknown(read: ByteRanges, shards: Shards) -> None:
         return
     unknown = np.flatnonzero(read.files(shards).start < 0)
     if 0 < unknown.size < len(shards):
-        warnings.warn(
+        warn(
             f"{shards.path(int(unknown[0]))}: no checksums of it ({unknown.size:,} of {len(shards):,} files), since it is new or was "
             "changed; it is read unchecked until penstock index --checksums runs again",
             stacklevel=3,

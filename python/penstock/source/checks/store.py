@@ -102,9 +102,15 @@ def load_folder(folder: str) -> FolderChecksums | None:
     if found is None:
         return None
     (sums_bytes,), content = found
-    sums = np.frombuffer(content[:sums_bytes], dtype="<u4")
-    batch = pa.ipc.open_stream(pa.py_buffer(content[sums_bytes:])).read_next_batch()
-    return FolderChecksums(batch["name"], batch["size"].to_numpy(), batch["version"].to_numpy(), sums)
+    try:
+        sums = np.frombuffer(content[:sums_bytes], dtype="<u4")
+        batch = pa.ipc.open_stream(pa.py_buffer(content[sums_bytes:])).read_next_batch()
+        batch.validate(full=True)
+        files = FolderChecksums(batch["name"], batch["size"].to_numpy(), batch["version"].to_numpy(), sums)
+    except (pa.ArrowException, KeyError, ValueError, OSError, StopIteration):
+        return None
+    is_possible = not (files.sizes < 0).any() and chunks_of(files.sizes).sum(dtype=np.float64) == len(sums)
+    return files if is_possible else None
 
 
 def store_files(shards: Shards, sums: Checksums) -> bool:

@@ -77,10 +77,10 @@ def index_shards(shards: Shards, read: ByteRanges, options: Options, framing: Fr
     named = [shard_key(framing.kind + framing.settings, framing.version, shards, shard) for shard in range(len(shards))]
     keys = [key or uuid.uuid4().hex for key in named]
     with _Unpacked(shards.path(0)) as unpacked:
-        entries = _known_entries(folder, named, unpacked, options)
+        entries = _known_entries(folder, shards, named, unpacked, options)
         if len(entries) < len(shards):
             with one_maker(folder, filter(None, named)) if folder and any(named) else nullcontext():
-                entries = _known_entries(folder, named, unpacked, options)
+                entries = _known_entries(folder, shards, named, unpacked, options)
                 missing = np.array([shard for shard in range(len(shards)) if shard not in entries], dtype=np.int64)
                 job = _Job(options, framing, unpacked)
                 made = _made_entries(shards, missing, [keys[shard] for shard in missing], read, job)
@@ -115,10 +115,14 @@ class _Unpacked(ExitStack):
 
 
 def _known_entries(
-    folder: str | None, named: Sequence[str | None], unpacked: _Unpacked, options: Options
+    folder: str | None, shards: Shards, named: Sequence[str | None], unpacked: _Unpacked, options: Options
 ) -> dict[int, Entry]:
     """By shard, those in the cache that can be used: whose unpacked files are there, and no record (with its frame) is above the limit."""
-    known = {shard: entry for shard, key in enumerate(named) if key and (entry := load_entry(folder, key)) is not None}
+    known = {
+        shard: entry
+        for shard, key in enumerate(named)
+        if key and (entry := load_entry(folder, key)) is not None and entry.fits(int(shards.sizes[shard]))
+    }
     sizes = {named[shard] or "": entry.unpacked_bytes for shard, entry in known.items() if entry.packing}
     gone = set(unpacked.files(sizes).missing(sizes)) if sizes else set()
     limit = options.limits.record_bytes

@@ -35,13 +35,14 @@ def open_lines(
 
     Raises SourceError where there is no record at all, DataError for files that are damaged or are UTF-16.
     """
+    wanted = "records behind a header" if style.header else "lines"
     framing = Framing(
         kind=format,
         version=1,
         index=partial(kernels.index_lines, **vars(style)),
         packing=kernels.recognise_packing,
         settings=f" {style.blank} {style.quoted} {style.header}",
-        empty="no lines in {files} file(s); write some, or point to others",
+        empty=f"no {wanted} in {{files}} file(s); write some, point to others, or convert files whose lines end with \\r alone",
     )
     return replace(index_shards(shards, read, options, framing), settings=settings)
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PlanError, RowError
-from penstock.core.spec import Field, is_bytes, is_list, is_text, unwrapped_type
+from penstock.core.repeated import repeated, stays_apart
+from penstock.core.spec import Field, Ids, is_bytes, is_list, is_text, unwrapped_type
 
 #: What is wrong with a row without a value.
 NULL, _NULL_INSIDE = "is null", "has a null in a list"
@@ -29,11 +30,15 @@ _DIGITS = np.delete(np.arange(36), _DASHES)
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a column becomes. default: what stands for null; asked: whether the user chose the dtype, so that numbers may be rounded."""
+    """What a column becomes. default: what stands for null; asked: whether the user chose the dtype, so that numbers may be rounded.
+
+    keeps_repeated: whether large columns of text that repeats may stay as `core.repeated` has them.
+    """
 
     field: Field
     default: Any = None
     asked: bool = False
+    keeps_repeated: bool = False
 
     @property
     def inner(self) -> Wanted:
@@ -54,6 +59,8 @@ def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
     Raises RowError for the first null without a default, list of another length or whole number that would lose digits; pyarrow's
     errors for values that the dtype cannot hold.
     """
+    if wanted.keeps_repeated and (kept := _repeated(array, wanted)) is not None:
+        return kept
     made = _nested(array, wanted)
     if not wanted.field.is_fixed:
         return made
@@ -61,6 +68,37 @@ def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
         made = made.flatten()
     numbers = np.ascontiguousarray(made.to_numpy(zero_copy_only=False))
     return numbers.reshape(len(array), *(axis or 0 for axis in wanted.field.shape))
+
+
+def _repeated(array: pa.Array, wanted: Wanted) -> pa.Array | None:
+    """Text of a dictionary, or of runs, with each value once; None if it is neither, or small."""
+    is_text_column = wanted.field.shape == () and wanted.field.dtype in ("string", "bytes")
+    if not is_text_column or not (pa.types.is_dictionary(array.type) or pa.types.is_run_end_encoded(array.type)):
+        return None
+    stored, numbers = _apart_of_repeated(array)
+    values = unwrapped(stored, wanted.field.dtype)
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    is_null = numbers < 0
+    is_null[~is_null] = null[numbers[~is_null]]
+    if is_null.any():
+        if wanted.default is None:
+            raise RowError(int(np.argmax(is_null)), NULL)
+        numbers = np.where(is_null, len(values), numbers)
+        values = pa.concat_arrays([values, pa.array([wanted.default], values.type)])
+    if pa.types.is_null(values.type) or not (is_text(values.type) or is_bytes(values.type)):
+        return None
+    if not stays_apart(numbers, values):
+        return None
+    return repeated(numbers, _numbers_or_text(pc.fill_null(values, b"" if is_bytes(values.type) else ""), wanted))
+
+
+def _apart_of_repeated(array: pa.Array) -> tuple[pa.Array, Ids]:
+    """The values of a dictionary or of runs, and the number of each row's; -1 for null."""
+    if pa.types.is_dictionary(array.type):
+        numbers = pc.fill_null(array.indices.cast(pa.int64()), -1)
+        return array.dictionary, numbers.to_numpy(zero_copy_only=False)
+    ends = array.run_ends.to_numpy(zero_copy_only=False)
+    return array.values, np.searchsorted(ends, np.arange(len(array)) + array.offset, side="right")
 
 
 def _nested(array: pa.Array, wanted: Wanted) -> pa.Array:

@@ -101,26 +101,17 @@ class RangedFile(io.RawIOBase):
         return read_range(self._read, self._shards, self._shard, self._begin + offset, length)
 
 
-def open_shard(shards: Shards, shard: int, read: ByteRanges, *, mapped: bool = False) -> pa.NativeFile:
-    """A shard for pyarrow: a local file by its path (`mapped`: as memory), another, or one with checksums, through ranges.
+def open_shard(shards: Shards, shard: int, read: ByteRanges) -> pa.NativeFile:
+    """A shard for pyarrow: a local file by its path, another, or one with checksums, through ranges.
 
-    What is mapped is for the caller to check (see `ByteRanges.check`).
-
-    Raises DataError if a local file is gone or has another size than when it was listed.
+    Raises DataError if a local file is gone, or is not what it was when it was listed.
     """
     path = shards.path(shard)
-    if not os.path.isabs(path) or (not mapped and read.has_checksums(shards, shard)):
+    if not os.path.isabs(path) or read.has_checksums(shards, shard):
         return pa.PythonFile(RangedFile(shards, shard, read), mode="r")
+    shards.check_now(shard)
     try:
-        file = pa.memory_map(path) if mapped and shards.sizes[shard] else pa.OSFile(path)
+        return pa.OSFile(path)
     except OSError as error:
         found = error.strerror or error
         raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
-    if file.size() != shards.sizes[shard]:
-        now = file.size()
-        file.close()
-        raise DataError(
-            f"{path}: {now:,} bytes now, {shards.sizes[shard]:,} when it was listed; "
-            "if the data was changed on purpose, open the dataset again"
-        )
-    return file

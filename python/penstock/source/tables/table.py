@@ -21,6 +21,7 @@ import pyarrow as pa
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.options import Column, Options
+from penstock.core.repeated import joined
 from penstock.core.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
 from penstock.source.dotted_names import Path, dotted, find
 from penstock.source.selection import Selection, no_column
@@ -121,16 +122,20 @@ def _below(path: Path, kind: pa.DataType, deep: int = 0) -> Iterator[_Leaf]:
         yield _Leaf(path, kind)
 
 
-def columns_of(table: pa.Table | pa.RecordBatch, chosen: tuple[TableColumn, ...]) -> Columns:
-    """The chosen columns of a table.
+def columns_of(
+    table: pa.Table | pa.RecordBatch, chosen: tuple[TableColumn, ...], *, keeps_repeated: bool = False
+) -> Columns:
+    """The chosen columns of a table; with `keeps_repeated`, large ones of text that repeats as `core.repeated` has them.
 
     Raises RowError for the first null in a column without a default; DataError for a table that lacks a column or has it
     in another type.
     """
-    return {column.name: _column(table, column) for column in chosen}
+    return {column.name: _column(table, column, keeps_repeated=keeps_repeated) for column in chosen}
 
 
-def _column(table: pa.Table | pa.RecordBatch, column: TableColumn) -> npt.NDArray[Any] | pa.Array:
+def _column(
+    table: pa.Table | pa.RecordBatch, column: TableColumn, *, keeps_repeated: bool
+) -> npt.NDArray[Any] | pa.Array:
     if column.path[0] not in table.schema.names:
         raise DataError(f"no column {column.path[0]!r}, which the first file has; its columns: {table.schema.names}")
     found = table.column(column.path[0])
@@ -139,13 +144,13 @@ def _column(table: pa.Table | pa.RecordBatch, column: TableColumn) -> npt.NDArra
     row = 0
     for chunk in chunks or [pa.array([], found.type)]:
         try:
-            parts.append(column_of(_descend(chunk, column), column))
+            parts.append(column_of(_descend(chunk, column), column, keeps_repeated=keeps_repeated))
         except RowError as error:
             raise RowError(row + error.row, error.found, error.do) from None
         row += len(chunk)
     if len(parts) == 1:
         return parts[0]
-    return np.concatenate(parts) if column.field.is_fixed else pa.concat_arrays(parts)
+    return np.concatenate(parts) if column.field.is_fixed else joined(parts)
 
 
 def _descend(array: pa.Array, column: TableColumn) -> pa.Array:
@@ -170,10 +175,11 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 
-def column_of(array: pa.Array, column: TableColumn) -> npt.NDArray[Any] | pa.Array:
+def column_of(array: pa.Array, column: TableColumn, *, keeps_repeated: bool = False) -> npt.NDArray[Any] | pa.Array:
     """An Arrow array as the column's field describes it; see `columns_of` for the errors."""
     try:
-        return held(array, Wanted(field=column.field, default=column.default, asked=column.asked))
+        wanted = Wanted(field=column.field, default=column.default, asked=column.asked, keeps_repeated=keeps_repeated)
+        return held(array, wanted)
     except RowError as error:
         do = error.do or (
             f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}"
@@ -206,10 +212,12 @@ def arrow_errors(place: str, do: str = "write the file again, or leave it out") 
     """What Arrow's readers say of damaged files, as a DataError with its place."""
     try:
         yield
-    except (pa.ArrowException, OSError, MemoryError, OverflowError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, EOFError, MemoryError, OverflowError, UnicodeError) as error:
         if isinstance(error, PenstockError):
             raise
         found = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, pa.ArrowNotImplementedError):
+            do = "Arrow does not read this: write it with another type or layout"
         raise DataError(f"{place}: {found}; {do}") from None
 
 

@@ -15,13 +15,13 @@ import os
 import shutil
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.spec import Bytes, Ids
+from penstock.core.warned import warn
 from penstock.storage.cache.extents import stored_bytes
 from penstock.storage.cache.files import Bases, Files, Ranges
 from penstock.storage.cache.index import Found, Index
@@ -262,7 +262,7 @@ class RangeCache:
         self._paused_until = time.monotonic() + _PAUSE_S
         if not self._has_warned and error.errno != errno.EAGAIN:
             self._has_warned = True
-            warnings.warn(
+            warn(
                 f"{self.folder}: the cache of remote data stores nothing more for now: {error.strerror or error}. Missing data is "
                 f"downloaded each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)",
                 stacklevel=2,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -17,6 +16,7 @@ from penstock.core.errors import StorageError
 from penstock.core.shards import Shards
 from penstock.core.spec import Bytes, Ids
 from penstock.core.traffic import Traffic
+from penstock.core.warned import warn
 from penstock.storage.fetch.native import open_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
@@ -105,7 +105,7 @@ class RemoteStorage:
         if without < 0:
             return
         self._has_warned = True
-        warnings.warn(
+        warn(
             f"{shards.path(without)}: the store sends neither an ETag nor a modification time. If the file is replaced by "
             "another of the same size while it is read, old and new bytes mix unnoticed, and it is not "
             "cached; configure the server to send ETag or Last-Modified",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from obstore.store import HTTPStore, from_url
 
 from penstock.core.errors import DataError, SourceError, StorageError, not_to_be_sent
 from penstock.core.shards import Shards
+from penstock.core.warned import warn
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import hide, without_secrets
@@ -223,7 +223,7 @@ class ObjectStore:
     def _warn_of_dates(self, path: str) -> None:
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(
+            warn(
                 f"{path}: the server's listing has a modification time, but its responses do not: a file that is replaced by "
                 f"another of the same size while it is read is noticed only if the server obeys If-Unmodified-Since; configure it to send ETags",
                 stacklevel=2,

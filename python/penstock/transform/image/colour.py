@@ -13,5 +13,6 @@ class RandomGrayscale(PixelOp):
 
     p: float = 0.1
 
-    def __post_init__(self) -> None:
-        check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from penstock.core.errors import PlanError
+from penstock.core.given import is_one_of
 from penstock.transform.image.op import Chain, ImageOp, check
 
 
@@ -33,8 +34,9 @@ class Decode(ImageOp):
     allow_truncated: bool = False
     entry_points: Literal["auto", "build", "off"] = field(default="auto", metadata={"affects_result": False})
 
-    def __post_init__(self) -> None:
-        check(self, self.entry_points in ("auto", "build", "off"), "entry_points 'auto', 'build' or 'off'")
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, is_one_of(self.entry_points, ("auto", "build", "off")), "entry_points 'auto', 'build' or 'off'")
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if that is not its beginning."""

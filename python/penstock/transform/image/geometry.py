@@ -34,7 +34,8 @@ class RandomResizedCrop(PixelOp):
     interpolation: Interpolation = "bilinear"
     antialias: bool = True
 
-    def __post_init__(self) -> None:
+    def settle(self) -> None:
+        """See `ImageOp`."""
         set_fields(self, size=both_sides(self, self.size))
         set_fields(self, scale=checked_range(self, self.scale), ratio=checked_range(self, self.ratio))
         check(self, self.scale[0] > 0 and self.ratio[0] > 0, "scale and ratio above 0")
@@ -60,7 +61,8 @@ class Resize(PixelOp):
     max_size: int | None = None
     antialias: bool = True
 
-    def __post_init__(self) -> None:
+    def settle(self) -> None:
+        """See `ImageOp`."""
         size = self.size[0] if isinstance(self.size, Sequence) and len(self.size) == 1 else self.size
         both = both_sides(self, size)
         set_fields(self, size=both if isinstance(size, Sequence) else both[0])
@@ -84,7 +86,8 @@ class CenterCrop(PixelOp):
 
     size: int | Pair
 
-    def __post_init__(self) -> None:
+    def settle(self) -> None:
+        """See `ImageOp`."""
         set_fields(self, size=both_sides(self, self.size))
 
     @property
@@ -99,8 +102,9 @@ class RandomHorizontalFlip(PixelOp):
 
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -109,5 +113,6 @@ class RandomVerticalFlip(PixelOp):
 
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        check(self, 0 <= self.p <= 1, "a probability from 0 to 1")
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")

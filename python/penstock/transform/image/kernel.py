@@ -133,7 +133,7 @@ def _chain(ops: Sequence[ImageOp], source: Field) -> Chain:
 def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
     output = {"height": height, "width": width, "channels": chain.channels, "layout": chain.layout}
     output |= asdict(chain.numbers)
-    return ImageProgram(list(chain.geometry), output, *chain.decode, limits.pixels)
+    return ImageProgram(list(chain.geometry), output, *chain.decode, limits.of_image)
 
 
 def _channels(ops: Sequence[ImageOp], source: Field) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.given import is_one_of, length_of
 from penstock.transform.image.op import Chain, ImageOp, Numbers, check, set_fields
 
 _DTYPES = ("uint8", "float16", "bfloat16", "float32")
@@ -35,7 +36,8 @@ class Normalize(ImageOp):
     mean: Sequence[float] | float | Statistics
     std: Sequence[float] | float | None = None
 
-    def __post_init__(self) -> None:
+    def settle(self) -> None:
+        """See `ImageOp`."""
         mean, std = self.mean if isinstance(self.mean, Statistics) and self.std is None else (self.mean, self.std)
         check(self, std is not None, "mean and std, or Normalize(IMAGENET)")
         set_fields(self, mean=_floats(mean), std=_floats(std))
@@ -77,7 +79,8 @@ class ToDtype(ImageOp):
     dtype: str
     scale: bool = False
 
-    def __post_init__(self) -> None:
+    def settle(self) -> None:
+        """See `ImageOp`."""
         set_fields(self, dtype=_dtype_name(self.dtype))
         check(self, self.dtype in _DTYPES, f"one of {', '.join(_DTYPES)}")
 
@@ -104,8 +107,9 @@ class ToLayout(ImageOp):
 
     layout: Literal["NCHW", "NHWC"] = "NCHW"
 
-    def __post_init__(self) -> None:
-        check(self, self.layout in ("NCHW", "NHWC"), '"NCHW" or "NHWC"')
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, is_one_of(self.layout, ("NCHW", "NHWC")), '"NCHW" or "NHWC"')
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end."""
@@ -113,6 +117,8 @@ class ToLayout(ImageOp):
 
 
 def _floats(values: Any) -> tuple[float, ...]:
+    if isinstance(values, Sized) and not 1 <= length_of(values) <= 4:
+        raise ValueError(f"{length_of(values):,} numbers")
     values = values.tolist() if hasattr(values, "tolist") else values  # NumPy's and PyTorch's
     return tuple(float(value) for value in values) if isinstance(values, Sequence) else (float(values),)
 

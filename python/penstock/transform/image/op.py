@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.given import is_one_of
+from penstock.core.quoted import quoted
 
 Pair: TypeAlias = tuple[int, int]
 Span: TypeAlias = tuple[float, float]
@@ -51,6 +53,31 @@ class Chain:
 class ImageOp:
     """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON)."""
 
+    def __post_init__(self) -> None:
+        try:
+            self._settle_flags()
+            self.settle()
+        except PlanError:
+            raise
+        except Exception as error:  # whatever a value of another type does when it is compared or converted
+            raise PlanError(
+                f"{quoted(self)}; {quoted(error)}; give arguments of the types that help({type(self).__name__}) names"
+            ) from None
+
+    def settle(self) -> None:
+        """Checks the fields, and brings them into the form that the chain has."""
+
+    def _settle_flags(self) -> None:
+        for flag in fields(self):  # type: ignore[arg-type]  # every op is a dataclass
+            if flag.type == "bool":
+                value = getattr(self, flag.name)
+                check(
+                    self,
+                    isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)),
+                    f"{flag.name}=True or False",
+                )
+                set_fields(self, **{flag.name: bool(value)})
+
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if it cannot stand there."""
         raise NotImplementedError
@@ -82,12 +109,16 @@ def set_fields(op: object, **values: object) -> None:
 def check(op: object, holds: bool, wanted: str) -> None:
     """PlanError unless `holds`, which says what to give instead."""
     if not holds:
-        raise PlanError(f"{op}; give {wanted}")
+        raise PlanError(f"{quoted(op)}; give {wanted}")
 
 
 def check_interpolation(op: object, interpolation: str) -> None:
     """PlanError unless there is such an interpolation."""
-    check(op, interpolation in ("nearest", "bilinear", "bicubic"), 'interpolation "bilinear", "bicubic" or "nearest"')
+    check(
+        op,
+        is_one_of(interpolation, ("nearest", "bilinear", "bicubic")),
+        'interpolation "bilinear", "bicubic" or "nearest"',
+    )
 
 
 def _is_side(size: object) -> bool:
@@ -96,7 +127,7 @@ def _is_side(size: object) -> bool:
 
 def both_sides(op: object, size: int | Sequence[int]) -> Pair:
     """(height, width) of one number or two; PlanError if they are no size."""
-    sides = tuple(size) if isinstance(size, Sequence) else (size, size)
+    sides = tuple(size[:3]) if isinstance(size, Sequence) else (size, size)
     is_size = len(sides) == 2 and all(_is_side(side) for side in sides)
     check(op, is_size, "a size from 1 to 65,536, or (height, width)")
     return int(sides[0]), int(sides[1])

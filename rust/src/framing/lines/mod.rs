@@ -18,6 +18,8 @@ use super::{FileTrouble, Progress, Trouble, for_each_file, place_of};
 
 /// Bytes that one task looks at; small enough for its positions to be u32.
 const CHUNK_BYTES: u64 = 4 << 20;
+/// Memory that must be there before a chunk is looked at: it may be nothing but line ends, whose places take four bytes each.
+const LEAST_FREE_BYTES: usize = 16 * CHUNK_BYTES as usize;
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 const UTF16_MARKS: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
 
@@ -62,7 +64,8 @@ pub struct Lines {
 /// The records of a file, of its parts in order.
 fn join(start: u64, parts: &[Part], style: Style, record_bytes: u64) -> Result<Lines, Trouble> {
     let count = parts.iter().map(|part| part.ends.len()).sum::<usize>() + 1;
-    let mut lines = Lines { start: start as i64, lengths: Vec::with_capacity(count) };
+    let mut lines = Lines { start: start as i64, lengths: Vec::new() };
+    lines.lengths.try_reserve_exact(count).map_err(|_| too_many())?;
     let (mut before, mut at, mut blank) = (start, start, style.blank != Blank::Kept);
     let mut header = style.header;
     let mut end_record = |end: u64, before: &mut u64, lines: &mut Lines| {
@@ -103,12 +106,18 @@ fn join(start: u64, parts: &[Part], style: Style, record_bytes: u64) -> Result<L
     Ok(lines)
 }
 
+#[cold]
+fn too_many() -> Trouble {
+    let found = "so many lines that their places are more than the memory which this process may have";
+    Trouble::data("", found, "give the process more memory, or cut the file into several and read some")
+}
+
 /// Where the text begins: behind a byte order mark.
 fn text_start(file: &File, size: u64) -> Result<u64, Trouble> {
     let mut head = vec![0; 3.min(size as usize)];
     file.read_exact_at(&mut head, 0)?;
     if UTF16_MARKS.iter().any(|mark| head.starts_with(mark)) {
-        return Err(Trouble::data("byte 0", "the byte order mark of UTF-16", "convert the file to UTF-8"));
+        return Err(Trouble::data("byte 0", "the byte order mark of UTF-16 or UTF-32", "convert the file to UTF-8"));
     }
     Ok(if head == UTF8_MARK { 3 } else { 0 })
 }
@@ -125,6 +134,7 @@ fn scan(path: &Path, size: u64, first: u64, end: u64, style: Style, progress: &P
         let stop = end.min((at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         let chunk = &mut buffer[..(stop - at) as usize];
         file.read_exact_at(chunk, at)?;
+        Vec::<u8>::new().try_reserve_exact(LEAST_FREE_BYTES).map_err(|_| too_many())?;
         parts.push(match &mut table {
             Some(table) => table.part(chunk),
             None => plain_part(chunk, style.blank),

@@ -59,8 +59,11 @@ impl<'a, R: ReadAt> Walk<'a, R> {
         }
         // One bit a page; a file of a terabyte has 32 MiB of them.
         let pages = self.size / self.page_bytes as u64 + 1;
+        let words = usize::try_from(pages.div_ceil(64)).ok();
+        // Tried, not made: pages of memory that nobody writes are none, where the file is sparse.
+        let words = words.filter(|&words| Vec::<u64>::new().try_reserve_exact(words).is_ok());
         self.seen =
-            vec![0; usize::try_from(pages.div_ceil(64)).map_err(|_| damaged(0, "a file larger than the memory"))?];
+            vec![0; words.ok_or_else(|| damaged(0, format!("a file of {pages} pages, more than memory can note")))?];
         if tree.root != NO_PAGE {
             self.page(tree.root, 1, progress)?;
         }

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benches" / "order_pictures.py"
+SCRIPT = Path(__file__).parents[1] / "benches" / "order_pictures.py"
 PICTURES = {"order_kill_and_resume.svg", "order_ranks.svg", "order_lanes.svg"}
 
 

@@ -1,0 +1,96 @@
+//! Any bytes through a chain of any ops, from the encoded image to the emitted row: pixels or a complaint, and the same ones whatever the worker did
+//! before. The last `CHOICE` bytes choose the chain; what stands before them is the image.
+#![no_main]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use penstock_core::image::emit::{Dtype, Format, Layout};
+use penstock_core::image::filter::{Filter, Scaling};
+use penstock_core::image::limits::Limits;
+use penstock_core::image::ops::{
+    CenterCrop, Fit, Op, Ops, RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize,
+};
+use penstock_core::image::program::{Image, Program, Worker};
+use penstock_core::image::simd::Level;
+
+/// Bytes that choose: the format (3), the switches (1), and four ops of three bytes each.
+const CHOICE: usize = 16;
+
+fn side(byte: u8) -> u32 {
+    1 + u32::from(byte) * 2
+}
+
+fn scaling(byte: u8) -> Scaling {
+    let filter = [Filter::Nearest, Filter::Bilinear, Filter::Bicubic][usize::from(byte) % 3];
+    Scaling { filter, antialias: byte & 0x40 == 0 }
+}
+
+fn exact((height, width): (u32, u32)) -> Fit {
+    Fit::Exact { height, width }
+}
+
+fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
+    let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 8);
+    let p = f64::from(choice[1]) / 255.0;
+    Some(match choice[0] % 8 {
+        0 => Arc::new(RandomResizedCrop { size, scale: (0.08, 1.0), ratio: (0.75, 4.0 / 3.0), scaling: scaling(how) }),
+        1 => Arc::new(Resize { fit: exact(size), scaling: scaling(how) }),
+        2 => Arc::new(Resize { fit: Fit::Shorter { size: size.0, max_size: (how & 8 != 0).then_some(size.1) }, scaling: scaling(how) }),
+        3 => Arc::new(CenterCrop { size }),
+        4 => Arc::new(RandomHorizontalFlip { p }),
+        5 => Arc::new(RandomVerticalFlip { p }),
+        6 => Arc::new(RandomGrayscale { p }),
+        _ => return None,
+    })
+}
+
+fn program(choice: &[u8; CHOICE]) -> Program {
+    let (format, ops) = choice.split_at(4);
+    let (height, width) = (side(format[0]), side(format[1]));
+    let mut chain: Ops = ops.chunks(3).filter_map(op).zip(1..).map(|(op, number)| (number, op)).collect();
+    chain.push((9, Arc::new(Resize { fit: Fit::Exact { height, width }, scaling: scaling(format[3]) })));
+    let format = Format {
+        height,
+        width,
+        channels: if format[2] & 1 == 0 { 3 } else { 1 },
+        dtype: [Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][usize::from(format[2] >> 1 & 3)],
+        layout: if format[2] & 8 == 0 { Layout::Nchw } else { Layout::Nhwc },
+        scale: [1.0 / 255.0, 0.5, 2.0],
+        bias: [0.0, -1.0, 0.25],
+    };
+    Program {
+        ops: chain,
+        apply_exif: choice[3] & 16 == 0,
+        fast: choice[3] & 32 == 0,
+        allow_truncated: choice[3] & 64 != 0,
+        format,
+        limits: Limits { pixels: 1 << 20, image_bytes: 1 << 24, ..Limits::default() },
+    }
+}
+
+thread_local! {
+    static USED: RefCell<Option<Worker>> = const { RefCell::new(None) };
+}
+
+/// The pixels, or nothing for a complaint; `fill` is what stands in the output before.
+fn run(program: &Program, worker: &mut Worker, data: &[u8], fill: u8) -> Option<Vec<u8>> {
+    let mut out = vec![fill; program.format.bytes()];
+    worker.set_format(program.format, false);
+    let done = program.run(worker, Image::Encoded { data, entry_points: None }, 7, 3, &mut out);
+    worker.finish();
+    done.ok().map(|()| out)
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((data, choice)) = data.split_last_chunk::<CHOICE>() else { return };
+    let program = program(choice);
+    let mut used = USED.take().unwrap_or_else(|| Worker::new(Level::best(), program.format));
+    let first = run(&program, &mut used, data, 0);
+    let again = run(&program, &mut used, data, 255);
+    let fresh = run(&program, &mut Worker::new(Level::best(), program.format), data, 0);
+    USED.set(Some(used));
+    assert_eq!(first, again, "what stood in the output or the buffers is seen");
+    assert_eq!(first, fresh, "what the worker did before is seen");
+});
