@@ -15,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine import lowered as lowering
+from penstock.storage.cache.storage import CachedStorage
 from penstock.storage.fetch import scheduler
 from servers.s3 import CREDENTIALS, s3_server
 from support.cli_runner import invoke
@@ -47,6 +48,12 @@ def tokens() -> ps.Dataset:
 def no_hedges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which requests are late, and so made twice, is for the machine's load to say."""
     monkeypatch.setattr(scheduler, "_HEDGED_SHARE", -1.0)
+
+
+@pytest.fixture
+def no_reading_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is downloaded for the next epoch, while nothing else is, is for the machine's load to say."""
+    monkeypatch.setattr(CachedStorage, "read_ahead", lambda *_: None)
 
 
 @pytest.mark.usefixtures("no_hedges")
@@ -130,7 +137,7 @@ def test_the_command_prints_the_same(photos: Path) -> None:
     assert "requests" in text
 
 
-@pytest.mark.usefixtures("no_hedges")
+@pytest.mark.usefixtures("no_hedges", "no_reading_ahead")
 @pytest.mark.parametrize(("kind", "share"), [("blocks", 0.5), ("blocks", 0.25), ("blocks", 2.0), ("files", 0.5)])
 def test_what_the_cache_will_spare_is_what_it_spares(
     counted: Faults, kind: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
