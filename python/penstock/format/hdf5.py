@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -102,12 +102,44 @@ def _check_shard(
         raise DataError(f"{shards.path(shard)}: datasets differ in length, unlike in {shards.path(0)}; write it again")
 
 
+@dataclass(frozen=True, eq=False)
+class _File:
+    """An open file, and its datasets that were read; h5py takes longer to find one than to read a block of it."""
+
+    file: Any
+    datasets: dict[str, _Blocks] = field(default_factory=dict)
+
+
+class _Blocks:
+    """A dataset, read by so many rows at once that calls are short."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset, chunk = dataset, dataset.chunks or dataset.shape
+        across = math.prod(-(-size // one) for size, one in zip(dataset.shape[1:], chunk[1:], strict=True))
+        self._together = max(1, chunk[0]) * max(1, _CHUNKS_TOGETHER // max(1, across))
+        self.has_heaps: bool = dataset.dtype.hasobject
+
+    def rows(self, first: int, last: int) -> npt.NDArray[Any]:
+        """Rows [first, last)."""
+        edge = min(last, (first // self._together + 1) * self._together)
+        values: npt.NDArray[Any] = self._dataset[first:edge]
+        if edge == last:
+            return values
+        made = np.empty((last - first, *values.shape[1:]), values.dtype)
+        made[: edge - first] = values
+        for begin in range(edge, last, self._together):
+            check()
+            end = min(begin + self._together, last)
+            made[begin - first : end - first] = self._dataset[begin:end]
+        return made
+
+
 class Files:
     """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
     def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
-        self._open: Lru[int, Any] = Lru(_OPEN_FILES, evicted=lambda file: file.close())
+        self._open: Lru[int, _File] = Lru(_OPEN_FILES, evicted=lambda opened: opened.file.close())
         self._sound: set[int] = set()  # files whose heaps were looked at
         self._lock = threading.RLock()
 
@@ -117,8 +149,11 @@ class Files:
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""
+        return self._file(shard).file
+
+    def _file(self, shard: int) -> _File:
         found = self._open.get(shard)
-        return self._open.put(shard, self._opened(shard)) if found is None else found
+        return self._open.put(shard, _File(self._opened(shard))) if found is None else found
 
     def _opened(self, shard: int) -> Any:
         path = self.shards.path(shard)
@@ -154,11 +189,14 @@ class Files:
         """Rows of a dataset."""
         self.shards.check_now(shard)
         with self._lock:
-            dataset = self.dataset(shard, path)
-            if dataset.dtype.hasobject and shard not in self._sound:
+            datasets = self._file(shard).datasets
+            if path not in datasets:
+                datasets[path] = _Blocks(self.dataset(shard, path))
+            blocks = datasets[path]
+            if blocks.has_heaps and shard not in self._sound:
                 check_heaps(self.shards.path(shard), int(self.shards.sizes[shard]))
                 self._sound.add(shard)
-            return _read(dataset, first, first + count)
+            return blocks.rows(first, first + count)
 
     def close(self) -> None:
         """Closes all files; the next need opens them again."""
@@ -185,24 +223,6 @@ def _h5py() -> Any:
             "HDF5 files are read with h5py, which is not installed: pip install 'penstock[hdf5]'"
         ) from None
     return h5py
-
-
-def _read(dataset: Any, first: int, last: int) -> npt.NDArray[Any]:
-    """Rows [first, last), so many chunks at once that calls are short."""
-    chunk = dataset.chunks or (last, *dataset.shape[1:])
-    across = math.prod(-(-size // one) for size, one in zip(dataset.shape[1:], chunk[1:], strict=True))
-    together = chunk[0] * max(1, _CHUNKS_TOGETHER // max(1, across))
-    edge = min(last, (first // together + 1) * together)
-    values: npt.NDArray[Any] = dataset[first:edge]
-    if edge == last:
-        return values
-    made = np.empty((last - first, *values.shape[1:]), values.dtype)
-    made[: edge - first] = values
-    for begin in range(edge, last, together):
-        check()
-        end = min(begin + together, last)
-        made[begin - first : end - first] = dataset[begin:end]
-    return made
 
 
 def _elsewhere(dataset: Any) -> str:
