@@ -252,6 +252,31 @@ def wide_text(path: Path) -> None:
         file.create_dataset("x", (4_000,), "S1000000", chunks=(1,))
 
 
+def hdf5_chunk(size: int, **options: Any) -> Callable[[Path], object]:
+    """A dataset of `size` bytes, whose one chunk unpacks to 335 MB."""
+
+    def make(path: Path) -> None:
+        with h5py.File(path, "w") as file:
+            dataset = file.create_dataset("x", (size,), "u1", chunks=(size,), **options)
+            dataset.id.write_direct_chunk((0,), deflated())
+
+    return make
+
+
+def szip(path: Path) -> None:
+    """A chunk that says it unpacks to 4 GB."""
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", (4_096,), "u1", chunks=(4_096,), compression="szip")
+        dataset.id.write_direct_chunk((0,), b"\xff" * 4 + bytes(100))
+
+
+def longer_chunk(path: Path) -> None:
+    """A chunk without a codec of 12 numbers, and of 3 GiB."""
+    group = zarr.open_group(str(path), mode="w", zarr_format=3)
+    group.create_array("x", data=np.arange(12, dtype="i4"), chunks=(12,), compressors=None)
+    os.truncate(path / "x" / "c" / "0", 3 << 30)
+
+
 def many_texts(path: Path) -> None:
     """A chunk that says it holds 2^31 texts."""
     group = zarr.open_group(str(path), mode="w", zarr_format=3)
@@ -270,6 +295,24 @@ def arrays() -> Iterator[tuple[str, Bomb]]:
     yield "a list of one text", bomb(parquet(repeated_text), ".parquet", said)
     yield "a list of nulls", bomb(written((GOLDEN / "list-of-nulls.parquet").read_bytes), ".parquet", said)
     yield "text of a megabyte", bomb(wide_text, ".h5")
+    packed = (
+        "rows 0 to [0-9,]+: cannot be read .a chunk of [0-9,]+ bytes or more, where its values take [0-9,]+ at most"
+    )
+    yield "deflate in HDF5", bomb(hdf5_chunk(2_000_000, compression="gzip"), ".h5", packed)
+    yield (
+        "deflate in HDF5 with checksums",
+        bomb(hdf5_chunk(2_000_000, compression="gzip", fletcher32=True), ".h5", packed),
+    )
+    yield "deflate in HDF5 above its chunk", bomb(hdf5_chunk(12, compression="gzip"), ".h5", packed)
+    yield "szip in HDF5", bomb(szip, ".h5", packed)
+    yield (
+        "a zarr chunk of 3 GB without a codec",
+        bomb(
+            longer_chunk,
+            ".zarr",
+            "c/0: a chunk of 3,221,225,472 bytes, the limit is 1,073,741,824; raise Limits.record_bytes",
+        ),
+    )
     yield "a zarr chunk of 2,147,483,648 texts", bomb(many_texts, ".zarr", "more memory than there is")
     yield "a sparse database", bomb(sparse_database, ".lmdb")
     yield (

@@ -6,7 +6,6 @@ ever opened: links to other files, external storage and virtual datasets are ref
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.cancel import check
 from penstock.core.errors import DataError, SourceError
 from penstock.core.lru import Lru
 from penstock.core.options import Options
@@ -25,6 +23,7 @@ from penstock.core.ragged import edges_of
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
+from penstock.format.hdf5_chunks import Blocks
 from penstock.format.hdf5_heaps import check_heaps
 from penstock.source.arrays.sliced import (
     ArrayColumn,
@@ -46,8 +45,6 @@ _MAGIC = b"\x89HDF\r\n\x1a\n"
 _OBJECTS = 100_000
 #: Bytes of unpacked chunks that h5py keeps for each dataset: a block's edges lie inside chunks.
 _CHUNK_CACHE_BYTES = 16 << 20
-#: Chunks that h5py reads in one call: it holds the interpreter meanwhile, and nobody sees Ctrl-C.
-_CHUNKS_TOGETHER = 4096
 #: Files that stay open.
 _OPEN_FILES = 64
 
@@ -107,31 +104,7 @@ class _File:
     """An open file, and its datasets that were read; h5py takes longer to find one than to read a block of it."""
 
     file: Any
-    datasets: dict[str, _Blocks] = field(default_factory=dict)
-
-
-class _Blocks:
-    """A dataset, read by so many rows at once that calls are short."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset, chunk = dataset, dataset.chunks or dataset.shape
-        across = math.prod(-(-size // one) for size, one in zip(dataset.shape[1:], chunk[1:], strict=True))
-        self._together = max(1, chunk[0]) * max(1, _CHUNKS_TOGETHER // max(1, across))
-        self.has_heaps: bool = dataset.dtype.hasobject
-
-    def rows(self, first: int, last: int) -> npt.NDArray[Any]:
-        """Rows [first, last)."""
-        edge = min(last, (first // self._together + 1) * self._together)
-        values: npt.NDArray[Any] = self._dataset[first:edge]
-        if edge == last:
-            return values
-        made = np.empty((last - first, *values.shape[1:]), values.dtype)
-        made[: edge - first] = values
-        for begin in range(edge, last, self._together):
-            check()
-            end = min(begin + self._together, last)
-            made[begin - first : end - first] = self._dataset[begin:end]
-        return made
+    datasets: dict[str, Blocks] = field(default_factory=dict)
 
 
 class Files:
@@ -191,12 +164,13 @@ class Files:
         with self._lock:
             datasets = self._file(shard).datasets
             if path not in datasets:
-                datasets[path] = _Blocks(self.dataset(shard, path))
+                datasets[path] = Blocks(self.dataset(shard, path))
             blocks = datasets[path]
-            if blocks.has_heaps and shard not in self._sound:
+            if blocks.dtype.hasobject and shard not in self._sound:
                 check_heaps(self.shards.path(shard), int(self.shards.sizes[shard]))
                 self._sound.add(shard)
-            return blocks.rows(first, first + count)
+            unpack = blocks.take(first, first + count)
+        return unpack()
 
     def close(self) -> None:
         """Closes all files; the next need opens them again."""

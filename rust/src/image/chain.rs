@@ -162,12 +162,15 @@ impl Chain {
 
     fn end_pass(&mut self) {
         let (window, valid) = (self.window, self.valid);
-        let mut offset = ((valid.x - window.x) as u32, (valid.y - window.y) as u32);
-        if self.flip.0 {
-            offset.0 = window.width - offset.0 - valid.width.min(window.width);
-        }
-        if self.flip.1 {
-            offset.1 = window.height - offset.1 - valid.height.min(window.height);
+        let mut offset = (0, 0);
+        if !valid.is_empty() {
+            offset = ((valid.x - window.x) as u32, (valid.y - window.y) as u32);
+            if self.flip.0 {
+                offset.0 = window.width - offset.0 - valid.width;
+            }
+            if self.flip.1 {
+                offset.1 = window.height - offset.1 - valid.height;
+            }
         }
         let task = (!valid.is_empty()).then(|| Task {
             source: (self.crop.width, self.crop.height),
@@ -177,7 +180,6 @@ impl Chain {
             window: Rect { x: valid.x as u32, y: valid.y as u32, width: valid.width, height: valid.height },
             reversed: self.flip,
         });
-        let offset = if task.is_some() { offset } else { (0, 0) };
         let colours = std::mem::take(&mut self.colours);
         let pass = Pass { crop: self.crop, task, size: self.size(), offset, colours };
         let passes = std::mem::take(&mut self.passes);

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::chain::{Chain, Window};
 use super::emit::{Dtype, Emitter, Format, Layout};
 use super::filter::{Filter, Scaling};
 use super::resample::{Resampler, Source, Task};
@@ -164,4 +165,15 @@ fn huge_scales_do_not_overflow() {
             assert!(resized(Level::best(), &pixels, &task, 1).iter().all(|&byte| byte == 255), "{task:?}");
         }
     }
+}
+
+#[test]
+fn a_mirrored_part_of_the_padding_alone_is_zeros() {
+    let mut chain = Chain::new((13, 11));
+    chain.crop(Window { x: -100, y: -100, width: 213, height: 211 });
+    chain.flip_horizontal();
+    chain.flip_vertical();
+    chain.crop(Window { x: 0, y: 0, width: 10, height: 8 });
+    let passes = chain.finish(u64::MAX).unwrap();
+    assert_eq!((passes.len(), passes[0].task, passes[0].size, passes[0].offset), (1, None, (10, 8), (0, 0)));
 }

@@ -73,6 +73,11 @@ class RangedStore(Store):
                 f"{shards.path(shard)}: the file is empty, and its chunk would be the fill value; copy the store again"
             )
         begin, end = _span(wanted, int(shards.sizes[shard]))
+        if end - begin > self._options.limits.record_bytes:
+            raise DataError(
+                f"{shards.path(shard)}: a chunk of {end - begin:,} bytes, the limit is {self._options.limits.record_bytes:,}; raise "
+                f"Limits.record_bytes"
+            )
         return read_range(read, shards, shard, begin, max(0, end - begin))
 
     async def get(
