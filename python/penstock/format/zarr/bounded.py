@@ -1,7 +1,7 @@
 """Packed chunks that never become more than their chunk's shape takes, whatever they say.
 
 zarr's codecs unpack all that is there: 30 KB of Zstandard become a gigabyte for a chunk of a dozen numbers. What a chunk says of itself (Blosc, LZ4,
-Zstandard) is checked first; the others (gzip, zlib, bzip2, LZMA) are unpacked up to the bound and no further.
+Zstandard, and how many texts it has) is checked first; the others (gzip, zlib, bzip2, LZMA) are unpacked up to the bound and no further.
 
 The decoder of Blosc takes a chunk at its word besides: of one that was cut, or states another length, it reads memory behind
 the chunk: wrong rows, or the end of the process. So whatever is shorter than it says is refused first.
@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import zarr
-from zarr.abc.codec import BytesBytesCodec
-from zarr.codecs import ShardingCodec
+from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
+from zarr.codecs import ShardingCodec, VLenBytesCodec, VLenUTF8Codec
 
 from penstock.core.limits import Limits
 
@@ -41,6 +41,8 @@ _SIZE_BYTES = {0: 0, 1: 2, 2: 4, 3: 8}
 #: A filter may store values in another type, and one codec may pack what another packed: a little more than the values.
 _WIDEST_BYTES = 16
 _BESIDES_BYTES = 64 << 10
+#: Filters of version 2 that give values of varying length.
+_COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
 #: Values of varying length may take this much, whatever the chunk's packed size.
 _SMALL_BYTES = 1 << 20
 
@@ -53,10 +55,11 @@ def with_bounded_chunks(array: Any, limits: Limits) -> Any:
     """The same zarr.Array, whose packed chunks raise ValueError where they are cut, or would become more than their shape takes."""
     metadata = array.metadata
     if metadata.zarr_format == 2:
-        if metadata.compressor is None or metadata.compressor.codec_id not in _UNPACK:
-            return array
-        most = _most(metadata.chunks, metadata.dtype, is_filtered=bool(metadata.filters))
-        checked = replace(metadata, compressor=_Second(metadata.compressor, most, limits))
+        filters = tuple(_counted(codec, math.prod(metadata.chunks)) for codec in metadata.filters or ())
+        checked = replace(metadata, filters=filters or None)
+        if metadata.compressor is not None and metadata.compressor.codec_id in _UNPACK:
+            most = _most(metadata.chunks, metadata.dtype, is_filtered=bool(filters))
+            checked = replace(checked, compressor=_Second(metadata.compressor, most, limits))
     else:
         codecs = tuple(_bounded(codec, limits) for codec in metadata.codecs)
         if all(new is old for new, old in zip(codecs, metadata.codecs, strict=True)):
@@ -71,7 +74,12 @@ def _bounded(codec: Any, limits: Limits) -> Any:
         return replace(codec, codecs=tuple(_bounded(inner, limits) for inner in codec.codecs))
     if isinstance(codec, BytesBytesCodec) and _name(codec) in _UNPACK:
         return _Third(codec, _name(codec), codec.to_dict().get("configuration") or {}, limits)
-    return codec
+    return {VLenUTF8Codec: _Texts, VLenBytesCodec: _Bytes}.get(type(codec), lambda: codec)()
+
+
+def _counted(codec: Any, values: int) -> Any:
+    """A filter of version 2."""
+    return _SecondCounted(codec, values) if codec.codec_id in _COUNTED else codec
 
 
 def _name(codec: Any) -> str:
@@ -152,6 +160,61 @@ class _Third(BytesBytesCodec):
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         # Which of the two is called depends on zarr's version.
         return await asyncio.to_thread(self._decode_sync, chunk_bytes, chunk_spec)
+
+
+class _SecondCounted(numcodecs.abc.Codec):  # type: ignore[misc]
+    """Values of varying length in version 2. values: of a chunk."""
+
+    codec_id = ""
+
+    def __init__(self, inner: Any, values: int) -> None:
+        self.codec_id, self._inner, self._values = inner.codec_id, inner, values
+
+    def encode(self, buf: Any) -> Any:
+        """As the codec itself."""
+        return self._inner.encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """The values."""
+        _check_count(np.frombuffer(buf, np.uint8), self._values)
+        return self._inner.decode(buf, out)
+
+    def get_config(self) -> dict[str, Any]:
+        """What metadata says of the codec."""
+        config: dict[str, Any] = self._inner.get_config()
+        return config
+
+
+class _ThirdCounted(ArrayBytesCodec):
+    """Values of varying length in version 3. zarr wants its own classes, and looks at their names."""
+
+    def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        _check_count(chunk_bytes.as_numpy_array(), math.prod(chunk_spec.shape))
+        return super()._decode_sync(chunk_bytes, chunk_spec)  # type: ignore[misc]
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        # Which of the two is called depends on zarr's version.
+        _check_count(chunk_bytes.as_numpy_array(), math.prod(chunk_spec.shape))
+        return await super()._decode_single(chunk_bytes, chunk_spec)
+
+
+class _Texts(_ThirdCounted, VLenUTF8Codec):
+    pass
+
+
+class _Bytes(_ThirdCounted, VLenBytesCodec):
+    pass
+
+
+for _made in (_Texts, _Bytes):
+    _made.__name__ = _made.__mro__[2].__name__
+
+
+def _check_count(data: _Data, values: int) -> None:
+    """ValueError for a chunk of values of varying length that says it has another number of them; it begins with the number."""
+    stated = int.from_bytes(data[:4].tobytes(), "little")
+    if stated != values:
+        raise ValueError(f"a chunk that says it has {stated:,} values, where its shape has {values:,}; it is damaged")
 
 
 # One function a codec
