@@ -75,8 +75,19 @@ def decoding(folder: Path) -> Callable[[], object]:
     return lambda: loader.batch_at(0, 0)
 
 
+def decoding_long(folder: Path) -> Callable[[], object]:
+    """One image of 64 megapixels, which takes seconds and cannot be decoded in parts."""
+    pixels = np.random.default_rng(0).integers(0, 256, (1024, 1024, 3), dtype=np.uint8)
+    path = folder / "long.jpg"
+    Image.fromarray(np.tile(pixels, (8, 8, 1))).save(path, progressive=True)
+    ops = [ps.image.Decode(), ps.image.Resize((8, 8))]
+    loader = ps.Loader(ps.read([path]).batch(1).map(awake).transform(image=ops), cpus=2)
+    return lambda: loader.batch_at(0, 0)
+
+
 CASES: dict[str, Callable[[Path], Callable[[], object]]] = {
     "batch_at decodes": decoding,
+    "batch_at decodes one long image": decoding_long,
     "map": lambda _: passing(numbers().batch(4).map(asleep)),
     "map below a filter": lambda _: passing(numbers().map(asleep).filter(lambda b: b["x"] >= 0).batch(4, steps=9)),
     "filter": lambda _: passing(numbers().filter(asleep).batch(4, steps=9)),

@@ -1,5 +1,6 @@
 //! Long native calls that end early: on Ctrl-C in the main thread, and in a thread of a run that was stopped.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -12,8 +13,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The result of `work`, which runs on the pool while the calling thread looks whether it is still wanted. If it is not, `work` finds the
 /// flag set and ends early; what it returns is then dropped for KeyboardInterrupt or StoppedError.
-pub fn watched<T: Send>(py: Python<'_>, pool: &ThreadPool, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
-    let stopped = AtomicBool::new(false);
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    pool: &ThreadPool,
+    work: impl FnOnce(&Arc<AtomicBool>) -> T + Send,
+) -> PyResult<T> {
+    let stopped = Arc::new(AtomicBool::new(false));
     let found = py.detach(|| {
         let (sender, receiver) = sync_channel(1);
         pool.in_place_scope(|scope| {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rayon::ThreadPool;
@@ -29,7 +30,7 @@ thread_local! {
 }
 
 /// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other. Once `stopped` is set, it begins
-/// no more of them, and what it returns means nothing.
+/// no more of them, leaves long ones behind, and what it returns means nothing.
 ///
 /// # Errors
 /// The complaint about the lowest row that has one, whatever the order in which the threads came to them. With `every_row`, those about all rows that
@@ -46,7 +47,7 @@ pub fn run<'a>(
     out: &mut [u8],
     pool: &ThreadPool,
     every_row: bool,
-    stopped: &AtomicBool,
+    stopped: &Arc<AtomicBool>,
 ) -> Result<Counts, Vec<RowFault>> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
@@ -56,7 +57,7 @@ pub fn run<'a>(
         if stopped.load(Ordering::Relaxed) || (!every_row && row > lowest.load(Ordering::Relaxed)) {
             return None;
         }
-        let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally);
+        let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally, stopped);
         let fault = image(row).and_then(run).err()?;
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
@@ -79,10 +80,12 @@ fn guarded(
     past_caches: bool,
     out: &mut [u8],
     tally: &[AtomicU64; 4],
+    stopped: &Arc<AtomicBool>,
 ) -> Result<(), Fault> {
     WORKER.with_borrow_mut(|slot| {
         let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
         worker.set_format(program.format, past_caches);
+        worker.stop_by(stopped);
         let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, image, key, sample, out)));
         worker.finish();
         for (sum, count) in tally.iter().zip(worker.take_counts()) {

@@ -4,6 +4,12 @@
 //! by row. Nothing is allocated before the header's size has passed the limit.
 
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
 use image::{ColorType, ImageDecoder, ImageError, Limits as Allocations};
@@ -12,6 +18,7 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use super::batch::panicked;
 use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::limits::{Limits, zeroed};
@@ -25,6 +32,12 @@ pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
 /// Buffers larger than this are given back after each image.
 pub const KEEP_BYTES: usize = 64 << 20;
 
+/// Images of so many pixels, which no decoder can stream, take long enough (a tenth of a second and more) that a stop does not wait for them.
+const LONG_PIXELS: u64 = 8 << 20;
+
+/// Between two looks whether a long image is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Images by how they were decoded: by our baseline JPEG decoder from the start of the scan, by it from entry points,
 /// by the decoder for other JPEGs, by those for other formats.
 pub type Counts = [u64; 4];
@@ -35,6 +48,7 @@ pub struct Decoders {
     pub(super) counts: Counts,
     pub(super) allow_truncated: bool,
     pub(super) limits: Limits,
+    pub(super) stopped: Option<Arc<AtomicBool>>,
     jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
@@ -73,7 +87,18 @@ impl Decoders {
         let is_jpeg = header.kind == Kind::Jpeg;
         self.counts[if is_jpeg { 2 } else { 3 }] += 1;
         let decode = if is_jpeg { other_jpeg } else { other };
-        let stored = decode(data, header, &self.limits, &mut self.whole)?;
+        let pixels = u64::from(header.width) * u64::from(header.height);
+        let stored = match &self.stopped {
+            Some(stopped) if pixels >= LONG_PIXELS => {
+                apart(decode, data, *header, self.limits, std::mem::take(&mut self.whole), stopped).and_then(
+                    |(stored, whole)| {
+                        self.whole = whole;
+                        stored
+                    },
+                )
+            }
+            _ => decode(data, header, &self.limits, &mut self.whole),
+        }?;
         let line = header.width as usize * stored.size();
         convert_rows(&self.whole, line, stored, region, &mut self.row, sink);
         Ok(())
@@ -120,6 +145,39 @@ impl Decoders {
         let allow_truncated = self.allow_truncated;
         let max_bytes = self.limits.image_bytes;
         jpeg::DecodeOptions { max_pixels: u64::MAX, max_bytes, entry_points, allow_truncated, ..Default::default() }
+    }
+}
+
+/// Decodes a whole image into a buffer.
+type Decode = fn(&[u8], &Header, &Limits, &mut Vec<u8>) -> Result<Stored, Fault>;
+
+/// Decodes in a thread of its own, which is left behind once `stopped` is set: what it found, and the buffer.
+fn apart(
+    decode: Decode,
+    data: &[u8],
+    header: Header,
+    limits: Limits,
+    mut whole: Vec<u8>,
+    stopped: &AtomicBool,
+) -> Result<(Result<Stored, Fault>, Vec<u8>), Fault> {
+    let data = data.to_vec();
+    let (sender, receiver) = sync_channel(1);
+    let work = move || {
+        let found = catch_unwind(AssertUnwindSafe(|| decode(&data, &header, &limits, &mut whole)));
+        drop(sender.send((found.unwrap_or_else(|panic| Err(panicked(&*panic))), whole)));
+    };
+    thread::Builder::new().name("penstock-decode".into()).spawn(work).map_err(|error| {
+        Fault::new(
+            format!("a long image, for which no thread can be made ({error})"),
+            "let the process have more threads",
+        )
+    })?;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(found) => return Ok(found),
+            Err(RecvTimeoutError::Timeout) if !stopped.load(Ordering::Relaxed) => {}
+            Err(_) => return Err(Fault::damaged("an image that nobody waits for")),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A chain of operations on images, and the pass that one image takes through it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::chain::{Chain, Pass, Recolour};
 use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
@@ -103,6 +104,11 @@ impl Worker {
             self.emitter = Emitter::new(self.level, format);
         }
         self.emitter.set_past_caches(past_caches);
+    }
+
+    /// Long images end early from now on, once `stopped` is set.
+    pub fn stop_by(&mut self, stopped: &Arc<AtomicBool>) {
+        self.buffers.decoders.stopped = Some(Arc::clone(stopped));
     }
 
     /// Completes what was stored, so that other threads may read it.
