@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,39 @@ def test_any_chunks_give_the_rows_of_h5py(dtype: Any, filters: dict[str, Any]) -
                 assert found.dtype == dataset.dtype
                 assert found.shape == (last - first, *shape[1:])
                 assert found.tobytes() == whole[first:last].tobytes()
+
+
+@pytest.mark.parametrize(
+    "packed", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}, {"compression": "lzf"}, None]
+)
+def test_values_of_any_length(tmp_path: Path, packed: dict[str, Any] | None) -> None:
+    """In chunks that can hardly be packed, and in one piece; where nothing is packed, one says that it has gigabytes."""
+    options = {} if packed is None else {"chunks": (500,), **packed}
+    lengths = RNG.permutation(500) + 1
+    texts = ["x" * int(length) for length in lengths]
+    lists = np.empty(500, object)
+    lists[:] = [RNG.integers(0, 9, int(length)) for length in lengths]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("text", data=texts, dtype=h5py.string_dtype(), **options)
+        file.create_dataset("list", data=lists, dtype=h5py.vlen_dtype("i8"), **options)
+        records = file.create_dataset("record", (500,), [("t", h5py.string_dtype()), ("n", "i8")], **options)
+        records[:] = np.array(list(zip(texts, lengths, strict=True)), records.dtype)
+    columns = ["text", "list", "record.n"]
+    found = through(ps.read(tmp_path / "a.h5", columns=columns))
+    assert found["text"] == texts
+    assert found["record.n"] == lengths.tolist()
+    assert [list(row) for row in found["list"]] == [list(row) for row in lists]
+    if not packed:
+        content = (tmp_path / "a.h5").read_bytes()
+        length = struct.pack("<I", int(lengths[7]))
+        at = next(
+            at
+            for at in range(len(content))
+            if content[at : at + 4] == length and content[at - 16 : at - 12] == struct.pack("<I", int(lengths[6]))
+        )
+        (tmp_path / "a.h5").write_bytes(content[: at + 3] + b"\x70" + content[at + 4 :])
+        with pytest.raises(ps.DataError, match=r"text or a list that says it has [0-9,]+ bytes, in a file of"):
+            through(ps.read(tmp_path / "a.h5", columns=columns))
 
 
 def test_a_chunk_that_skipped_a_filter(tmp_path: Path) -> None:

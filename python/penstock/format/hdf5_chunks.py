@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -43,9 +44,11 @@ class Blocks:
         across = math.prod(map(len, self._across))
         self._together = max(1, self._chunk[0]) * max(1, _CHUNKS_TOGETHER // max(1, across))
         self._filters = _filters(dataset)
-        self._chunk_bytes: int = math.prod(self._chunk) * dataset.id.get_type().get_size()
-        is_deflated = self._filters in ([_DEFLATE], [_SHUFFLE, _DEFLATE])
-        self._is_ours = is_deflated and across <= _MOST_ACROSS and _is_plain(dataset)
+        self._element_bytes = _element_bytes(dataset.id.get_type())
+        self._width = _width(dataset)
+        self._chunk_bytes = math.prod(self._chunk) * self._width
+        self._can_unpack = self._filters in ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
+        self._is_ours = bool(self._filters) and self._can_unpack and across <= _MOST_ACROSS and _is_plain(dataset)
 
     def take(self, first: int, last: int) -> Callable[[], npt.NDArray[Any]]:
         """Reads rows [first, last); the call that unpacks them."""
@@ -53,6 +56,7 @@ class Blocks:
             chunks = [(corner, self._taken(corner, first, last)) for corner in self._corners(first, last)]
             return partial(self._unpacked, chunks, first, last)
         self._check_packed(first, last)
+        self._check_lengths(first, last)
         values = self._read(first, last)
         return lambda: values
 
@@ -104,15 +108,43 @@ class Blocks:
 
     def _values(self, packed: bytes) -> npt.NDArray[Any]:
         """A chunk's values; ValueError where it does not have the bytes of its shape."""
-        unpacked = _inflated(packed, self._chunk_bytes)
+        return self._stored(packed).view(self.dtype).reshape(self._chunk)
+
+    def _stored(self, packed: bytes) -> npt.NDArray[np.uint8]:
+        """The bytes of a chunk's values, a row each."""
+        unpacked = _inflated(packed, self._chunk_bytes) if self._filters else packed
         if len(unpacked) != self._chunk_bytes:
             raise ValueError(f"a chunk of {len(unpacked):,} bytes, where its values take {self._chunk_bytes:,}")
-        if (
-            _SHUFFLE in self._filters and self.dtype.itemsize > 1
-        ):  # all first bytes of values come first, then all second ones
-            columns = np.frombuffer(unpacked, np.uint8).reshape(self.dtype.itemsize, -1)
-            return np.ascontiguousarray(columns.T).view(self.dtype).reshape(self._chunk)
-        return np.frombuffer(unpacked, self.dtype).reshape(self._chunk)
+        found = np.frombuffer(unpacked, np.uint8)
+        if _SHUFFLE in self._filters and self._width > 1:  # all first bytes of values come first, then all second ones
+            return np.ascontiguousarray(found.reshape(self._width, -1).T)
+        return found.reshape(-1, self._width)
+
+    def _check_lengths(self, first: int, last: int) -> None:
+        """ValueError for text or a list that says it is longer than the file: libhdf5 asks for that much memory before it looks."""
+        if not self._element_bytes:
+            return
+        file_bytes = os.path.getsize(self._dataset.file.filename)
+        for stored in self._references(first, last):
+            lengths = stored[:, :4].copy().view("<u4")
+            if lengths.size and (most := int(lengths.max()) * self._element_bytes) > file_bytes:
+                raise ValueError(f"text or a list that says it has {most:,} bytes, in a file of {file_bytes:,}")
+
+    def _references(self, first: int, last: int) -> Iterator[npt.NDArray[np.uint8]]:
+        """What is stored of rows of varying length: how long they are, and where; nothing where filters hide it."""
+        if self._dataset.chunks is None:
+            if (start := self._dataset.id.get_offset()) is not None:
+                row_bytes = math.prod(self._shape[1:]) * self._width
+                with open(self._dataset.file.filename, "rb") as file:
+                    file.seek(start + first * row_bytes)
+                    found = np.frombuffer(file.read((last - first) * row_bytes), np.uint8)
+                yield found[: len(found) // self._width * self._width].reshape(-1, self._width)
+            return
+        for corner in self._corners(first, last) if self._can_unpack else ():
+            if self._size(corner):
+                skipped, packed = self._dataset.id.read_direct_chunk(corner)
+                if not skipped:
+                    yield self._stored(packed)
 
     def _check_packed(self, first: int, last: int) -> None:
         """ValueError for a chunk that libhdf5 would make more of than its shape takes."""
@@ -139,6 +171,26 @@ class Blocks:
 def _filters(dataset: Any) -> list[int]:
     pipeline = dataset.id.get_create_plist()
     return [pipeline.get_filter(number)[0] for number in range(pipeline.get_nfilters())]
+
+
+def _element_bytes(stored: Any) -> int:
+    """Bytes of an element of text or lists of any length; 0 for other types."""
+    from h5py import h5t
+
+    if isinstance(stored, h5t.TypeStringID):
+        return 1 if stored.is_variable_str() else 0
+    return stored.get_super().get_size() if isinstance(stored, h5t.TypeVlenID) else 0
+
+
+def _width(dataset: Any) -> int:
+    """Bytes of a value in its chunk; no fewer, for records with text or lists of any length."""
+    in_memory: int = dataset.id.get_type().get_size()
+    if not dataset.dtype.hasobject:
+        return in_memory
+    if dataset.dtype.names is not None:
+        return 2 * in_memory
+    address_bytes: int = dataset.file.id.get_create_plist().get_sizes()[0]
+    return 4 + address_bytes + 4  # its length, and the heap and number where it lies
 
 
 def _is_plain(dataset: Any) -> bool:
