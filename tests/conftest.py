@@ -20,7 +20,11 @@ from support.tries import tries
 SERVERS = Path(__file__).parent / "servers"
 #: Folders of many tests that share nothing and would keep one process long after the others are done; and what they have that is dear to make.
 SPREAD = ("tests/damage/", "tests/promises/")
-SHARES_MUCH = "tests/damage/test_bombs.py"
+SHARES_MUCH = (
+    "tests/damage/test_bombs.py",
+    "tests/damage/test_changing_files.py",
+    "tests/damage/test_image_memory.py",
+)
 SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
 
 

@@ -17,7 +17,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.packing import Packing
 from penstock.core.ragged import edges_of, lists_of
 from penstock.core.spec import Field
-from support.tries import tries
+from support.tries import TRIES, tries
 
 #: Of every piece: its row, how many of the row's tokens come before it, how many it has.
 Piece = tuple[int, int, int]
@@ -105,7 +105,7 @@ def test_best_fit_is_what_it_says(lengths: list[int], cuts: list[int], over_long
 
 @pytest.mark.slow
 @given(lengths=lengths_of_rows, data=st.data(), over_long=over_longs)
-@settings(max_examples=tries(2_000, at_least=100), deadline=None)
+@settings(max_examples=tries(2_000 if TRIES >= 1_000 else 1_000, at_least=100), deadline=None)
 def test_concat_over_any_cuts_gives_the_same_sequences(lengths: list[int], data: st.DataObject, over_long: Any) -> None:
     """Rows come in any pieces, of two groups side by side; what an engine must remember is (row, skip)."""
     column, asked = rows_of(lengths), packing(strategy="concat", over_long=over_long, padding_value=-1)

@@ -105,7 +105,10 @@ def test_ctrl_c_ends_quietly_with_130(photos: Path) -> None:
         running.stdout.readline()
         time.sleep(1.0)
         os.kill(running.pid, signal.SIGINT)
-        _, complaints = running.communicate(timeout=30)
+        try:
+            _, complaints = running.communicate(timeout=30)
+        finally:
+            running.kill()
     assert running.returncode == 130
     assert complaints.strip() == ""
 

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.changing_files import WRITERS
+from support.forks import Forks, forks
 from support.tries import tries
 
-TESTS = Path(__file__).parent.parent
 CHANGES = ["cut", "replaced", "replaced in time", "overwritten", "pipes", "linked"]
 MAPPED = ["npy", "npz", "tokens", "hdf5", "arrow", "arrow lists", "arrow joined"]
 
 
-def outcomes(tmp_path: Path, kind: str, tried: list[tuple[str, str]]) -> list[str]:
+@pytest.fixture(scope="module")
+def child() -> Iterator[Forks]:
+    with forks("support.changing_files") as child:
+        yield child
+
+
+def outcomes(child: Forks, tmp_path: Path, kind: str, tried: list[tuple[str, str]]) -> list[str]:
     """What came of (when, change), one after the other."""
-    command = [sys.executable, "-W", "ignore", "-m", "support.changing_files", kind, str(tmp_path / "files")]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    ran = subprocess.run(
-        [*command, *(word for pair in tried for word in pair)],
-        cwd=TESTS, env=environment, capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
-    found = ran.stdout.splitlines()
-    assert ran.returncode == 0, f"{tried[len(found) :][:1]}: {ran.returncode}, {ran.stderr[-2_000:]}"
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    found: list[str] = child.call("tried", kind, str(tmp_path / "files"), tried, environment=environment)
     return found
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_between_epochs_and_reopened(tmp_path: Path, kind: str) -> None:
+def test_between_epochs_and_reopened(child: Forks, tmp_path: Path, kind: str) -> None:
     tried = [*(("between", change) for change in CHANGES), ("reopened", "replaced in time")]
-    for number, ((when, change), found) in enumerate(zip(tried, outcomes(tmp_path, kind, tried), strict=True)):
+    for number, ((when, change), found) in enumerate(zip(tried, outcomes(child, tmp_path, kind, tried), strict=True)):
         if when == "reopened":  # no index of other files is used
             assert found == "new"
         elif change == "linked" or kind in ("npy turned", "parquet"):  # whose rows are in the cache, or in memory
@@ -45,13 +43,13 @@ def test_between_epochs_and_reopened(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_in_mid_epoch(tmp_path: Path, kind: str) -> None:
+def test_in_mid_epoch(child: Forks, tmp_path: Path, kind: str) -> None:
     tried = [("during", change) for change in CHANGES]
-    for (_, change), found in zip(tried, outcomes(tmp_path, kind, tried), strict=True):
+    for (_, change), found in zip(tried, outcomes(child, tmp_path, kind, tried), strict=True):
         assert found == "old" or (change != "linked" and "Error: " in found), f"{change}: {found}"
 
 
 @pytest.mark.parametrize("kind", MAPPED)
-def test_cut_at_any_moment(tmp_path: Path, kind: str) -> None:
-    for found in outcomes(tmp_path, kind, [("any moment", "cut")] * tries(20, at_least=2)):
+def test_cut_at_any_moment(child: Forks, tmp_path: Path, kind: str) -> None:
+    for found in outcomes(child, tmp_path, kind, [("any moment", "cut")] * tries(20, at_least=2)):
         assert found == "old" or "Error: " in found, found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
+import re
 import struct
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,29 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-#: Address space that the child may ask for beyond what it has with everything imported, and memory that it may use.
-ASKED_BYTES = 3 << 30
+from support.bounded import Case, Outcome, read_bounded
+
+#: Memory that a case may take beyond what the child has with everything imported.
 USED_MB = 256
 SIDE = 1 << 14
-
-CHILD = f"""
-import resource, sys
-from pathlib import Path
-import penstock as ps
-plan = ps.read(sys.argv[1], limits=ps.Limits(**eval(sys.argv[2])))
-plan = plan.transform(image=[ps.image.Decode(), ps.image.Resize((32, 32))]).batch(1)
-pages = int(Path("/proc/self/statm").read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + {ASKED_BYTES},) * 2)
-used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    with ps.Loader(plan) as loader:
-        next(iter(loader))
-except ps.DataError as error:
-    print(error)
-else:
-    print("read")
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10)
-"""
 
 
 def png(width: int, height: int, depth: int, colour: int, rows: bytes = b"") -> bytes:
@@ -94,40 +76,55 @@ CASES: dict[str, tuple[Callable[[Path], bytes], str]] = {
 }
 
 
-def read(path: Path, limits: str = "{}") -> tuple[str, int]:
-    """What reading the image says, and the MiB that it took."""
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), limits], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert child.returncode == 0, child.stderr
-    said, used_mb = child.stdout.strip().rsplit("\n", 1)
-    return said, int(used_mb)
+KINDS = ["PNG", "JPEG", "WEBP", "BMP", "GIF"]
+#: Limits of which small images are above one, each with what is said then.
+LIMITS = {
+    "none": ({}, ""),
+    "pixels": ({"pixels": 59_999}, "60000 pixels, above the limit of 59999"),
+    "bytes": ({"image_bytes": 50_000}, "bytes decoded, above the limit of 50000"),
+}
+
+
+def case(folder: Path, name: str, content: bytes, **limits: int) -> Case:
+    path = folder / name.replace(" ", "-") / "one.jpg"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    return Case(path=str(path), limits=limits, images=True)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """All cases, in one child."""
+    folder = tmp_path_factory.mktemp("images")
+    cases = {name: case(folder, name, make(folder)) for name, (make, _) in CASES.items()}
+    large = png(50_000, 30_000, 8, 6, random.Random(0).randbytes(6 << 20))
+    cases["too large"] = case(folder, "too large", large, pixels=1 << 33, image_bytes=1 << 36)
+    for kind in KINDS:
+        small = io.BytesIO()
+        Image.new("RGB", (300, 200)).save(small, kind, **({"progressive": True} if kind == "JPEG" else {}))
+        for limit, (limits, _) in LIMITS.items():
+            cases[f"{kind} {limit}"] = case(folder, f"{kind} {limit}", small.getvalue(), **limits)
+    return read_bounded(cases, tmp_path_factory.mktemp("cache"))
+
+
+def assert_refused(found: Outcome, message: str) -> None:
+    assert found.status == 0, f"ended by signal or limit: {found.status}"
+    assert re.search(f"^DataError: .*{message}", found.said, re.DOTALL), found.said
+    assert found.used_mb < USED_MB
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_header_states_is_not_allocated(tmp_path: Path, name: str) -> None:
-    make, message = CASES[name]
-    path = tmp_path / "one.jpg"
-    path.write_bytes(make(tmp_path))
-    said, used_mb = read(path)
-    assert used_mb < USED_MB
-    with pytest.raises(ValueError, match=message):
-        raise ValueError(said)
+def test_what_a_header_states_is_not_allocated(name: str, outcomes: dict[str, Outcome]) -> None:
+    assert_refused(outcomes[name], CASES[name][1])
 
 
-def test_memory_that_a_process_may_not_have_is_an_error_and_no_abort(tmp_path: Path) -> None:
+def test_memory_that_a_process_may_not_have_is_an_error_and_no_abort(outcomes: dict[str, Outcome]) -> None:
     """The limits allow it, the address space does not."""
-    path = tmp_path / "one.png"
-    path.write_bytes(png(50_000, 30_000, 8, 6, random.Random(0).randbytes(6 << 20)))
-    said, used_mb = read(path, "dict(pixels=1 << 33, image_bytes=1 << 36)")
-    assert "more than this process may have; give the process more memory" in said
-    assert used_mb < USED_MB
+    assert_refused(outcomes["too large"], "more than this process may have; give the process more memory")
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "GIF"])
-def test_the_limits_of_read_reach_every_decoder(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "one.jpg"
-    Image.new("RGB", (300, 200)).save(path, kind, **({"progressive": True} if kind == "JPEG" else {}))
-    assert read(path)[0] == "read"
-    assert "60000 pixels, above the limit of 59999" in read(path, "dict(pixels=59_999)")[0]
-    assert "bytes decoded, above the limit of 50000" in read(path, "dict(image_bytes=50_000)")[0]
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_limits_of_read_reach_every_decoder(kind: str, outcomes: dict[str, Outcome]) -> None:
+    assert outcomes[f"{kind} none"].said == "read, of 1 rows"
+    for limit in ("pixels", "bytes"):
+        assert_refused(outcomes[f"{kind} {limit}"], LIMITS[limit][1])

@@ -28,7 +28,7 @@ ROWS, PART_ROWS = 60_000, 10_000
 #: What nine of the twelve tables need.
 LIMIT = 9 * ROWS * 8
 #: An hour in a long run.
-SECONDS = 3_600 if TRIES >= 1_000 else tries(100, at_least=4)
+SECONDS = 3_600 if TRIES >= 1_000 else tries(40, at_least=4)
 
 #: Reads a table that is decoded to the cache, and one that is decompressed to it, again and again, and checks every row.
 READER = """

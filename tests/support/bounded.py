@@ -1,6 +1,6 @@
 """Reading in a child with limits on memory and time: many datasets in one child, each in a fork of it that has everything imported.
 
-python bounded.py < cases.jsonl: runs each case, a line of JSON (see `Case`), and prints what came of it, a line of JSON each.
+python -m support.bounded < cases.jsonl: runs each case, a line of JSON (see `Case`), and prints what came of it, a line of JSON each.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from support.forks import TESTS, import_all
 
 #: Seconds of CPU that a case may take; a case that hangs without work is ended by the time limit of them all.
 _CPU_S = 20
@@ -56,8 +58,9 @@ def read_bounded(cases: Mapping[str, Case], cache: Path) -> dict[str, Outcome]:
         json.dumps({**dataclasses.asdict(case), "cache": str(cache / name)}) + "\n" for name, case in cases.items()
     )
     child = subprocess.run(
-        [sys.executable, __file__], input=lines, capture_output=True, text=True, timeout=_ALL_S, check=False
-    )
+        [sys.executable, "-m", "support.bounded"],
+        cwd=TESTS, input=lines, capture_output=True, text=True, timeout=_ALL_S, check=False,
+    )  # fmt: skip
     assert child.returncode == 0, child.stderr
     outcomes = [Outcome(**json.loads(line)) for line in child.stdout.splitlines()]
     return dict(zip(cases, outcomes, strict=True))
@@ -67,17 +70,7 @@ def read_bounded(cases: Mapping[str, Case], cache: Path) -> dict[str, Outcome]:
 
 
 def _serve() -> None:
-    import h5py  # noqa: F401
-    import zarr  # noqa: F401
-
-    import penstock.engine.lower
-    import penstock.format.zarr.bounded
-    import penstock.format.zarr.store
-    import penstock.open  # noqa: F401
-    from penstock.format import known_formats
-
-    known_formats()
-
+    import_all()
     warnings.simplefilter("ignore")
     for line in sys.stdin:
         print(json.dumps(_forked(json.loads(line))), flush=True)

@@ -1,17 +1,13 @@
-"""Files that change while they are read: a program that changes those of one format in one way, and says what came of it.
-
-    python -m support.changing_files FORMAT FOLDER WHEN CHANGE [WHEN CHANGE]…
-
-It prints a line for each: "old" if every row came as it was, "new" if every row came as it is now, "mixed" for anything else, or the error.
-"""
+"""Files that change while they are read: `tried` changes those of one format in one way, and says what came of it."""
 
 from __future__ import annotations
 
 import os
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -114,12 +110,21 @@ LOOKED_AT_AGAIN = 0.02
 JOINED = ("arrow joined",)
 
 
+@cache
+def content_of(kind: str, number: int, more: int) -> bytes:
+    """A file of this kind; a text of many rows takes long to write."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"made.{WRITERS[kind][0]}")
+        WRITERS[kind][1](path, values(number, more))
+        return path.read_bytes()
+
+
 class Files:
     """The files of a dataset, and what may happen to them."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
-        self._suffix, self._write, self.options = WRITERS[kind]
+        self._suffix, _, self.options = WRITERS[kind]
         self.folder = folder
         self.paths = [folder / f"{number}.{self._suffix}" for number in range(FILES)]
         for number in range(FILES):
@@ -127,7 +132,7 @@ class Files:
 
     def write(self, number: int, path: Path, more: int) -> None:
         """One file, of the old values or the new."""
-        self._write(path, values(number, more))
+        path.write_bytes(content_of(self.kind, number, more))
 
     def _aside(self, number: int) -> Path:
         aside = self.folder.parent / f"aside.{self._suffix}"
@@ -272,13 +277,11 @@ def at_any_moment(files: Files, change: Callable[[Files], None]) -> str:
 WHEN = {"during": during, "between": between, "reopened": reopened, "any moment": at_any_moment}
 
 
-def main() -> None:
-    kind, folder, *tried = sys.argv[1:]
-    for number, (when, change) in enumerate(zip(tried[::2], tried[1::2], strict=True)):
+def tried(kind: str, folder: str, changes: list[tuple[str, str]]) -> list[str]:
+    """For each (when, change): "old" if every row came as it was, "new" if every row came as it is now, "mixed" for anything else, or the error."""
+    found = []
+    for number, (when, change) in enumerate(changes):
         data = Path(folder, str(number), "data")
         data.mkdir(parents=True)
-        print(WHEN[when](Files(kind, data), CHANGES[change]).replace("\n", " "), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        found.append(WHEN[when](Files(kind, data), CHANGES[change]))
+    return found

@@ -27,14 +27,14 @@ from penstock.core.spec import Columns, Spans
 from penstock.engine.read.blocks import load_block
 from penstock.source.protocol import Source
 from support import shards, tables, tars, tfrecords
-from support.tries import some, tries
+from support.tries import TRIES, some, tries
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 Rows = list[tuple[Any, ...]]
 
 #: How many flips of bits are tried of every format.
-FLIPS = tries(1_000, at_least=30)
+FLIPS = tries(1_000) if TRIES >= 1_000 else tries(500, at_least=30)
 #: Address space that damaged files may make a process ask for, and memory that they may make it use.
 ASKED_BYTES = 8 << 30
 USED_BYTES = 256 << 20
