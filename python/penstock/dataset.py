@@ -136,19 +136,34 @@ class Dataset:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
         return self._then(Transform(input=self.root, ops=tuple(chains.items())))
 
-    def map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
-        """Your function on whole batches, on threads: dict of arrays (rows first) in, dict of arrays out.
+    def map(
+        self,
+        function: Callable[..., Mapping[str, Any]],
+        *misplaced: Never,
+        workers: Literal["thread", "process"] = "thread",
+    ) -> Dataset:
+        """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
         The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
         sample. Bytes and text come as Arrow arrays.
+
+        It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
+        most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
+        with cloudpickle (`pip install 'penstock[process]'`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
+        DataError if processes end over a batch twice, by a crash or for want of memory.
         """
         check_positional("map", misplaced, _THREADS)
-        return self._then(Map(input=self.root, function=function))
+        return self._then(Map(input=self.root, function=function, workers=workers))
 
-    def map_rows(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
-        """Your function row by row, on threads: dict of values in, dict of values out; slower than `map`."""
+    def map_rows(
+        self,
+        function: Callable[..., Mapping[str, Any]],
+        *misplaced: Never,
+        workers: Literal["thread", "process"] = "thread",
+    ) -> Dataset:
+        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
         check_positional("map_rows", misplaced, _THREADS)
-        return self._then(MapRows(input=self.root, function=function))
+        return self._then(MapRows(input=self.root, function=function, workers=workers))
 
     def filter(
         self,
