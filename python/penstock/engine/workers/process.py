@@ -1,6 +1,6 @@
 """One process of `workers="process"`, as its parent sees it.
 
-It is a fresh interpreter, so a script needs no `if __name__ == "__main__"`: nothing of it is imported again.
+It is a fresh interpreter, in which nothing of the user's script runs again: a script needs no guard for `__main__`.
 """
 
 from __future__ import annotations
