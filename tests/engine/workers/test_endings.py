@@ -152,6 +152,11 @@ def test_children_end_with_their_parent(tmp_path: Path, ending: signal.Signals) 
             break
         time.sleep(0.05)
     time.sleep(1)
+    if ending == signal.SIGINT:
+        for child in found:
+            os.kill(child, ending)  # as a terminal does
+        time.sleep(0.3)
+        assert len(psutil.Process(script.pid).children()) == 2
     script.send_signal(ending)
     _, wrong = script.communicate(timeout=60)
     assert len(found) == 2

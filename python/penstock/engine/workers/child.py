@@ -72,7 +72,10 @@ def main(descriptor: int) -> None:
 
 def _serve_one(link: Link, functions: dict[int, CallHere]) -> None:
     # The batch and what is made of it are in no variable here: what was received must be free when the answer goes.
-    link.send(_flushed(_answer(functions, link.receive())))
+    try:
+        link.send(_flushed(_answer(functions, link.receive())))
+    except MemoryError as error:  # for what the function returned
+        link.send(_failed(error))
 
 
 def _flushed(answer: Any) -> Any:
@@ -97,9 +100,12 @@ def _answer(functions: dict[int, CallHere], request: Request) -> Columns | Faile
             call = functions[request.number] = _loaded(request.sent)
         return sendable(call(request.columns, request.keys, request.key))
     except BaseException as error:  # the parent raises it
-        return Failed(
-            pickled=pickled_error(error, dumps), shown=_shown(error), trace=traceback.format_exc().rstrip("\n")
-        )
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> Failed:
+    trace = "".join(traceback.format_exception(error)).rstrip("\n")
+    return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
 
 
 def _loaded(sent: Sent) -> CallHere:

@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 
 from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import DataError
@@ -33,7 +34,7 @@ class Pool:
     """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most, self._numbers = most, count()
         self._begin()
 
     def _begin(self) -> None:
@@ -52,7 +53,7 @@ class Pool:
             name=function.name,
             finds_all=isinstance(function, RowFunction) and function.finds_all,
         )
-        return CallInProcess(self, sent)
+        return CallInProcess(self, sent, next(self._numbers))
 
     @contextmanager
     def process(self) -> Iterator[WorkerProcess]:
@@ -106,8 +107,8 @@ def _end_all(processes: deque[WorkerProcess]) -> None:
 class CallInProcess:
     """Calls a function in a process of the pool; an item whose process ends is given to another one, once."""
 
-    def __init__(self, pool: Pool, sent: Sent) -> None:
-        self._pool, self._sent = pool, sent
+    def __init__(self, pool: Pool, sent: Sent, number: int) -> None:
+        self._pool, self._sent, self._number = pool, sent, number
 
     def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
         """What the function returned, or raises what it raised. DataError if processes end over this item."""
@@ -125,7 +126,7 @@ class CallInProcess:
         )
 
     def _ask(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Columns | Failed:
-        number = id(self)
+        number = self._number
         sent = None if number in process.functions else self._sent
         answer: Columns | Failed = process.ask(Request(number=number, sent=sent, columns=columns, keys=keys, key=key))
         if not isinstance(answer, Failed):

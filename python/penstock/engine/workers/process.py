@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import weakref
+from contextlib import suppress
 from typing import Any
 
 from penstock.core.cancel import LOOK_S, check
@@ -74,7 +75,8 @@ class WorkerProcess:
             self._process.wait(0.05)  # it may be ending just now; what it ends by is told
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(_PATIENCE_S)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE_S)
         return _ending(self._process.returncode)
 
     def leave(self) -> None:
