@@ -19,7 +19,7 @@ from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
 from penstock.engine.bad_rows import BadRows, Tolerance
 from penstock.engine.budget import Budget
-from penstock.engine.call import CallHere
+from penstock.engine.call import CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
 from penstock.engine.lanes.cut import LaneOutput, cut
@@ -57,6 +57,8 @@ from penstock.plan.nodes import (
     Bucket,
     Concat,
     Every,
+    FilterFunction,
+    FlatMap,
     Map,
     MapRows,
     Mix,
@@ -78,7 +80,7 @@ from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
-from penstock.transform.function import BatchFunction, RowFunction
+from penstock.transform.function import BatchFunction, RowFunction, name_of
 from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
@@ -386,7 +388,7 @@ class _Lowering:
         first_rows = len(self.lanes) * order.rows_per_lane if is_forward else _FIRST_LANE_ROWS
         most_rows = _LANE_ROWS if is_forward else _MOST_LANE_ROWS
         feed = LaneFeed(
-            STAGES[type(node)](node, self.where.cpus),
+            STAGES[type(node)](node, self.where.cpus, self._call_of),
             order,
             lambda works, last: Run(
                 (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
@@ -558,18 +560,19 @@ class _Lowering:
     def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
         """A user's function."""
         (branch,) = inputs
-        kind = BatchFunction if isinstance(node, Map) else RowFunction
-        call = kind(node.function, node.verb)
-        if isinstance(call, RowFunction):
-            call.finds_all = self.bad is not None
         number = sum(stage.kind == "python" for stage in self.stages)
-        here = node.workers == "thread" or self.is_described
-        work = CallFunction(
-            branch.sources, CallHere(call) if here else self.workers.function(call, node.verb), self.seed, number
-        )
+        work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
+        add(f"{node.verb} {name_of(node.function)}", "python", work, threads=self.where.cpus)
         return replace(branch, spec=None)
+
+    def _call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
+        """How a user's function is called."""
+        function = (RowFunction if isinstance(node, MapRows) else BatchFunction)(node.function, node.verb)
+        if isinstance(function, RowFunction):
+            function.finds_all = self.bad is not None
+        is_here = node.workers == "thread" or self.is_described
+        return CALLS[node.verb](function) if is_here else self.workers.function(function, node.verb)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
         """Ragged columns become dense."""

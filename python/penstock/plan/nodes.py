@@ -300,10 +300,12 @@ class FilterFunction(LaneNode):
 
     input: Node
     function: Callable[..., Any]
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,10 +315,12 @@ class FlatMap(LaneNode):
     input: Node
     function: Callable[..., Mapping[str, Any]]
     rows: int = 16
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "flat_map"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
         if not is_whole(self.rows) or not 1 <= self.rows <= _MOST_TOGETHER:
             raise PlanError(
                 f"flat_map: rows={quoted(self.rows)}; the function gets at least one row, a whole number of them, and at most {_MOST_TOGETHER:,}"
@@ -494,7 +498,7 @@ def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
         )
 
 
-def _check_workers(node: Map | MapRows) -> None:
+def _check_workers(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not is_one_of(node.workers, _WORKERS):
         raise PlanError(
             f"{node.verb}: workers={quoted(node.workers)}; pass 'thread', or 'process' for functions that hold the interpreter. How many there are "

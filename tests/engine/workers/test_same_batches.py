@@ -98,6 +98,46 @@ def test_rows_chains_and_ops(loaders: Any) -> None:
     assert [*map(plain, loaders(chained("process"), cpus=2))] == [*map(plain, loaders(chained("thread")))]
 
 
+def test_rows_by_what_the_data_says(loaders: Any) -> None:
+    def split(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        if not len(batch["x"]) % 2:
+            return {}
+        return {
+            "x": np.repeat(batch["x"], 2),
+            "drawn": rng.normal(size=2 * len(batch["x"])),
+            "text": ["é"] * 2 * len(batch["x"]),
+        }
+
+    def chained(workers: str) -> ps.Dataset:
+        some = rows().filter(lambda batch: batch["x"] % 3 > 0, workers=workers)
+        return some.flat_map(split, rows=3, workers=workers).batch(10, steps=12)
+
+    expected = [*map(plain, loaders(chained("thread")))]
+    loader = loaders(chained("process"), cpus=2)
+    begun = iter(loader)
+    some = [plain(next(begun)) for _ in range(4)]
+    state = loader.state_dict()
+    loader.close()
+    again = loaders(chained("thread"))
+    again.load_state_dict(state)
+    assert [*some, *map(plain, again)] == expected
+
+
+def test_lane_functions_raise_as_on_threads(loaders: Any) -> None:
+    some = ps.from_arrays({"x": np.arange(60)}).shuffle(seed=2)
+    for verb, function in (
+        ("filter", lambda batch: batch["x"]),
+        ("filter", lambda batch: 1 // 0),
+        ("flat_map", lambda batch: [1]),
+        ("flat_map", lambda batch: {"x": batch["x"], "y": batch["x"][1:]}),
+    ):
+        here, there = (
+            raised(loaders(getattr(some, verb)(function, workers=workers).batch(20, steps=3), cpus=1))
+            for workers in ("thread", "process")
+        )
+        assert (type(there), str(there)) == (type(here), str(here))
+
+
 def test_states_load_across_workers(loaders: Any) -> None:
     def add(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         return {"x": batch["x"], "y": batch["x"] + rng.random(len(batch["x"]))}

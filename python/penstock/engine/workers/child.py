@@ -16,7 +16,7 @@ from typing import Any
 from penstock.core.errors import PlanError
 from penstock.core.global_generators import OwnGenerators
 from penstock.core.spec import Columns, Ids
-from penstock.engine.call import CallHere
+from penstock.engine.call import CALLS, CallHere
 from penstock.engine.workers.functions import dumps
 from penstock.engine.workers.link import EndedError, Link, pickled_error, sendable, unpickled
 from penstock.transform.function import BatchFunction, RowFunction
@@ -121,7 +121,7 @@ def _loaded(sent: Sent) -> CallHere:
     call = kind(function, sent.verb, OwnGenerators(function))
     if isinstance(call, RowFunction):
         call.finds_all = sent.finds_all
-    return CallHere(call)
+    return CALLS[sent.verb](call)
 
 
 def _limit_threads() -> None:

@@ -7,12 +7,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 
-from penstock.core.cancel import LOOK_S, check
+from penstock.core.cancel import LOOK_S, carried, check
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Ids
+from penstock.engine.call import Rows
 from penstock.engine.workers.child import Failed, Request, Sent
 from penstock.engine.workers.functions import pickled_function
 from penstock.engine.workers.link import EndedError, sendable, unpickled
@@ -34,12 +36,12 @@ class Pool:
     """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._numbers = most, count()
+        self.most, self._numbers = most, count()
         self._begin()
 
     def _begin(self) -> None:
         self._owner = os.getpid()
-        self._room = threading.Semaphore(self._most)
+        self._room = threading.Semaphore(self.most)
         self._free = deque[WorkerProcess]()
         self._closings = 0
         self._finalizer = weakref.finalize(self, _end_all, self._free)
@@ -124,6 +126,18 @@ class CallInProcess:
             f"{self._where}: the process that ran it ended over this batch of {len(keys):,} rows, and another one over the same: by "
             f"{' and by '.join(endings)}. {_advice(endings)}"
         )
+
+    def many(self, calls: Sequence[Rows]) -> list[Columns]:
+        """Several at once, by as many threads as there are processes."""
+        if len(calls) < 2:
+            return [self(*one) for one in calls]
+        with ThreadPoolExecutor(min(len(calls), self._pool.most), thread_name_prefix="penstock-workers") as threads:
+            made = [threads.submit(carried(self), *one) for one in calls]
+            try:
+                return [one.result() for one in made]
+            finally:
+                for one in made:
+                    one.cancel()
 
     def _ask(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Columns | Failed:
         number = self._number
