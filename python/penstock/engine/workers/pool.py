@@ -7,11 +7,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 
-from penstock.core.cancel import LOOK_S, carried, check
+from penstock.core.cancel import LOOK_S, check, work_for
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Ids
 from penstock.engine.call import Rows
@@ -84,10 +83,15 @@ class Pool:
             room.release()
 
     def _taken(self) -> WorkerProcess | None:
-        try:
-            return self._free.pop()  # the one that was used last: its caches are warm
-        except IndexError:
-            return None
+        """The free process that was used last, since its caches are warm; not one that was ended meanwhile."""
+        while True:
+            try:
+                process = self._free.pop()
+            except IndexError:
+                return None
+            if process.is_running:
+                return process
+            process.end()
 
     def close(self) -> None:
         """Ends the processes that are free, and the others when they are; later calls start new ones."""
@@ -129,15 +133,31 @@ class CallInProcess:
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
         """Several at once, by as many threads as there are processes."""
-        if len(calls) < 2:
+        if len(calls) < 2 or self._pool.most < 2:
             return [self(*one) for one in calls]
-        with ThreadPoolExecutor(min(len(calls), self._pool.most), thread_name_prefix="penstock-workers") as threads:
-            made = [threads.submit(carried(self), *one) for one in calls]
-            try:
-                return [one.result() for one in made]
-            finally:
-                for one in made:
-                    one.cancel()
+        made, failed = dict[int, Columns](), dict[int, BaseException]()
+        left, stop = deque(range(len(calls))), threading.Event()
+
+        def work() -> None:
+            work_for(stop)
+            while left:
+                try:
+                    number = left.popleft()
+                except IndexError:
+                    return
+                try:
+                    made[number] = self(*calls[number])
+                except BaseException as error:
+                    failed[number] = error
+                    left.clear()  # all before it are being made
+
+        # No ThreadPoolExecutor: the interpreter waits for its threads before it closes what runs.
+        count = min(len(calls), self._pool.most)
+        threads = [threading.Thread(target=work, name=f"penstock-call-{one}", daemon=True) for one in range(count)]
+        _run(threads, stop)
+        if failed:
+            raise failed[min(failed)]
+        return [made[number] for number in range(len(calls))]
 
     def _ask(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Columns | Failed:
         number = self._number
@@ -150,6 +170,23 @@ class CallInProcess:
     @property
     def _where(self) -> str:
         return f"{self._sent.verb}({self._sent.name})"
+
+
+def _run(threads: Sequence[threading.Thread], stop: threading.Event) -> None:
+    """Runs threads to their end; when this one's work is cancelled, theirs is."""
+    begun = list[threading.Thread]()
+    try:
+        for thread in threads:
+            thread.start()
+            begun.append(thread)
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(LOOK_S)
+                check()
+    finally:
+        stop.set()
+        for thread in begun:
+            thread.join()
 
 
 def _result(answer: Columns | Failed) -> Columns:

@@ -62,6 +62,11 @@ class WorkerProcess:
             check()
         return self._link.receive()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """Ends the process, whatever it does; `end` waits for it."""
         if self._process.returncode is None:
@@ -101,6 +106,10 @@ def _start(connection: socket.socket) -> subprocess.Popen[bytes]:
             pass_fds=[number],
             env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
         )
+    except OSError as error:
+        raise ProcessError(
+            f"workers='process': {sys.executable} cannot be started: {error}; take fewer processes with Loader(cpus=…), or use workers='thread'"
+        ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
