@@ -256,7 +256,7 @@ def test_an_interpreter_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with (
         ps.Loader(numbers(lambda batch: batch), cpus=1) as loader,
-        pytest.raises(ps.ProcessError, match="cannot be started.*workers='thread'"),
+        pytest.raises(ps.ProcessError, match=r"cannot be started.*workers='thread'"),
     ):
         next(iter(loader))
 
