@@ -11,7 +11,7 @@ from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, check_whole, path_of
+from penstock.core.given import as_tuple, check_flags, check_whole, is_one_of, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.padding import as_names, as_padding_value
@@ -136,19 +136,34 @@ class Dataset:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
         return self._then(Transform(input=self.root, ops=tuple(chains.items())))
 
-    def map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
-        """Your function on whole batches, on threads: dict of arrays (rows first) in, dict of arrays out.
+    def map(
+        self,
+        function: Callable[..., Mapping[str, Any]],
+        *misplaced: Never,
+        workers: Literal["thread", "process"] = "thread",
+    ) -> Dataset:
+        """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
         The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
         sample. Bytes and text come as Arrow arrays.
+
+        It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
+        most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
+        with cloudpickle (`pip install 'penstock[process]'`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
+        DataError if processes end over a batch twice, by a crash or for want of memory.
         """
         check_positional("map", misplaced, _THREADS)
-        return self._then(Map(input=self.root, function=function))
+        return self._then(Map(input=self.root, function=function, workers=workers))
 
-    def map_rows(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never) -> Dataset:
-        """Your function row by row, on threads: dict of values in, dict of values out; slower than `map`."""
+    def map_rows(
+        self,
+        function: Callable[..., Mapping[str, Any]],
+        *misplaced: Never,
+        workers: Literal["thread", "process"] = "thread",
+    ) -> Dataset:
+        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
         check_positional("map_rows", misplaced, _THREADS)
-        return self._then(MapRows(input=self.root, function=function))
+        return self._then(MapRows(input=self.root, function=function, workers=workers))
 
     def filter(
         self,
@@ -156,6 +171,7 @@ class Dataset:
         *misplaced: Never,
         ahead: bool = False,
         progress: Progress | None = None,
+        workers: Literal["thread", "process"] = "thread",
     ) -> Dataset:
         """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
 
@@ -167,23 +183,34 @@ class Dataset:
         a row. How many rows stay is known once they were made, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
         resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
+        workers: where it runs while training, as of `map`; processes get a part of a batch each.
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         check_flags("filter", ahead=ahead)
+        if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
+            raise PlanError(
+                f"filter: workers={quoted(workers)} is for a function that runs while training; leave it out for an expression, and with ahead=True"
+            )
         if isinstance(predicate, Expression):
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
             return self._then(filter_rows_ahead(self.root, predicate, progress))
-        return self._then(FilterFunction(input=self.root, function=predicate))
+        return self._then(FilterFunction(input=self.root, function=predicate, workers=workers))
 
-    def flat_map(self, function: Callable[..., Mapping[str, Any]], *misplaced: Never, rows: int = 16) -> Dataset:
+    def flat_map(
+        self,
+        function: Callable[..., Mapping[str, Any]],
+        *misplaced: Never,
+        rows: int = 16,
+        workers: Literal["thread", "process"] = "thread",
+    ) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume, where the function sees the same rows together.
+        resume, where the function sees the same rows together. workers: as of `map`.
         """
         check_positional("flat_map", misplaced, _THREADS)
-        return self._then(FlatMap(input=self.root, function=function, rows=rows))
+        return self._then(FlatMap(input=self.root, function=function, rows=rows, workers=workers))
 
     def pack(
         self,

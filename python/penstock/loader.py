@@ -30,6 +30,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Delivered
 from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
+from penstock.engine.workers.pool import Pool
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.ledger.writer import Ledger
@@ -202,7 +203,13 @@ class Loader(Generic[BatchT]):
         if self._lane_places is not None:
             self._lowered.lanes.begin(self._progress.here, self._places_here(self._lane_places))
         self._finalizer = weakref.finalize(
-            self, _close_runs, self._runs, self._lowered.slots, self._ahead, self._lowered.lanes
+            self,
+            _close_runs,
+            self._runs,
+            self._lowered.slots,
+            self._ahead,
+            self._lowered.lanes,
+            self._lowered.workers,
         )
 
     def _places_now(self) -> dict[str, list[Place]]:
@@ -576,7 +583,7 @@ class Loader(Generic[BatchT]):
         self._last_stats = self.stats()
         lanes, was_running = self._lowered.lanes, bool(self._runs)
         places = lanes.places(self._progress.here) if lanes and was_running else {}
-        _close_runs(self._runs, (), self._ahead, lanes)
+        _close_runs(self._runs, (), self._ahead, lanes, self._lowered.workers)
         if was_running:
             lanes.begin(self._progress.here, places)
         self._single_steps.clear()
@@ -600,11 +607,16 @@ class Loader(Generic[BatchT]):
 
 
 def _close_runs(
-    runs: list[tuple[Run, list[Position]]], slots: tuple[Slots, ...], prefetching: Sequence[Ahead], lanes: LaneFeeds
+    runs: list[tuple[Run, list[Position]]],
+    slots: tuple[Slots, ...],
+    prefetching: Sequence[Ahead],
+    lanes: LaneFeeds,
+    workers: Pool,
 ) -> None:
     lanes.close()
     for run, _ in [*runs]:
         run.close()
+    workers.close()
     for ahead in prefetching:
         ahead.stop()
     runs.clear()

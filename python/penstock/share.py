@@ -250,4 +250,6 @@ class SingleSteps:
 
     def clear(self) -> None:
         """Lets go of the stages, and of the blocks that they hold; waits for nobody whose step a store holds up."""
-        self._share = None
+        share, self._share = self._share, None
+        if share is not None:
+            share.lowered.workers.close()

@@ -50,6 +50,13 @@ def draw_key() -> int:
     return _draw_key.get()
 
 
+class Calls(Protocol):
+    """Runs a user's function, seeded if it draws from global generators."""
+
+    def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
+        """What `plain()` returns if it draws nothing, else what `seeded(seed)` returns, which seeds before each call."""
+
+
 class SeededCalls:
     """Runs a user's function, seeded if it draws from global generators.
 
@@ -93,6 +100,23 @@ class SeededCalls:
             f"only while the loop waits for a batch ({took_s * 1000:,.1f} ms for {rows:,} rows). {self._instead}{late}",
             stacklevel=2,
         )
+
+
+class OwnGenerators:
+    """The same numbers in a process whose generators nobody else draws from: calls need not wait for each other, and each is watched."""
+
+    def __init__(self, function: Any) -> None:
+        self._draws = mentions_generators(function)
+
+    def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
+        """See `SeededCalls.run`."""
+        if not self._draws:
+            before = [generator.look() for generator in _generators()]
+            made = plain()
+            self._draws = before != [generator.look() for generator in _generators()]
+            if not self._draws:
+                return made
+        return seeded(lambda key: _seed(_generators(), key))
 
 
 def _watched(call: Callable[[], _T]) -> tuple[_T, bool]:

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.merge import gather
-from penstock.batch.stack import check_batch, field_of, materialize, stack_rows
+from penstock.batch.stack import field_of, materialize
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
 from penstock.engine.budget import Budget
+from penstock.engine.call import Call
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.row_places import RowPlaces
@@ -28,7 +29,6 @@ from penstock.order.keys import TRANSFORM_KEY
 from penstock.plan.nodes import Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
-from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.image import fuse, image_size
 
 #: Samples to look at until one is an image: a bad one is an error when it is due, and not before.
@@ -183,23 +183,18 @@ class ApplyKernels:
 
 
 class CallFunction:
-    """Calls a user's function."""
+    """Calls a user's function, here or in another process."""
 
-    def __init__(self, sources: tuple[int, int], function: BatchFunction, seed: int, number: int) -> None:
-        self._sources, self._function, self._seed, self._number = sources, function, seed, number
+    def __init__(self, sources: tuple[int, int], call: Call, seed: int, number: int) -> None:
+        self._sources, self._call, self._seed, self._number = sources, call, seed, number
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
         part = item.part(self._sources)
         if part is None:
             return item
-        ids = item.ids_of(part)
         key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        made = self._function(materialize(part.columns), item.keys_of(part), key)
-        name = self._function.name
-        part.columns = (
-            stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(ids), name)
-        )
+        part.columns = self._call(materialize(part.columns), item.keys_of(part), key)
         part.spec = {name: field_of(column) for name, column in part.columns.items()}
         return item
 

@@ -19,6 +19,7 @@ from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
 from penstock.engine.bad_rows import BadRows, Tolerance
 from penstock.engine.budget import Budget
+from penstock.engine.call import CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
 from penstock.engine.lanes.cut import LaneOutput, cut
@@ -43,6 +44,7 @@ from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
 from penstock.engine.substitutes import SideStages, Substitutes, check_substitutes
 from penstock.engine.tune import Depth
+from penstock.engine.workers.pool import Pool
 from penstock.engine.zipping import links_of
 from penstock.order.batches import BatchOrder, Last
 from penstock.order.demand import DemandOrder
@@ -55,6 +57,8 @@ from penstock.plan.nodes import (
     Bucket,
     Concat,
     Every,
+    FilterFunction,
+    FlatMap,
     Map,
     MapRows,
     Mix,
@@ -76,7 +80,7 @@ from penstock.plan.rules import optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
-from penstock.transform.function import BatchFunction, RowFunction
+from penstock.transform.function import BatchFunction, RowFunction, name_of
 from penstock.transform.image import fuse
 
 #: Steps whose batches are small are made together, up to this many bytes and steps.
@@ -147,6 +151,7 @@ def lower(
         slots=tuple(slots for each in lowering.every() for slots in (each.slots, each.record_slots)),
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
+        workers=lowering.workers,
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
@@ -198,6 +203,7 @@ class _Lowering:
         self.stages: list[Stage] = []
         self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
         self.is_described = False
+        self.workers = Pool(where.cpus)
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
         size_bytes = sum(source.manifest.size_bytes for source in sources)
@@ -270,6 +276,7 @@ class _Lowering:
         order, budget_bytes = ListedOrder(rows=ListedRows(input=self.order.rows)), self.budget.limit_bytes
         side = _Lowering(self.root, order, Where(cpus=self.where.cpus), self.seed, Slots(), budget_bytes)
         assert self.tolerance is not None
+        side.workers = self.workers
         side.tolerate(replace(self.tolerance, substitutes=False), is_here=True)
         side.add_reading()
         side.branch(side.root)
@@ -368,7 +375,7 @@ class _Lowering:
         seed = kernels.mix([self.seed, STAGE_KEY, len(self.below)])  # rows here have ids that rows above have as well
         below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
         self.below.append(below)
-        below.is_described, below.lanes = self.is_described, self.lanes
+        below.is_described, below.lanes, below.workers = self.is_described, self.lanes, self.workers
         is_here = self.tolerance is not None and (self.tolerance.substitutes or isinstance(node, SkipBad))
         below.tolerate(self.tolerance, is_here=is_here)
         below.budget.is_exact = False
@@ -381,7 +388,7 @@ class _Lowering:
         first_rows = len(self.lanes) * order.rows_per_lane if is_forward else _FIRST_LANE_ROWS
         most_rows = _LANE_ROWS if is_forward else _MOST_LANE_ROWS
         feed = LaneFeed(
-            STAGES[type(node)](node, self.where.cpus),
+            STAGES[type(node)](node, self.where.cpus, self._call_of),
             order,
             lambda works, last: Run(
                 (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
@@ -553,15 +560,19 @@ class _Lowering:
     def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
         """A user's function."""
         (branch,) = inputs
-        kind = BatchFunction if isinstance(node, Map) else RowFunction
-        call = kind(node.function, node.verb)
-        if isinstance(call, RowFunction):
-            call.finds_all = self.bad is not None
         number = sum(stage.kind == "python" for stage in self.stages)
-        work = CallFunction(branch.sources, call, self.seed, number)
+        work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        add(f"{node.verb} {call.name}", "python", work, threads=self.where.cpus)
+        add(f"{node.verb} {name_of(node.function)}", "python", work, threads=self.where.cpus)
         return replace(branch, spec=None)
+
+    def _call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
+        """How a user's function is called."""
+        function = (RowFunction if isinstance(node, MapRows) else BatchFunction)(node.function, node.verb)
+        if isinstance(function, RowFunction):
+            function.finds_all = self.bad is not None
+        is_here = node.workers == "thread" or self.is_described
+        return CALLS[node.verb](function) if is_here else self.workers.function(function, node.verb)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
         """Ragged columns become dense."""

@@ -13,7 +13,7 @@ _ENOUGH = 0.05
 _REMEDY = {
     "io": "reading is the limit: put the data on a faster disk, or combine small files into larger ones",
     "cpu": "the CPU is the limit: give the process more cores (cpus=…), or make the ops cheaper (smaller images, fewer ops)",
-    "python": "your own Python function is the limit: work on whole batches with map instead of map_rows, and in NumPy",
+    "python": "your own Python function is the limit: work on whole batches with map instead of map_rows, and in NumPy, or in processes (workers='process')",
     "copy": "the copy to the device is the limit: deliver a smaller dtype (uint8 or bfloat16)",
 }
 

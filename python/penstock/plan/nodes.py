@@ -34,6 +34,9 @@ _MOST_ROWS = 1 << 40
 #: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
 _MOST_TOGETHER = 1 << 20
 
+#: Where users' functions run.
+_WORKERS = ("thread", "process")
+
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb")
 #: Fields that came later, and say nothing where they are not given: digests in older states know nothing of them.
@@ -258,26 +261,30 @@ class Transform:
 
 @dataclass(frozen=True, kw_only=True)
 class Map:
-    """A user's function: batch dict in, batch dict out."""
+    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch."""
 
     input: Node
     function: Callable[..., Mapping[str, Any]]
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "map"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapRows:
-    """A user's function: one row's dict in, one row's dict out."""
+    """A user's function: one row's dict in, one row's dict out. workers: as of `Map`."""
 
     input: Node
     function: Callable[..., Mapping[str, Any]]
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "map_rows"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
 
 
 class LaneNode:
@@ -293,10 +300,12 @@ class FilterFunction(LaneNode):
 
     input: Node
     function: Callable[..., Any]
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,10 +315,12 @@ class FlatMap(LaneNode):
     input: Node
     function: Callable[..., Mapping[str, Any]]
     rows: int = 16
+    workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "flat_map"
 
     def __post_init__(self) -> None:
         _check_function(self)
+        _check_workers(self)
         if not is_whole(self.rows) or not 1 <= self.rows <= _MOST_TOGETHER:
             raise PlanError(
                 f"flat_map: rows={quoted(self.rows)}; the function gets at least one row, a whole number of them, and at most {_MOST_TOGETHER:,}"
@@ -484,6 +495,14 @@ def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not callable(node.function):
         raise PlanError(
             f"{node.verb}: {quoted(node.function)} cannot be called; pass a function{_OR.get(node.verb, '')}"
+        )
+
+
+def _check_workers(node: Map | MapRows | FilterFunction | FlatMap) -> None:
+    if not is_one_of(node.workers, _WORKERS):
+        raise PlanError(
+            f"{node.verb}: workers={quoted(node.workers)}; pass 'thread', or 'process' for functions that hold the interpreter. How many there are "
+            f"follows from the CPUs that may be used; Loader(cpus=…) limits it"
         )
 
 

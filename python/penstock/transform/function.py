@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import DataError
-from penstock.core.global_generators import Seed, SeededCalls
+from penstock.core.global_generators import Calls, Seed, SeededCalls
 from penstock.core.spec import Ids
 
 
@@ -33,13 +33,16 @@ class BatchFunction:
     """Calls a function with a whole batch: dict of arrays in, dict of arrays out.
 
     A parameter `rng` receives a NumPy generator keyed by (key, first sample id), so the numbers do not depend on threads or
-    ranks. If the function draws from global generators, they are seeded with the same key.
+    ranks. If the function draws from global generators, they are seeded with the same key. calls: how it is called then; None on the
+    threads of this process.
     """
 
-    def __init__(self, function: Callable[..., Mapping[str, Any]], verb: str = "map") -> None:
+    def __init__(
+        self, function: Callable[..., Mapping[str, Any]], verb: str = "map", calls: Calls | None = None
+    ) -> None:
         self.function, self.name = function, name_of(function)
         self._generator = wants_generator(function)
-        self._calls = SeededCalls(
+        self._calls = calls or SeededCalls(
             f"{verb} {self.name}",
             function,
             "A function with a parameter `rng`, a seeded NumPy generator, runs on all threads.",

@@ -11,12 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.pack import pack_window
-from penstock.batch.stack import columns_of, field_of, mask_of, materialize
+from penstock.batch.stack import field_of, materialize
 from penstock.core.errors import PlanError
+from penstock.core.random_use import mentions_generators
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
+from penstock.engine.call import MASK, Call
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
-from penstock.transform.function import BatchFunction
+from penstock.transform.function import name_of, wants_generator
+
+#: A process gets no fewer rows of a predicate's at once.
+_FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +82,18 @@ class FilterRows:
 
     rows: int | None = None
 
-    def __init__(self, node: FilterFunction) -> None:
-        self._function = BatchFunction(node.function, node.verb)
-        self.name = f"filter({self._function.name})"
+    def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
+        self._call, self._pieces = call, pieces
+        self.name = f"filter({name_of(node.function)})"
 
     def feed(self, fed: Fed) -> Made:
         """The columns as they are, and the rows that stay."""
-        made = self._function(materialize(fed.columns), fed.keys, fed.key)
-        mask = mask_of(made, len(fed.keys), self.name)
+        columns, count = materialize(fed.columns), len(fed.keys)
+        edges = np.linspace(0, count, 1 + max(1, min(self._pieces, count // _FEWEST_ROWS))).astype(np.int64).tolist()
+        made = self._call.many(
+            [(_rows(columns, low, high), fed.keys[low:high], fed.key) for low, high in pairwise(edges)]
+        )
+        mask = np.concatenate([one[MASK] for one in made])
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
         return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
@@ -106,35 +115,23 @@ class SkipBadRows:
 class FlatMapRows:
     """Any number of rows for every group of rows."""
 
-    def __init__(self, node: FlatMap) -> None:
-        self._function = BatchFunction(node.function, node.verb)
+    def __init__(self, node: FlatMap, call: Call) -> None:
+        self._call = call
         self.rows: int | None = node.rows
-        self.name = f"flat_map({self._function.name})"
+        self.name = f"flat_map({name_of(node.function)})"
 
     def feed(self, fed: Fed) -> Made:
         """What the function returns for each group, one after the other."""
         columns, edges = materialize(fed.columns), fed.edges.tolist()
-        made = [
-            self._of(self._function(_rows(columns, low, high), fed.keys[low:high], fed.key))
-            for low, high in pairwise(edges)
-        ]
+        made = self._call.many(
+            [(_rows(columns, low, high), fed.keys[low:high], fed.key) for low, high in pairwise(edges)]
+        )
         counts = np.array([len(next(iter(one.values()))) if one else 0 for one in made], dtype=np.int64)
         some = [one for one, count in zip(made, counts.tolist(), strict=True) if count]
         joined = self._joined(some) if some else {}
         spec = {name: field_of(column) for name, column in joined.items()}
         rows = np.arange(int(counts.sum()))
         return Made(columns=joined, spec=spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
-
-    def _of(self, made: Any) -> Columns:
-        if not isinstance(made, Mapping):
-            raise PlanError(f"{self.name} returned {type(made).__name__}; it must return a dict of columns")
-        columns = columns_of(made, self.name)
-        rows = {name: len(column) for name, column in columns.items()}
-        if len({*rows.values()}) > 1:
-            raise PlanError(
-                f"{self.name} returned columns of different lengths: {rows}; return one entry a row in each"
-            )
-        return columns
 
     def _joined(self, parts: list[Columns]) -> Columns:
         first = _kinds(parts[0])
@@ -179,10 +176,16 @@ def _kinds(columns: Columns) -> dict[str, str]:
     }
 
 
-#: The stage of each node, for so many threads.
-STAGES: dict[type, Callable[[Any, int], LaneStage]] = {
-    FilterFunction: lambda node, _: FilterRows(node),
-    FlatMap: lambda node, _: FlatMapRows(node),
-    Pack: PackRows,
-    SkipBad: lambda _, __: SkipBadRows(),
+#: The stage of each node, for so many threads. calls: gives the calls of a node's function.
+STAGES: dict[type, Callable[[Any, int, Callable[[Any], Call]], LaneStage]] = {
+    FilterFunction: lambda node, threads, calls: FilterRows(node, calls(node), _pieces(node, threads)),
+    FlatMap: lambda node, _, calls: FlatMapRows(node, calls(node)),
+    Pack: lambda node, threads, _: PackRows(node, threads),
+    SkipBad: lambda _, __, ___: SkipBadRows(),
 }
+
+
+def _pieces(node: FilterFunction, processes: int) -> int:
+    """Pieces of a predicate's rows: one on this thread, and one for random numbers that come of the first row."""
+    draws = wants_generator(node.function) or mentions_generators(node.function)
+    return 1 if node.workers == "thread" or draws else processes

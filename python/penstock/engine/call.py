@@ -1,0 +1,76 @@
+"""Calls of a user's function, here: what it returned, checked, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from penstock.batch.stack import check_batch, columns_of, mask_of, stack_rows
+from penstock.core.errors import PlanError
+from penstock.core.spec import Columns, Ids
+from penstock.transform.function import BatchFunction, RowFunction
+
+#: Rows: their columns, their numbers for random draws, and the stage's number for these.
+Rows: TypeAlias = tuple[Columns, Ids, int]
+
+#: The column of a predicate's mask.
+MASK = "mask"
+
+
+class Call(Protocol):
+    """Calls of a user's function, wherever it runs."""
+
+    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """The columns that the function makes of these. keys: the rows' numbers for random draws, key: the stage's."""
+
+    def many(self, calls: Sequence[Rows]) -> list[Columns]:
+        """The same for several of these; the error of the first that fails."""
+
+
+class CallHere:
+    """Calls the function of `map` or `map_rows` on this thread."""
+
+    def __init__(self, function: BatchFunction) -> None:
+        self._function = function
+
+    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """What it returned; PlanError if that is no batch of as many rows."""
+        made, name = self._function(columns, keys, key), self._function.name
+        return stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(keys), name)
+
+    def many(self, calls: Sequence[Rows]) -> list[Columns]:
+        """One after the other."""
+        return [self(*one) for one in calls]
+
+
+class MaskHere(CallHere):
+    """Calls the function of `filter`."""
+
+    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """The mask that it returned, as a column; PlanError if it is none."""
+        made = self._function(columns, keys, key)
+        return {MASK: mask_of(made, len(keys), f"filter({self._function.name})")}
+
+
+class AnyRowsHere(CallHere):
+    """Calls the function of `flat_map`."""
+
+    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """What it returned, of any number of rows; PlanError if these are no columns."""
+        made, where = self._function(columns, keys, key), f"flat_map({self._function.name})"
+        if not isinstance(made, Mapping):
+            raise PlanError(f"{where} returned {type(made).__name__}; it must return a dict of columns")
+        columns = columns_of(made, where)
+        rows = {name: len(column) for name, column in columns.items()}
+        if len({*rows.values()}) > 1:
+            raise PlanError(f"{where} returned columns of different lengths: {rows}; return one entry a row in each")
+        return columns
+
+
+#: How the function of each verb is called.
+CALLS: dict[str, type[CallHere]] = {
+    "map": CallHere,
+    "map_rows": CallHere,
+    "filter": MaskHere,
+    "flat_map": AnyRowsHere,
+}

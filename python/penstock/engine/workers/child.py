@@ -1,0 +1,139 @@
+"""What runs in a process of `workers="process"`: it waits for batches, calls the function, and answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.errors import PlanError
+from penstock.core.global_generators import OwnGenerators
+from penstock.core.spec import Columns, Ids
+from penstock.engine.call import CALLS, CallHere
+from penstock.engine.workers.functions import dumps
+from penstock.engine.workers.link import EndedError, Link, pickled_error, sendable, unpickled
+from penstock.transform.function import BatchFunction, RowFunction
+
+#: A function that is still busy this long after the parent has gone is ended with its process.
+_GRACE_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A user's function. pickled: itself. by_rows, verb, finds_all: see `RowFunction`."""
+
+    pickled: bytes
+    by_rows: bool
+    verb: str
+    name: str
+    finds_all: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """An item for the function of this number. sent: the function, where the process has not got it yet."""
+
+    number: int
+    sent: Sent | None
+    columns: Columns
+    keys: Ids
+    key: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """What the function raised. pickled: the error, None where it cannot be; then shown says what it was. trace: its traceback."""
+
+    pickled: bytes | None
+    shown: str
+    trace: str
+
+
+def main(descriptor: int) -> None:
+    """Serves until the parent closes its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    link = Link(socket.socket(fileno=descriptor))
+    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+    functions = dict[int, CallHere]()
+    with suppress(EndedError):
+        sys.argv[:] = link.receive()
+        link.send("ready")
+        while True:
+            _serve_one(link, functions)
+
+
+def _serve_one(link: Link, functions: dict[int, CallHere]) -> None:
+    # The batch and what is made of it are in no variable here: what was received must be free when the answer goes.
+    try:
+        link.send(_flushed(_answer(functions, link.receive())))
+    except MemoryError as error:  # for what the function returned
+        link.send(_failed(error))
+
+
+def _flushed(answer: Any) -> Any:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    return answer
+
+
+def _end_with(link: Link) -> None:
+    """Ends the process when its parent has ended, whatever a function is doing."""
+    link.wait_for_end()
+    time.sleep(_GRACE_S)
+    os._exit(0)
+
+
+def _answer(functions: dict[int, CallHere], request: Request) -> Columns | Failed:
+    try:
+        call = functions.get(request.number)
+        if call is None:
+            assert request.sent is not None
+            call = functions[request.number] = _loaded(request.sent)
+        return sendable(call(request.columns, request.keys, request.key))
+    except BaseException as error:  # the parent raises it
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> Failed:
+    trace = "".join(traceback.format_exception(error)).rstrip("\n")
+    return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
+
+
+def _loaded(sent: Sent) -> CallHere:
+    try:
+        function = unpickled(sent.pickled)
+    except Exception as error:
+        raise PlanError(
+            f"{sent.verb}({sent.name}): the function cannot be loaded in another process ({type(error).__name__}: {error}); put it into a module "
+            f"that can be imported, or into the script itself, or use workers='thread'"
+        ) from error
+    _limit_threads()
+    kind = RowFunction if sent.by_rows else BatchFunction
+    call = kind(function, sent.verb, OwnGenerators(function))
+    if isinstance(call, RowFunction):
+        call.finds_all = sent.finds_all
+    return CALLS[sent.verb](call)
+
+
+def _limit_threads() -> None:
+    """One thread for libraries that the function brought, and that look at no variable of the environment."""
+    if "OMP_NUM_THREADS" in os.environ and os.environ["OMP_NUM_THREADS"] != "1":
+        return
+    for module, name, threads in (("torch", "set_num_threads", 1), ("cv2", "setNumThreads", 0)):
+        with suppress(Exception):
+            getattr(sys.modules[module], name)(threads)
+
+
+def _shown(error: BaseException) -> str:
+    with suppress(Exception):
+        return repr(error)
+    return type(error).__qualname__

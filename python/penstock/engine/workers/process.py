@@ -1,0 +1,132 @@
+"""One process of `workers="process"`, as its parent sees it.
+
+It is a fresh interpreter, in which nothing of the user's script runs again: a script needs no guard for `__main__`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from contextlib import suppress
+from typing import Any
+
+from penstock.core.cancel import LOOK_S, check
+from penstock.core.errors import ProcessError
+from penstock.engine.workers.link import EndedError, Link
+
+#: Libraries would each start a thread for every CPU, in every process.
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+)
+_PATIENCE_S = 10.0
+
+_living: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+
+
+class WorkerProcess:
+    """A child that calls functions; used by one thread at a time."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:  # closed, unless they are detached below
+            self._process = _start(theirs)
+            self._link = Link(socket.socket(fileno=ours.detach()))
+        self.functions = set[int]()
+        _living.add(self)
+        try:
+            self.ask([*sys.argv])
+        except EndedError:
+            raise ProcessError(
+                f"a process of workers='process' ended before its work began, by {self.end()}; what it said stands above, and its command is "
+                f"{sys.executable}"
+            ) from None
+        except BaseException:
+            self.end()
+            raise
+
+    def ask(self, message: Any) -> Any:
+        """The answer to a message. EndedError if the process ends instead, StoppedError if this thread's work is cancelled."""
+        self._link.send(message)
+        del message
+        while not self._link.wait(LOOK_S):
+            check()
+        return self._link.receive()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the process, whatever it does; `end` waits for it."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def end(self) -> str:
+        """Waits for a process that is ending, and kills one that is not; says what ended it: "signal SIGSEGV", "exit status 3"."""
+        self._link.close()
+        _living.discard(self)
+        try:
+            self._process.wait(0.05)  # it may be ending just now; what it ends by is told
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE_S)
+        return _ending(self._process.returncode)
+
+    def leave(self) -> None:
+        """Lets go of a process that belongs to another one, of which this is a fork."""
+        self._link.close()
+        self._process.returncode = 0  # it is not ours to wait for
+
+
+def _start(connection: socket.socket) -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise ProcessError(
+            "workers='process': this interpreter does not know its own path (sys.executable); use workers='thread'"
+        )
+    path, number = [entry for entry in sys.path if isinstance(entry, str)], connection.fileno()
+    program = f"import sys; sys.path[:] = {path!r}; from penstock.engine.workers.child import main; main({number})"
+    # The child is born with Ctrl-C blocked, and ignores it as soon as it can: it belongs to the parent.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter
+            [sys.executable, "-c", program],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[number],
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+        )
+    except OSError as error:
+        raise ProcessError(
+            f"workers='process': {sys.executable} cannot be started: {error}; take fewer processes with Loader(cpus=…), or use workers='thread'"
+        ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ending(status: int | None) -> str:
+    if status is None or status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _leave_all() -> None:
+    for process in list(_living):
+        process.leave()
+    _living.clear()
+
+
+os.register_at_fork(after_in_child=_leave_all)
