@@ -72,14 +72,15 @@ class SeededCalls:
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
         with _alone.get()(), _one_at_a_time:
-            if not self._draws:
-                made, self._draws = _watched(plain)
-                if not self._draws:
-                    self._quiet = True
-                    return made
             began_at = time.perf_counter()
-            with _lent() as generators:
-                made = seeded(lambda key: _seed(generators, key))
+            generators = len(_generators())
+            made, drew = _watched(seeded)
+            if len(_generators()) > generators:  # the call imported torch, and may have drawn from it
+                made, drew = _watched(seeded)
+            if not self._draws and not drew:
+                self._quiet = True
+                return made
+            self._draws = True
         if not self._warned:
             self._warn(time.perf_counter() - began_at, rows)
         return made
@@ -95,13 +96,19 @@ class SeededCalls:
         )
 
 
-def _watched(call: Callable[[], _T]) -> tuple[_T, bool]:
-    """What a call returns, and whether it drew."""
+def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool]:
+    """What a seeded call returns, and whether it drew. It is made once, since a function may change its input in place."""
     with _lent() as generators:
-        before = [generator.look() for generator in generators]
-        made = call()
-        drew = before != [generator.look() for generator in generators]
-        return made, drew or len(generators) < len(_generators())  # the call may have imported torch and drawn from it
+        before, drew = [generator.look() for generator in generators], False
+
+        def seed(key: int) -> None:
+            nonlocal before, drew
+            drew = drew or before != [generator.look() for generator in generators]
+            _seed(generators, key)
+            before = [] if drew else [generator.look() for generator in generators]
+
+        made = call(seed)
+        return made, drew or before != [generator.look() for generator in generators]
 
 
 def _seed(generators: list[_Generator], key: int) -> None:

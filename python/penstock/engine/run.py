@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.core.cancel import work_for
-from penstock.core.errors import DataError, ProcessError
+from penstock.core.errors import DataError, PlanError, ProcessError
 from penstock.core.global_generators import hold_consumer_with
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget, Share
@@ -286,14 +286,20 @@ def _attempt(stage: Stage, given: Any) -> Passed:
 
 
 def _named(error: BaseException, stage: Stage, note: str) -> BaseException:
-    """The error with a note; ours, for memory that a stage without functions of the user's could not have."""
-    if not isinstance(error, MemoryError) or stage.kind == "python":
+    """The error with a note; ours, for memory that a stage without functions of the user's could not have, and for a StopIteration."""
+    made: BaseException
+    if isinstance(error, StopIteration):
+        made = PlanError(
+            f"{stage.name} raised StopIteration, which would end the loop over batches as if there were no more; give next() a default, or catch it"
+        )
+    elif isinstance(error, MemoryError) and stage.kind != "python" and not hasattr(error, "__notes__"):
+        made = DataError(
+            f"{stage.name}: more memory than this process may have is asked for ({error}); give it more, take smaller batches or a smaller "
+            "memory=, or refuse large records with Limits(record_bytes=…)"
+        )
+    else:  # a note says that a stage below named it
         error.add_note(note)
         return error
-    made = DataError(
-        f"{stage.name}: more memory than this process may have is asked for ({error}); give it more, take smaller batches or a smaller "
-        "memory=, or refuse large records with Limits(record_bytes=…)"
-    )
     made.__cause__ = error
     made.add_note(note)
     return made
