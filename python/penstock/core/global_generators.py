@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -72,15 +72,17 @@ class SeededCalls:
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
         with _alone.get()(), _one_at_a_time:
-            began_at = time.perf_counter()
-            generators = len(_generators())
-            made, drew = _watched(seeded)
-            if len(_generators()) > generators:  # the call imported torch, and may have drawn from it
-                made, drew = _watched(seeded)
-            if not self._draws and not drew:
-                self._quiet = True
-                return made
-            self._draws = True
+            began_at, is_made, is_one = time.perf_counter(), False, cast("object", plain) is seeded
+            if not self._draws:
+                # Where both are one call, it is made once and seeded: a function may change its input in place.
+                made, self._draws, is_seeded = _watched(seeded if is_one else lambda _: plain())
+                if not self._draws:
+                    self._quiet = True
+                    return made
+                is_made = is_seeded and is_one
+            if not is_made:
+                with _lent() as generators:
+                    made = seeded(lambda key: _seed(generators, key))
         if not self._warned:
             self._warn(time.perf_counter() - began_at, rows)
         return made
@@ -96,8 +98,8 @@ class SeededCalls:
         )
 
 
-def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool]:
-    """What a seeded call returns, and whether it drew. It is made once, since a function may change its input in place."""
+def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool, bool]:
+    """What a call returns, whether it drew, and whether all was seeded that it may have drawn from: it may have imported torch."""
     with _lent() as generators:
         before, drew = [generator.look() for generator in generators], False
 
@@ -108,7 +110,9 @@ def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool]:
             before = [] if drew else [generator.look() for generator in generators]
 
         made = call(seed)
-        return made, drew or before != [generator.look() for generator in generators]
+        is_seeded = len(generators) == len(_generators())
+        drew = drew or not is_seeded or before != [generator.look() for generator in generators]
+        return made, drew, is_seeded
 
 
 def _seed(generators: list[_Generator], key: int) -> None:
