@@ -43,8 +43,9 @@ def columns_of(made: Mapping[str, Any], where: str) -> Columns:
 
 
 def _check_names(made: Mapping[Any, Any], where: str) -> None:
-    if (other := next((name for name in made if not isinstance(name, str)), None)) is not None:
-        raise PlanError(f"{where}: a column is named {quoted(other)}; name columns by text")
+    for name in made:
+        if not isinstance(name, str):
+            raise PlanError(f"{where}: a column is named {quoted(name)}; name columns by text")
 
 
 def _check_masked(value: Any, where: str) -> None:

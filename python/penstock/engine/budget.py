@@ -7,6 +7,7 @@ users' functions hold beside their results.
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections import deque
@@ -71,6 +72,7 @@ class Budget:
     def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
         self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
         self._growth: float | None = None
+        self._large_bytes = int(min(sys.maxsize, _ALLOWED * limit_bytes))
         #: Whether it was said that something is larger than the budget.
         self.has_warned = False
         self._kept: set[_Kept] = set()
@@ -134,7 +136,8 @@ class Budget:
 
         ends_turn: what was drawn after it may be admitted now.
         """
-        self._warn_if_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
+        if block_bytes + asked_bytes > self._large_bytes:
+            self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
             while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
                 if self._closed or is_stopped():
@@ -153,8 +156,8 @@ class Budget:
     def _supposed_growth(self) -> float:
         return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
 
-    def _warn_if_large(self, size_bytes: int, what: str) -> None:
-        if size_bytes <= _ALLOWED * self.limit_bytes or self.has_warned:
+    def _warn_of_large(self, size_bytes: int, what: str) -> None:
+        if self.has_warned:
             return
         self.has_warned = True
         warn(
@@ -201,7 +204,8 @@ class Budget:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         share.is_finished = True
-        self._warn_if_large(share.most_bytes, "a batch")
+        if share.most_bytes > self._large_bytes:
+            self._warn_of_large(share.most_bytes, "a batch")
         with self._lock:
             if share.asked_bytes:
                 seen = share.most_bytes / share.asked_bytes

@@ -45,20 +45,23 @@ class Watchdog:
         if patience_s is not None and not _is_patience(patience_s):
             raise PlanError(f"watchdog={quoted(patience_s)}; pass seconds above 0, or None for no reports of stalls")
         self._patience_s = None if patience_s is None else float(patience_s)
+        self._every_s = None if patience_s is None else max(_LEAST_S, float(patience_s) / _LOOKS)
         self.stalls = 0
 
     def next_item(self, run: Run, below: Sequence[LaneFeed], about: Callable[[], str]) -> Item:
         """The run's next item. about: more to tell of a stall. below: lane stages that the run gets rows from."""
         if self._patience_s is None:
             return next(run)
-        wait = _Wait(self._patience_s, run, below)
+        patience_s, wait = self._patience_s, None
 
         def look() -> None:
+            nonlocal wait
+            wait = wait or _Wait(patience_s, run, below)
             if wait.is_stalled():
                 self.stalls += 1
                 _log.warning("%s", _text(wait.patience_s, run, below, about))
 
-        return run.take(max(_LEAST_S, self._patience_s / _LOOKS), look)
+        return run.take(self._every_s, look)
 
 
 def _is_patience(value: Any) -> bool:
