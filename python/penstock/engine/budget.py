@@ -7,7 +7,6 @@ users' functions hold beside their results.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections import deque
@@ -72,7 +71,6 @@ class Budget:
     def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
         self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
         self._growth: float | None = None
-        self._large_bytes = int(min(sys.maxsize, _ALLOWED * limit_bytes))
         #: Whether it was said that something is larger than the budget.
         self.has_warned = False
         self._kept: set[_Kept] = set()
@@ -136,7 +134,7 @@ class Budget:
 
         ends_turn: what was drawn after it may be admitted now.
         """
-        if block_bytes + asked_bytes > self._large_bytes:
+        if block_bytes + asked_bytes > self.limit_bytes:
             self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
             while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
@@ -157,7 +155,7 @@ class Budget:
         return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
 
     def _warn_of_large(self, size_bytes: int, what: str) -> None:
-        if self.has_warned:
+        if size_bytes <= _ALLOWED * self.limit_bytes or self.has_warned:
             return
         self.has_warned = True
         warn(
@@ -204,7 +202,7 @@ class Budget:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         share.is_finished = True
-        if share.most_bytes > self._large_bytes:
+        if share.most_bytes > self.limit_bytes:
             self._warn_of_large(share.most_bytes, "a batch")
         with self._lock:
             if share.asked_bytes:
