@@ -30,12 +30,13 @@ from penstock.engine.slots import Slots
 from penstock.engine.stage import Delivered
 from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
+from penstock.engine.watchdog import Watchdog
 from penstock.engine.workers.pool import Pool
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.ledger.writer import Ledger
 from penstock.observe.quarantine import Quarantine
-from penstock.observe.report import report_text
+from penstock.observe.report import pending_text, report_text
 from penstock.observe.stats import all_meters, no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
@@ -49,6 +50,7 @@ from penstock.plan.nodes import Batch
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
+from penstock.storage.fetch.scheduler import pending_requests
 
 
 class Loader(Generic[BatchT]):
@@ -66,7 +68,8 @@ class Loader(Generic[BatchT]):
     (default: an eighth of what is free, shared by the ranks of this machine). cpus: threads for kernels (default: what the
     process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is
     known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
-    be made all the same. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
+    be made all the same. watchdog: where a batch is awaited and no stage finishes anything for so many seconds, the log (logger "penstock") gets a
+    warning that says what each stage does, with its stack; None for never. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
     from the ledgers of all ranks and restarts that none was lost or repeated. on_error: what becomes of bad samples (damaged images, records that
     cannot be parsed, rows for which a function of map_rows raises DataError): "raise" an error, "substitute" another row in their place, or "skip"
     them; the same on any number of ranks and after every restart. max_errors: how many different bad samples there may be, or as a float, which part of the
@@ -123,6 +126,7 @@ class Loader(Generic[BatchT]):
         cpus: int | None = None,
         prefetch: int | None = None,
         epochs: int | None = None,
+        watchdog: float | None = 60.0,
         ledger: str | PathLike[str] | None = None,
         on_error: OnError = "raise",
         max_errors: float = 1000,
@@ -149,6 +153,7 @@ class Loader(Generic[BatchT]):
         self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
+        self._watchdog = Watchdog(watchdog)
         self._ledger = None if ledger is None else Ledger(ledger)
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
@@ -289,7 +294,8 @@ class Loader(Generic[BatchT]):
     def _next_item(self) -> Delivered:
         run, position = self._run()
         try:
-            item = cast("Delivered", next(run))
+            feeds = self._lowered.lanes.feeds
+            item = cast("Delivered", self._watchdog.next_item(run, feeds, self._about_stall))
         except DataError:
             if self._one_by_one or self._lowered.steps_per_item == 1:
                 raise
@@ -323,7 +329,7 @@ class Loader(Generic[BatchT]):
         self._lowered.check_memory()
         self._lowered.lanes.move(here)
         run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
-        self._first_batch_s = 0.0
+        self._first_batch_s, self._watchdog.stalls = 0.0, 0
         self._runs.append((run, [here]))
         return self._runs[0]
 
@@ -549,6 +555,7 @@ class Loader(Generic[BatchT]):
             storage=self._storage_figures(elapsed_s),
             memory=self._lowered.memory(),
             errors=self._bad_samples.figures(),
+            stalls=self._watchdog.stalls,
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
@@ -572,6 +579,11 @@ class Loader(Generic[BatchT]):
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
         return "\n\n".join([report_text(self.stats()), *explain_sharing(self._lowered.order, self._share.place[1])])
+
+    def _about_stall(self) -> str:
+        """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""
+        found = [f"{self!r}", self.report(), pending_text(pending_requests())]
+        return "\n\n".join(filter(None, found))
 
     # The end
 

@@ -31,6 +31,7 @@ class LoaderOptions(TypedDict, total=False):
     cpus: int | None
     prefetch: int | None
     epochs: int | None
+    watchdog: float | None
     ledger: str | PathLike[str] | None
     on_error: OnError
     max_errors: float

@@ -77,6 +77,7 @@ def test_a_turn_that_fails_lets_the_next_in(budget: Budget) -> None:
 
 def test_an_item_that_is_too_large_goes_alone(budget: Budget) -> None:
     first, second, third, *_ = begun(budget)
+    budget.has_warned = True
     small = budget.admit(first, asked_bytes=1, ends_turn=True)
     large = Waiting(budget, second, 1000)
     assert not large.ended(0.3)

@@ -193,7 +193,7 @@ def test_stop_iteration_in_a_users_function_does_not_end_the_epoch_silently() ->
     def fails(_: dict[str, Any]) -> dict[str, Any]:
         return next(iter(()))
 
-    with pytest.raises(RuntimeError, match="StopIteration"):
+    with pytest.raises(ps.PlanError, match=r"map .*fails raised StopIteration, which would end the loop"):
         list(ps.Loader(numbers().batch(4).map(fails)))
 
 

@@ -25,6 +25,8 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
     """What a user's batch function returned, as columns; PlanError if it is not a dict or changes the number of rows."""
     if not isinstance(made, Mapping):
         raise PlanError(f"map({function}) returned {type(made).__name__}; it must return a dict of columns")
+    if not made:
+        raise PlanError(f"map({function}) returned no columns; return a dict of at least one")
     columns = columns_of(made, f"map({function})")
     for name, column in columns.items():
         if len(column) != rows:
@@ -36,7 +38,22 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
 
 def columns_of(made: Mapping[str, Any], where: str) -> Columns:
     """Columns out of what a user's function, named by `where`, returned."""
+    _check_names(made, where)
     return {name: _as_column(name, column, where) for name, column in made.items()}
+
+
+def _check_names(made: Mapping[Any, Any], where: str) -> None:
+    for name in made:
+        if not isinstance(name, str):
+            raise PlanError(f"{where}: a column is named {quoted(name)}; name columns by text")
+
+
+def _check_masked(value: Any, where: str) -> None:
+    """PlanError for an array of which some entries are masked: the mask would be lost."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise PlanError(
+            f"{where} is a masked array; fill what is masked with .filled(value), and return the mask as a column"
+        )
 
 
 def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
@@ -66,6 +83,9 @@ def stack_rows(rows: Sequence[Any], function: str) -> Columns:
             raise PlanError(
                 f"map_rows({function}): row {number} of the batch has other names than row 0; return the same names for every row"
             )
+    _check_names(first, f"map_rows({function})")
+    if not first:
+        raise PlanError(f"map_rows({function}) returned no columns; return a dict of at least one")
     return {name: _stack(name, [row[name] for row in rows], function) for name in first}
 
 
@@ -74,6 +94,8 @@ def _stack(name: str, values: list[Any], function: str) -> Column:
         return _ragged(name, values, function)
     if isinstance(values[0], (str, bytes)):
         return _texts(values, f"map_rows({function}): column {quoted(name)}")
+    for value in values:
+        _check_masked(value, f"map_rows({function}): column {quoted(name)}")
     try:
         arrays = [exact_array(value) for value in values]
     except OverflowError as error:
@@ -119,6 +141,7 @@ def _as_column(name: str, value: Any, where: str) -> Column:
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
         return _texts(value, f"{where}: column {quoted(name)}")
+    _check_masked(value, f"{where}: column {quoted(name)}")
     try:
         array = exact_array(value)
     except (ValueError, OverflowError) as error:  # lists of different lengths, numbers that no dtype holds
@@ -128,7 +151,8 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
-        found = f"an array of dtype {array.dtype} and shape {array.shape}" if array.ndim else type(value).__name__
+        is_array = array.ndim or isinstance(value, np.ndarray)
+        found = f"an array of dtype {array.dtype} and shape {array.shape}" if is_array else type(value).__name__
         raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

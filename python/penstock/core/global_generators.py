@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -79,14 +79,17 @@ class SeededCalls:
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
         with _alone.get()(), _one_at_a_time:
+            began_at, is_made, is_one = time.perf_counter(), False, cast("object", plain) is seeded
             if not self._draws:
-                made, self._draws = _watched(plain)
+                # Where both are one call, it is made once and seeded: a function may change its input in place.
+                made, self._draws, is_seeded = _watched(seeded if is_one else lambda _: plain())
                 if not self._draws:
                     self._quiet = True
                     return made
-            began_at = time.perf_counter()
-            with _lent() as generators:
-                made = seeded(lambda key: _seed(generators, key))
+                is_made = is_seeded and is_one
+            if not is_made:
+                with _lent() as generators:
+                    made = seeded(lambda key: _seed(generators, key))
         if not self._warned:
             self._warn(time.perf_counter() - began_at, rows)
         return made
@@ -107,25 +110,34 @@ class OwnGenerators:
 
     def __init__(self, function: Any) -> None:
         self._draws = mentions_generators(function)
+        self._quiet = False  # a call was watched, and did not draw
 
     def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
         """See `SeededCalls.run`."""
         if not self._draws:
-            before = [generator.look() for generator in _generators()]
-            made = plain()
-            self._draws = before != [generator.look() for generator in _generators()]
-            if not self._draws:
+            was_quiet = self._quiet
+            made, self._draws, is_seeded = _watched((lambda _: plain()) if was_quiet else seeded)
+            self._quiet = not self._draws
+            if self._quiet or (is_seeded and not was_quiet):
                 return made
         return seeded(lambda key: _seed(_generators(), key))
 
 
-def _watched(call: Callable[[], _T]) -> tuple[_T, bool]:
-    """What a call returns, and whether it drew."""
+def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool, bool]:
+    """What a call returns, whether it drew, and whether all was seeded that it may have drawn from: it may have imported torch."""
     with _lent() as generators:
-        before = [generator.look() for generator in generators]
-        made = call()
-        drew = before != [generator.look() for generator in generators]
-        return made, drew or len(generators) < len(_generators())  # the call may have imported torch and drawn from it
+        before, drew = [generator.look() for generator in generators], False
+
+        def seed(key: int) -> None:
+            nonlocal before, drew
+            drew = drew or before != [generator.look() for generator in generators]
+            _seed(generators, key)
+            before = [] if drew else [generator.look() for generator in generators]
+
+        made = call(seed)
+        is_seeded = len(generators) == len(_generators())
+        drew = drew or not is_seeded or before != [generator.look() for generator in generators]
+        return made, drew, is_seeded
 
 
 def _seed(generators: list[_Generator], key: int) -> None:

@@ -97,13 +97,15 @@ class BadRows:
             if part is None:
                 return work(item)
             rows = item.rows if part.at is None else len(part.at)
+            others = [other for other in item.parts if other is not part]
             made, found = _worked(work, item, part, rows)
             if not found:
                 assert made is not None
                 self._bad_together[number] = 0
-                return made
+                if made is not item:
+                    item.parts = [*others, *made.parts]
+                return item
             bad = self._noted(item, number, part.at, part.ids, found, are_all=made is None)
-            others = [other for other in item.parts if other is not part]
             item.parts = [*_without(others, bad), *(made.parts if made else [])]
             self._filled(item, bad, number)
             return item
@@ -161,7 +163,17 @@ def _worked(work: Any, item: Columned, part: Part, rows: int) -> tuple[Columned 
             return work.good_rows(item, part)
         except DataError:  # it looked at some rows only
             pass
-    return make_good(lambda some: work(item if some is None else item.to(Columned, parts=[part.take(some)])), rows)
+    # A function may change its input in place, and is called again where it meets a bad row.
+    return make_good(
+        lambda some: work(item.to(Columned, parts=[_copy(part) if some is None else part.take(some)])), rows
+    )
+
+
+def _copy(part: Part) -> Part:
+    columns = {
+        name: column.copy() if isinstance(column, np.ndarray) else column for name, column in part.columns.items()
+    }
+    return Part(part.sources, part.at, columns, part.spec, part.ids)
 
 
 def _read(reader: Reader, item: Item, rows: SourceRows) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:

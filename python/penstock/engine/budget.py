@@ -17,12 +17,16 @@ from typing import Any, Protocol, Self
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.spec import Bytes
+from penstock.core.warned import warn
 from penstock.order.cursor import Work
 
 #: What a function or a parser makes may be so much larger than what it is given; supposed until the first item is through.
 _UNKNOWN_GROWTH = 8.0
 #: What was learnt of growth is forgotten so fast.
 _REMEMBERED = 0.9
+
+#: So much more than the budget is not worth a word.
+_ALLOWED = 1.1
 
 #: Bytes that an item's columns take in memory: (rows, bytes of their records; None if these are as long as all are in the mean).
 ItemBytes = Callable[[int, int | None], int]
@@ -67,6 +71,8 @@ class Budget:
     def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
         self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
         self._growth: float | None = None
+        #: Whether it was said that something is larger than the budget.
+        self.has_warned = False
         self._kept: set[_Kept] = set()
         self._gone: deque[_Kept] = deque()
         self._kept_bytes = self.most_bytes = 0
@@ -128,6 +134,8 @@ class Budget:
 
         ends_turn: what was drawn after it may be admitted now.
         """
+        if block_bytes + asked_bytes > self.limit_bytes:
+            self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
             while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
                 if self._closed or is_stopped():
@@ -145,6 +153,16 @@ class Budget:
     @property
     def _supposed_growth(self) -> float:
         return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
+
+    def _warn_of_large(self, size_bytes: int, what: str) -> None:
+        if size_bytes <= _ALLOWED * self.limit_bytes or self.has_warned:
+            return
+        self.has_warned = True
+        warn(
+            f"penstock: {what} takes {size_bytes:,} bytes, and memory={self.limit_bytes:,} is less: such a batch is made alone, with nothing ahead of it, "
+            f"and holds that much; pass a larger memory= to the Loader, take smaller batches, or refuse large records with Limits(record_bytes=…)",
+            stacklevel=3,
+        )
 
     def _grown(self, asked_bytes: int) -> int:
         return int(asked_bytes * self._supposed_growth)
@@ -184,6 +202,8 @@ class Budget:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         share.is_finished = True
+        if share.most_bytes > self.limit_bytes:
+            self._warn_of_large(share.most_bytes, "a batch")
         with self._lock:
             if share.asked_bytes:
                 seen = share.most_bytes / share.asked_bytes

@@ -15,6 +15,10 @@ class Closed(Exception):
     """The channel was closed: there is nothing more to do."""
 
 
+class NothingYet(Exception):
+    """Nothing came in time; it may still come."""
+
+
 class Channel(Generic[Item]):
     """Items 0, 1, 2, … put in any order by many threads, taken in order by many.
 
@@ -51,11 +55,17 @@ class Channel(Generic[Item]):
             if number == self._next:
                 self._come.notify()
 
-    def take(self) -> tuple[int, Item]:
-        """The next item with its number; raises Closed if the channel is closed before it comes, or has ended."""
+    def take(self, timeout_s: float | None = None) -> tuple[int, Item]:
+        """The next item with its number; raises Closed if the channel is closed before it comes, or has ended.
+
+        NothingYet after a wait of `timeout_s`.
+        """
         with self._lock:
+            in_time = True
             while (self._held or (self._next not in self._items and self._next != self._end)) and not self._closed:
-                self._wait_for_item()
+                if not in_time:
+                    raise NothingYet
+                in_time = self._wait_for_item(timeout_s)
             if self._error is not None:
                 raise self._error
             if self._closed or self._next == self._end:
@@ -71,11 +81,12 @@ class Channel(Generic[Item]):
                 self._room.pop(waiting).notify()
             return number, item
 
-    def _wait_for_item(self) -> None:
+    def _wait_for_item(self, timeout_s: float | None) -> bool:
+        """Whether it was woken, and not the time that ended."""
         self._takers += 1
         self._taker_waits.notify()
         try:
-            self._come.wait()
+            return self._come.wait(timeout_s)
         finally:
             self._takers -= 1
 
@@ -95,6 +106,11 @@ class Channel(Generic[Item]):
                 self._held = False
                 self._come.notify_all()
                 self._taker_waits.notify()
+
+    def waiting(self) -> list[Item]:
+        """What was put and not taken yet, in order."""
+        with self._lock:
+            return [item for _, item in sorted(self._items.items(), key=lambda entry: entry[0])]
 
     @property
     def end(self) -> int | None:

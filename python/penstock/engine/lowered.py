@@ -53,6 +53,8 @@ class Lowered:
         needed = self.window_bytes + self.batch_bytes
         if needed > limit and not self.warned:
             self.warned.append(needed)
+            for budget in (self.budget, *self.below):
+                budget.has_warned = True
             warn(
                 f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
                 f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "

@@ -30,14 +30,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.core.cancel import work_for
-from penstock.core.errors import DataError, ProcessError
+from penstock.core.errors import DataError, PlanError, ProcessError
 from penstock.core.global_generators import hold_consumer_with
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget, Share
-from penstock.engine.channel import Channel, Closed, Joined, Tickets
+from penstock.engine.channel import Channel, Closed, Joined, NothingYet, Tickets
+from penstock.engine.doing import HANDS_ON, WAITS, WORKS, Doing, StageNow
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.observe.metrics import Meter
+from penstock.order.cursor import Work
 
 #: How long threads are waited for; whoever pressed Ctrl-C wants to leave.
 _PATIENCE_S, _INTERRUPTED_PATIENCE_S = 10.0, 0.5
@@ -65,7 +67,8 @@ class Run:
         self._budget = budget or Budget(sys.maxsize)
         self.meters = tuple(Meter(stage.name, stage.kind, stage.threads) for stage in stages)
         self.started_at = time.perf_counter()
-        self.waited_s = 0.0
+        self._waited_s = 0.0
+        self._asked_at: float | None = None
         self._depth = depth
         self._process = os.getpid()
         self._tickets = Tickets(work)
@@ -77,14 +80,16 @@ class Run:
         self._threads = Joined()
         self._stop = threading.Event()
         self._is_left = False
+        self._doing = tuple(tuple(Doing() for _ in range(stage.threads)) for stage in stages)
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
-            for stage, meter, inbox, outbox in zip(stages, self.meters, inboxes, self._channels, strict=True):
+            each = zip(stages, self.meters, self._doing, inboxes, self._channels, strict=True)
+            for stage, meter, threads, inbox, outbox in each:
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
-                for number in range(stage.threads):
+                for number, doing in enumerate(threads):
                     noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
-                    serve = _server(stage, meter, (inbox, outbox), self._stop, noted, hold_consumer)
+                    serve = _server(stage, (meter, doing), (inbox, outbox), self._stop, noted, hold_consumer)
                     self._threads.start(f"penstock-{stage.name}-{number}", serve)
         except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
@@ -94,27 +99,39 @@ class Run:
         return self
 
     def __next__(self) -> Item:
+        return self.take()
+
+    def take(self, every_s: float | None = None, look: Callable[[], None] | None = None) -> Item:
+        """The next item; StopIteration after the last. look: called every so many seconds while the item is awaited."""
         if os.getpid() != self._process:
             raise ProcessError(
                 "this loader was started before a fork, and its threads live in the parent; make a new Loader in the "
                 "child, or start children with the 'spawn' method"
             )
-        asked_at = time.perf_counter()
+        asked_at = self._asked_at = time.perf_counter()
         try:
-            item = self._take()
+            item = self._take(every_s, look)
         except Closed:
             if self._channels[-1].end is not None:
                 raise StopIteration from None
             raise ProcessError("the loader was closed while a batch was awaited; begin a new pass") from None
+        finally:
+            self._asked_at = None
         waited_s = time.perf_counter() - asked_at
-        self.waited_s += waited_s
+        self._waited_s += waited_s
         ahead = self._channels[self._ahead]
         ahead.capacity = self._depth.after_wait(waited_s, len(ahead))
         return item
 
-    def _take(self) -> Item:
+    @property
+    def waited_s(self) -> float:
+        """Seconds that the consumer waited, with those of a wait that goes on."""
+        asked_at = self._asked_at
+        return self._waited_s + (0.0 if asked_at is None else time.perf_counter() - asked_at)
+
+    def _take(self, every_s: float | None, look: Callable[[], None] | None) -> Item:
         try:
-            _, passed = self._channels[-1].take()
+            passed = self._awaited(every_s, look)
         except BaseException as error:
             if isinstance(error, Closed) and self._channels[-1].end is None:
                 raise  # whoever closed it waits for the threads
@@ -129,6 +146,23 @@ class Run:
         if passed.share is not None:
             self._budget.release(passed.share)
         return passed
+
+    def _awaited(self, every_s: float | None, look: Callable[[], None] | None) -> Passed:
+        while True:
+            try:
+                return self._channels[-1].take(every_s)[1]
+            except NothingYet:
+                if look is not None:
+                    look()
+
+    def stages_now(self) -> list[StageNow]:
+        """What every stage does at this moment, and what waits behind it."""
+        return [
+            StageNow(
+                meter.name, threads, tuple(None if isinstance(one, Failure) else one.work for one in channel.waiting())
+            )
+            for meter, threads, channel in zip(self.meters, self._doing, self._channels, strict=True)
+        ]
 
     def close(self, ended_by: BaseException | None = None) -> None:
         """Stops all threads; see the contract. ended_by: why, if it is not the exception that is being handled."""
@@ -167,7 +201,7 @@ class _Noted:
 
 def _server(
     stage: Stage,
-    meter: Meter,
+    figures: tuple[Meter, Doing],
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     stop: threading.Event,
     noted: _Noted,
@@ -175,13 +209,15 @@ def _server(
 ) -> Callable[[], None]:
     """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
     inbox, outbox = channels
+    _, doing = figures
 
     def serve() -> None:
+        doing.begin()
         work_for(stop)
         hold_consumer_with(hold_consumer)
         try:
             while True:
-                _serve_one(stage, meter, inbox, outbox, noted)
+                _serve_one(stage, figures, inbox, outbox, noted)
         except Closed:
             if inbox.end is not None:  # the end of the work, and no cancelled run
                 outbox.finish(inbox.end)
@@ -192,13 +228,22 @@ def _server(
 
 
 def _serve_one(
-    stage: Stage, meter: Meter, inbox: Tickets[Any] | Channel[Passed], outbox: Channel[Passed], noted: _Noted
+    stage: Stage,
+    figures: tuple[Meter, Doing],
+    inbox: Tickets[Any] | Channel[Passed],
+    outbox: Channel[Passed],
+    noted: _Noted,
 ) -> None:
+    meter, doing = figures
     asked_at = time.perf_counter()
+    doing.now = WAITS, None, asked_at
     number, given = inbox.take()
     began_at = time.perf_counter()
+    work = _work_of(given)
+    doing.now = WORKS, work, began_at
     passed: Passed = given if isinstance(given, Failure) else _attempt(stage, given)
     ended_at = time.perf_counter()
+    doing.now = HANDS_ON, work, ended_at
     if isinstance(passed, Failure):
         try:
             outbox.put(number, passed)
@@ -219,6 +264,11 @@ def _serve_one(
     )
 
 
+def _work_of(given: Any) -> Work | None:
+    """The steps of what a stage is given. Only these are noted, since an item holds memory."""
+    return given.work if isinstance(given, Item) else given if isinstance(given, Work) else None
+
+
 def _attempt(stage: Stage, given: Any) -> Passed:
     try:
         return stage.work(given)
@@ -236,14 +286,20 @@ def _attempt(stage: Stage, given: Any) -> Passed:
 
 
 def _named(error: BaseException, stage: Stage, note: str) -> BaseException:
-    """The error with a note; ours, for memory that a stage without functions of the user's could not have."""
-    if not isinstance(error, MemoryError) or stage.kind == "python":
+    """The error with a note; ours, for memory that a stage without functions of the user's could not have, and for a StopIteration."""
+    made: BaseException
+    if isinstance(error, StopIteration):
+        made = PlanError(
+            f"{stage.name} raised StopIteration, which would end the loop over batches as if there were no more; give next() a default, or catch it"
+        )
+    elif isinstance(error, MemoryError) and stage.kind != "python" and not hasattr(error, "__notes__"):
+        made = DataError(
+            f"{stage.name}: more memory than this process may have is asked for ({error}); give it more, take smaller batches or a smaller "
+            "memory=, or refuse large records with Limits(record_bytes=…)"
+        )
+    else:  # a note says that a stage below named it
         error.add_note(note)
         return error
-    made = DataError(
-        f"{stage.name}: more memory than this process may have is asked for ({error}); give it more, take smaller batches or a smaller "
-        "memory=, or refuse large records with Limits(record_bytes=…)"
-    )
     made.__cause__ = error
     made.add_note(note)
     return made

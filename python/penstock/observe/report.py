@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from penstock.core.quoted import printable
+
+#: Requests to a store that are shown one by one.
+_SHOWN_REQUESTS = 5
+
+
+class Pending(Protocol):
+    """A request to a store that is not answered (see `storage.fetch.queue.Pending`)."""
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+
+    @property
+    def offset(self) -> int:
+        """Its first byte."""
+
+    @property
+    def length(self) -> int:
+        """How many bytes."""
+
+    @property
+    def since_s(self) -> float:
+        """Seconds since it was made, 0 if it waits for its turn."""
 
 
 def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
-    found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats)
+    found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
     return "\n".join(map(printable, found))
 
 
@@ -76,3 +99,21 @@ def _errors(stats: Mapping[str, Any]) -> list[str]:
         return []
     sources = ", ".join(f"{count:,} of {source}" for source, count in errors["sources"].items())
     return ["", f"bad samples: {errors['samples']:,} ({sources}), met {errors['met']:,} times"]
+
+
+def _stalls(stats: Mapping[str, Any]) -> list[str]:
+    count = stats.get("stalls")
+    return ["", f"stalls: {count:,}, of which the log (logger 'penstock') says what each stage did"] if count else []
+
+
+def pending_text(requests: Sequence[Pending]) -> str:
+    """Requests that are not answered, those made longest ago first: how many, and the first of them; "" without any."""
+    if not requests:
+        return ""
+    made = [request for request in requests if request.since_s > 0]
+    lines = [f"requests to stores: {len(made):,} not answered, {len(requests) - len(made):,} wait for their turn"]
+    lines += [
+        f"  {one.file}, bytes {one.offset:,} … {one.offset + one.length:,}, for {one.since_s:.1f} s"
+        for one in made[:_SHOWN_REQUESTS]
+    ]
+    return "\n".join(map(printable, lines))

@@ -22,11 +22,13 @@ def run_stats(
     storage: dict[str, Any] | None,
     memory: dict[str, int],
     errors: dict[str, Any],
+    stalls: int,
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
-    memory: see `Budget.figures`. errors: see `BadSamples.figures`.
+    memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
+    that nothing was finished.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -42,6 +44,7 @@ def run_stats(
         "storage": storage,
         "memory": memory,
         "errors": errors,
+        "stalls": stalls,
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -87,6 +90,7 @@ def no_stats() -> dict[str, Any]:
         "storage": None,
         "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
         "errors": no_errors(),
+        "stalls": 0,
         "stages": [],
         **rates,
     }

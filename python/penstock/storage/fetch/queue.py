@@ -48,6 +48,16 @@ class Request:
         return self.call.wants(self.number)
 
 
+@dataclass(frozen=True)
+class Pending:
+    """A request that is not answered yet. since_s: seconds since it was first made, 0 if it waits for its turn."""
+
+    file: str
+    offset: int
+    length: int
+    since_s: float
+
+
 class RequestQueue:
     """Waiting requests, first in first out. Not thread-safe."""
 

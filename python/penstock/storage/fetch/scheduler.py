@@ -19,7 +19,7 @@ from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.spec import Bytes
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import Requests, shared_bytes
-from penstock.storage.fetch.queue import Get, Request, RequestQueue
+from penstock.storage.fetch.queue import Get, Pending, Request, RequestQueue
 from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Attempts, Retry, TransientError, WrongAnswerError
 from penstock.storage.fetch.threads import Threads
 from penstock.storage.fetch.transfer import Call
@@ -50,6 +50,7 @@ class Scheduler:
         self._lock = threading.Lock()
         self._waiting, self._again = RequestQueue(), deque[Request]()
         self._wrong_in_turn, self._closed = 0, False
+        self._calls = set[Call]()
         self._threads = Threads(self)
         self._first: Transport = self._threads if self._open_first is None else self._open_first(self)
 
@@ -71,6 +72,7 @@ class Scheduler:
         """
         call = Call(get, requests, out)
         self._add(call.requests())
+        self._calls.add(call)
         try:
             self._first.wake()
             while not call.wait(LOOK_S):
@@ -78,8 +80,13 @@ class Scheduler:
                     raise StoppedError
                 self._hedge(call)
         finally:
+            self._calls.discard(call)
             call.end()
         call.check()
+
+    def pending(self) -> list[Pending]:
+        """All requests that are not answered."""
+        return [request for call in self._calls.copy() for request in call.pending()]
 
     def _add(self, requests: list[Request]) -> None:
         with self._lock:
@@ -192,6 +199,12 @@ class Scheduler:
 
 def _most(transport: Transport, limit: int) -> int:
     return limit + math.ceil(transport.spare_share * limit)
+
+
+def pending_requests() -> list[Pending]:
+    """The requests to stores, of the whole process, that are not answered; those made longest ago first."""
+    found = [request for scheduler in list(_all) for request in scheduler.pending()]
+    return sorted(found, key=lambda request: -request.since_s)
 
 
 @atexit.register

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.cancel import stop_flag
 from penstock.core.spec import Bytes
 from penstock.storage.fetch.plan import Requests
-from penstock.storage.fetch.queue import Get, Request
+from penstock.storage.fetch.queue import Get, Pending, Request
 
 
 class Landing(Protocol):
@@ -140,6 +140,20 @@ class Call:
             if limit_s is not None and since_s > limit_s and number not in self._hedged:
                 self._hedged.add(number)
                 yield self.requests()[number]
+
+    def pending(self) -> list[Pending]:
+        """Its requests that are not answered."""
+        begun = self._begun.copy()
+        return [
+            Pending(
+                self._get.target(one.shard)[0],
+                one.offset,
+                one.length,
+                self._since_s(one.number, begun[one.number][0]) if one.number in begun else 0.0,
+            )
+            for one in self.requests()
+            if self.wants(one.number)
+        ]
 
     def _since_s(self, number: int, began_at: float | None) -> float:
         """Seconds since a request was first made; 0 if it still waits."""
