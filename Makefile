@@ -19,7 +19,8 @@ BENCH ?=
 TRIES_QUICK := $(or $(PENSTOCK_TRIES),10)
 TRIES_LONG := $(or $(PENSTOCK_TRIES),1000)
 MATURIN := $(BIN)/maturin develop --release --locked
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three at once, also on two cores: half of the time a test waits, for servers and processes.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
