@@ -183,11 +183,11 @@ def _element_bytes(stored: Any) -> int:
 
 
 def _width(dataset: Any) -> int:
-    """Bytes of a value in its chunk; no fewer, for records with text or lists of any length."""
+    """Bytes of a value in its chunk; no fewer, for records and arrays of text or lists of any length."""
     in_memory: int = dataset.id.get_type().get_size()
     if not dataset.dtype.hasobject:
         return in_memory
-    if dataset.dtype.names is not None:
+    if dataset.dtype.names is not None or dataset.dtype.subdtype is not None:
         return 2 * in_memory
     address_bytes: int = dataset.file.id.get_create_plist().get_sizes()[0]
     return 4 + address_bytes + 4  # its length, and the heap and number where it lies
