@@ -19,8 +19,8 @@ from support.ledgers import report_of
 from support.tries import TRIES, tries
 
 TESTS = Path(__file__).parent.parent
-#: 30 in `make test`, all in a long run.
-KILLS = tries(1_000) if TRIES >= 1_000 else tries(300)
+#: 50 in `make test`, all in a long run.
+KILLS = tries(1_000) if TRIES >= 1_000 else tries(500)
 
 
 @pytest.mark.slow
