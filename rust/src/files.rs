@@ -74,23 +74,35 @@ pub struct Range<'a> {
     pub path: &'a str,
     /// Its number: ranges are read file after file.
     pub number: i64,
-    /// What it was when the dataset was indexed.
-    pub listed: Listed,
+    /// Its size when the dataset was indexed.
+    pub size: u64,
     /// First byte.
     pub offset: u64,
     /// Filled to its end.
     pub out: &'a mut [u8],
 }
 
-/// Reads all ranges, in parallel, in the order of files and of places in them: ranges of one file share an open file. Once `stopped` is set,
-/// the rest is not read.
+impl Range<'_> {
+    fn listed(&self, stamps: &[i64]) -> Listed {
+        let stamp = usize::try_from(self.number).ok().and_then(|number| Stamp::find(stamps, number));
+        Listed { size: self.size, stamp }
+    }
+}
+
+/// Reads all ranges, in parallel, in the order of files and of places in them: ranges of one file share an open file. `stamps` says which
+/// versions the files were (see [`Stamp::find`]). Once `stopped` is set, the rest is not read.
 ///
 /// # Errors
 /// The first file that is missing, cannot be read, or is another than it was.
-pub fn read(ranges: &mut [Range<'_>], ranges_per_task: usize, stopped: &AtomicBool) -> Result<(), FileError> {
+pub fn read(
+    ranges: &mut [Range<'_>],
+    stamps: &[i64],
+    ranges_per_task: usize,
+    stopped: &AtomicBool,
+) -> Result<(), FileError> {
     ranges.sort_unstable_by_key(|range| (range.number, range.offset));
     let tasks = ranges.par_chunks_mut(ranges_per_task.max(1));
-    let failed = tasks.map(|ranges| read_in_turn(ranges, stopped)).find_map_first(Result::err);
+    let failed = tasks.map(|ranges| read_in_turn(ranges, stamps, stopped)).find_map_first(Result::err);
     failed.map_or(Ok(()), Err)
 }
 
@@ -98,13 +110,13 @@ pub fn read(ranges: &mut [Range<'_>], ranges_per_task: usize, stopped: &AtomicBo
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_in_turn(ranges: &mut [Range<'_>], stopped: &AtomicBool) -> Result<(), FileError> {
+pub fn read_in_turn(ranges: &mut [Range<'_>], stamps: &[i64], stopped: &AtomicBool) -> Result<(), FileError> {
     let mut open: Option<(&str, File)> = None;
     for range in ranges {
         let path = Path::new(range.path);
         let file = match open.take() {
             Some((name, file)) if name == range.path => file,
-            _ => range.listed.open(path)?,
+            _ => range.listed(stamps).open(path)?,
         };
         let mut offset = range.offset;
         for piece in range.out.chunks_mut(PIECE_BYTES) {
@@ -126,10 +138,6 @@ mod tests {
 
     static ON: AtomicBool = AtomicBool::new(false);
 
-    fn of_size(size: u64) -> Listed {
-        Listed { size, stamp: None }
-    }
-
     #[test]
     fn walks_sorted_without_hidden_files_and_reads_ranges() {
         let root = std::env::temp_dir().join(format!("penstock-files-{}", std::process::id()));
@@ -145,18 +153,18 @@ mod tests {
 
         let (mut first, mut second) = ([0; 2], [0; 3]);
         let mut ranges = [
-            Range { path: &found[0].path, number: 1, listed: of_size(3), offset: 1, out: &mut first },
-            Range { path: &found[1].path, number: 0, listed: of_size(3), offset: 0, out: &mut second },
+            Range { path: &found[0].path, number: 1, size: 3, offset: 1, out: &mut first },
+            Range { path: &found[1].path, number: 0, size: 3, offset: 0, out: &mut second },
         ];
-        read(&mut ranges, 1, &ON).unwrap();
+        read(&mut ranges, &[], 1, &ON).unwrap();
         assert_eq!((&first, &second), (b"ne", b"two"));
         let mut unread = [0; 2];
-        let mut ranges = [Range { path: &found[0].path, number: 1, listed: of_size(3), offset: 1, out: &mut unread }];
-        read(&mut ranges, 1, &AtomicBool::new(true)).unwrap();
+        let mut ranges = [Range { path: &found[0].path, number: 1, size: 3, offset: 1, out: &mut unread }];
+        read(&mut ranges, &[], 1, &AtomicBool::new(true)).unwrap();
         assert_eq!(unread, [0; 2]);
 
-        let mut ranges = [Range { path: &found[0].path, number: 0, listed: of_size(4), offset: 0, out: &mut first }];
-        assert!(read(&mut ranges, 1, &ON).unwrap_err().found.contains("3 bytes now, 4 when"));
+        let mut ranges = [Range { path: &found[0].path, number: 0, size: 4, offset: 0, out: &mut first }];
+        assert!(read(&mut ranges, &[], 1, &ON).unwrap_err().found.contains("3 bytes now, 4 when"));
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 use super::watched::watched;
 use super::{Bytes, Ids, Out, io_pool, misuse};
 use crate::files::{self, Entry, FileError, Range};
-use crate::listed::{Listed, Stamp};
 use crate::walk;
 
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
@@ -91,15 +90,14 @@ fn read_ranges(
     for (i, mine) in outputs(out.as_slice_mut()?, at.as_slice()?, length.as_slice()?)? {
         let (path, size) = table.file(shard[i]).ok_or_else(|| outside(i))?;
         let offset = u64::try_from(offset[i]).map_err(|_| outside(i))?;
-        let listed = Listed { size, stamp: Stamp::find(stamps, shard[i] as usize) };
-        ranges.push(Range { path, number: shard[i], listed, offset, out: mine });
+        ranges.push(Range { path, number: shard[i], size, offset, out: mine });
     }
     let total_bytes: usize = ranges.iter().map(|range| range.out.len()).sum();
     let read = if count <= 1 && total_bytes <= BRIEF_BYTES {
-        py.detach(|| files::read_in_turn(&mut ranges, &AtomicBool::new(false))) // this thread waits anyway
+        py.detach(|| files::read_in_turn(&mut ranges, stamps, &AtomicBool::new(false))) // this thread waits anyway
     } else {
         let pool = io_pool(threads)?;
-        watched(py, &pool, |stopped| files::read(&mut ranges, count.div_ceil(threads.max(1) * 4), stopped))?
+        watched(py, &pool, |stopped| files::read(&mut ranges, stamps, count.div_ceil(threads.max(1) * 4), stopped))?
     };
     read.map_err(to_python)
 }
