@@ -153,6 +153,16 @@ def test_what_is_fixed_stays(demand: float) -> None:
     assert pipeline.run(60) == []
 
 
+def test_a_trial_is_not_judged_by_another_run() -> None:
+    pipeline = Pipeline({"map f": lambda threads: 50.0 * threads}, [function()])
+    pipeline.run(WINDOW_S / 2)
+    assert pipeline.value("map f") == 16
+    pipeline.controller.begin()
+    pipeline.rates["map f"] = lambda _: 1.0
+    (change,) = pipeline.run(WINDOW_S / 2)
+    assert "back" not in change.why
+
+
 def test_values_stay_within_their_limits_whatever_is_seen() -> None:
     random = np.random.default_rng(1)
     knobs = [Knob("kernels", "kernels", 6, 6), function(4, 9), Knob("read", "read", 5, 7), Knob("p", "process", 3, 3)]

@@ -81,7 +81,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Decision:
-    """A change of a knob. at_s: seconds since the run began."""
+    """A change of a knob. at_s: by the clock of whoever asks."""
 
     at_s: float
     knob: str
@@ -122,6 +122,10 @@ class Controller:
         self.knobs, self._cpus = [knob for knob in knobs if not knob.is_fixed], cpus
         self._trial: _Trial | None = None
         self._fed_s = 0.0
+
+    def begin(self) -> None:
+        """Another run begins: nothing that was measured before is compared with what comes."""
+        self._trial, self._fed_s = None, 0.0
 
     def look(self, now_s: float, seen: Window) -> list[Decision]:
         """What to change now; the knobs have their new values."""

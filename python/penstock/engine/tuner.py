@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from penstock.engine.budget import Budget
@@ -109,6 +110,7 @@ class Tuner:
         """A run begins."""
         self._began_at, self._is_begun = self._clock(), False
         self.decisions.clear()
+        self._controller.begin()
         self.changes = self._blind = 0
         self._looked = None
 
@@ -128,7 +130,7 @@ class Tuner:
         seconds = now - self._cut_at
         if self._settle_until or not any(seconds >= least and self._items >= items for least, items in _WINDOWS):
             return
-        decisions = self._controller.look(now - self._began_at, self._window(crews, seconds))
+        decisions = self._controller.look(now, self._window(crews, seconds))
         self._apply(crews, decisions)
         self._cut(crews, now)
         if decisions:
@@ -145,7 +147,7 @@ class Tuner:
         for number, knob in self._of_stage.items():
             if knob.kind in ("function", "read") and not knob.is_fixed and crews[number].is_at_work(LOOK_S * 0.8):
                 why = f"nothing came for a while, and all {knob.value} {knob.unit} wait in an item each"
-                decision = self._controller.turn_blindly(now - self._began_at, knob, why)
+                decision = self._controller.turn_blindly(now, knob, why)
                 if decision is not None:
                     self._apply(crews, [decision])
                     self._blind += 1
@@ -155,7 +157,7 @@ class Tuner:
     def note_depth(self, before: int, after: int) -> None:
         """The queue before the consumer became deeper or shallower."""
         why = "the consumer waited although the queue had been full" if after > before else "the consumer never waited"
-        self._keep(Decision(self._clock() - self._began_at, PREFETCH, before, after, why))
+        self._keep(Decision(self._clock(), PREFETCH, before, after, why))
 
     def _cut(self, crews: Sequence[Crew], now: float) -> None:
         """A window begins."""
@@ -209,7 +211,7 @@ class Tuner:
                     knob.value = knob.most = given
 
     def _keep(self, decision: Decision) -> None:
-        self.decisions.append(decision)
+        self.decisions.append(replace(decision, at_s=decision.at_s - self._began_at))
         self.changes += 1
 
     # Telling
@@ -220,4 +222,4 @@ class Tuner:
             knob.name: {"value": knob.value, "most": knob.most, "unit": knob.unit, "fixed": knob.is_fixed}
             for knob in self.knobs
         }
-        return {"values": values, "changes": self.changes, "decisions": [one.entry for one in self.decisions]}
+        return {"values": values, "changes": self.changes, "decisions": [one.entry for one in self.decisions.copy()]}
