@@ -13,6 +13,8 @@ from tuning_work import SLICE_S, TITLES
 
 WIDTH, LEFT, RIGHT = 820, 150, 70
 HEAD, RATE, KNOB = 52, 120, 34
+#: Of a number that changed more often, only the last value is written.
+_LABELLED = 6
 STYLE = """
   text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
   .title { font-size: 14px; font-weight: 600; }
@@ -114,6 +116,11 @@ def _knob(
         f'<text x="{LEFT - 10}" y="{bottom}" text-anchor="end">{escape(name)}</text>',
         f'<polyline points="{line}" class="knob"/>',
         *(f'<circle cx="{x:.1f}" cy="{y(number):.1f}" r="3" class="change"/>' for x, number in texts[1:]),
+        *(
+            f'<text x="{x - 4:.1f}" y="{y(number) + 4:.1f}" class="faint" text-anchor="end">{number}</text>'
+            for (x, _), number in zip(texts[1:], [number for _, number in texts], strict=False)
+            if len(texts) <= _LABELLED
+        ),
         f'<text x="{WIDTH - RIGHT + 8}" y="{y(at) + 4:.1f}">{at}</text>',
     ]
 

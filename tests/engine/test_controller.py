@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.controller import Controller, Decision, Knob, Window, rung
 
 #: Seconds of a window with what passes after a change, as of short items.
-WINDOW_S = 0.35
+WINDOW_S = 0.5
 
 
 @dataclass

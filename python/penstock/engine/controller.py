@@ -18,7 +18,7 @@ from typing import Literal
 #: Shares of the time that a consumer waits: from this on it is hungry, below this it is fed.
 HUNGRY, FED = 0.10, 0.03
 #: More threads must raise the rate by this much; fewer may lower it by this much.
-_GAIN, _LOSS = 1.05, 0.98
+_GAIN, _LOSS = 1.08, 0.98
 #: Where the process uses so much of its CPUs, threads beyond their number make nothing faster.
 _CPUS_USED = 0.7
 #: A process that uses less of its CPUs than this waits for something else: it gets four times the threads.

@@ -16,7 +16,7 @@ from penstock.engine.controller import Controller, Decision, Kind, Knob, Window
 from penstock.engine.stage import Stage
 
 #: A window ends after so many seconds, if so many items came meanwhile; the first that fits.
-_WINDOWS = ((0.25, 16), (1.0, 4), (2.0, 2))
+_WINDOWS = ((0.4, 16), (1.0, 4), (2.0, 2))
 #: A stage whose threads wait for input for less than this share of the time has its input.
 _HAS_INPUT = 0.25
 #: After a change this much passes before the next window, and as many items' times as this.
