@@ -6,7 +6,7 @@
 - s3: 1.3 GB in objects of 5 MB, from a server where each request waits 30 ms (see benches/s3.py); TensorFlow's wheels read no S3.
 - function: 2 ms of Python a batch.
 - consumer: a loop that computes on all CPUs for each batch of photographs.
-- mixed: photographs, and a function that waits 20 ms for each batch.
+- mixed: photographs, and a function that waits 60 ms for each batch.
 
 Each run is a process of its own. Every setting of the grid runs in each round; then the one with the best median and the tuner run in turn, `--duels` times, and
 the median of these ratios is the result: the best of many noisy runs is flattered by the noise. The clock starts after 5 seconds, by which the tuner must be done. Peers the same, their AUTOTUNE against their own best.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 #: Of "function" and "mixed": CPU seconds of Python a batch, and seconds in which a service answers.
-BUSY_S, SERVICE_S = 0.002, 0.02
+BUSY_S, SERVICE_S = 0.002, 0.06
 ROWS = {"decode": 64, "s3": 64, "function": 64, "consumer": 16, "mixed": 32}
 TITLES = {
     "decode": "JPEG decoding, as fast as it goes",

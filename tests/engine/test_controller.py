@@ -76,7 +76,7 @@ def test_a_function_that_holds_the_interpreter_gets_one_thread_within_five_secon
     pipeline = Pipeline(
         {"map f": lambda threads: 500.0 / threads**0.1}, [function()], cpus_of=lambda *_: 1.0, noise=noise
     )
-    pipeline.run(5)
+    pipeline.run(4)
     assert pipeline.value("map f") == 1
 
 
@@ -134,14 +134,14 @@ def test_what_was_given_up_comes_back_at_once() -> None:
     assert (back.after, pipeline.value("kernels")) == (8, 8)
     assert "waits again" in back.why
     pipeline.demand = 90.0
-    assert pipeline.run(5) == [], "given up less readily from then on"
+    assert pipeline.run(3) == [], "given up less readily from then on"
 
 
 def test_a_trial_that_makes_the_consumer_wait_is_taken_back() -> None:
     pipeline = Pipeline(
         {"kernels": lambda threads: 1000.0 if threads > 1 else 85.0}, [Knob("kernels", "kernels", 2, 2)], demand=90.0
     )
-    pipeline.run(5)
+    pipeline.run(3)
     assert [(one.before, one.after) for one in pipeline.decisions] == [(2, 1), (1, 2)]
     assert pipeline.decisions[1].why == "back: the consumer waited 6%"
 

@@ -26,7 +26,7 @@ _IDLE = 0.25
 #: What is given up leaves this much more than is needed. Reading answers to requests varies more.
 _ROOM, _READING_ROOM = 1.3, 2.0
 #: Seconds of full queues before something is given up; before a change that failed is tried again, at first and at most.
-_FED_S, _HOLD_S, _MOST_HOLD_S = 0.5, 10.0, 300.0
+_FED_S, _HOLD_S, _MOST_HOLD_S = 0.5, 4.0, 300.0
 
 Kind = Literal["kernels", "function", "process", "read"]
 Aim = Literal["more", "fewer", "spare"]
