@@ -20,7 +20,7 @@ from penstock.engine.row_counts import first_ids_of
 from penstock.engine.single import load_samples
 from penstock.engine.zipping import links_of, natural_rows
 from penstock.order.zipped import Link, followed
-from penstock.plan.check import spec_of
+from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves

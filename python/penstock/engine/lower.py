@@ -39,6 +39,7 @@ from penstock.engine.read.together import read_together
 from penstock.engine.row_counts import first_ids_of
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
+from penstock.engine.select import SelectColumns
 from penstock.engine.slots import Slots
 from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
@@ -66,6 +67,7 @@ from penstock.plan.nodes import (
     Pad,
     Read,
     Repeat,
+    Select,
     Shard,
     Shuffle,
     Skip,
@@ -118,11 +120,10 @@ def lower(
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
-    root = cut(root)
+    root = cut(optimize(root))
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
     lowering.is_described = is_described
     lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
@@ -373,7 +374,7 @@ class _Lowering:
         root = cut(node.input)
         order = demand_order(root, self.order)
         seed = kernels.mix([self.seed, STAGE_KEY, len(self.below)])  # rows here have ids that rows above have as well
-        below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
+        below = _Lowering(root, order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
         self.below.append(below)
         below.is_described, below.lanes, below.workers = self.is_described, self.lanes, self.workers
         is_here = self.tolerance is not None and (self.tolerance.substitutes or isinstance(node, SkipBad))
@@ -506,6 +507,17 @@ class _Lowering:
         self.item_bytes.update(self.widest)
         return replace(branch, spec=None if branch.spec is None else {**branch.spec, node.name: SOURCE_FIELD})
 
+    def select(self, node: Select, inputs: Sequence[_Branch]) -> _Branch:
+        """Some columns: the stage before drops the others, unless bad rows are taken out of what it makes."""
+        (branch,) = inputs
+        selecting = SelectColumns(branch.sources, node.columns)
+        if self.bad is not None:
+            self.add("select", "cpu", selecting)
+        else:
+            self.stages[-1] = replace(self.stages[-1], work=selecting.after(self.stages[-1].work))
+        spec = branch.spec
+        return replace(branch, spec=None if spec is None else {name: spec[name] for name in node.columns})
+
     def transform(self, node: Transform, inputs: Sequence[_Branch]) -> _Branch:
         """Native ops on columns."""
         (branch,) = inputs
@@ -528,7 +540,7 @@ class _Lowering:
             self.slots,
             applied,
             seed=self.seed,
-            number=number,
+            draws=node.draws,
             budget=self.budget,
         )
         self.applied.append(apply)
@@ -560,8 +572,7 @@ class _Lowering:
     def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
         """A user's function."""
         (branch,) = inputs
-        number = sum(stage.kind == "python" for stage in self.stages)
-        work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
+        work = CallFunction(branch.sources, self._call_of(node), self.seed, node.draws)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
         add(f"{node.verb} {name_of(node.function)}", "python", work, threads=self.where.cpus)
         return replace(branch, spec=None)
@@ -611,6 +622,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     **dict.fromkeys(PICKED, _Lowering.same),
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
+    Select: _Lowering.select,
     Bucket: _Lowering.same,
     Pad: _Lowering.pad,
     Batch: _Lowering.same,

@@ -78,8 +78,8 @@ class Arrays:
 
     def only(self, names: Collection[str]) -> Arrays:
         """The same rows with these columns alone."""
-        spec = {name: field for name, field in self.spec.items() if name in names}
-        return replace(self, spec=spec, columns={name: self.columns[name] for name in spec})
+        spec = {name: self.spec[name] for name in names}
+        return replace(self, spec=spec, columns={name: self.columns[name] for name in names})
 
     @property
     def gathers_steps(self) -> bool:

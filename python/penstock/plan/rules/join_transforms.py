@@ -5,18 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.plan.nodes import Batch, Node, Transform
+from penstock.plan.nodes import Batch, Node, Select, Transform
+from penstock.plan.tree import with_inputs
 
 
 def join_transforms(node: Node) -> Node | None:
-    """A transform that follows another, with nothing or only batch between them, is joined to it."""
+    """Ops of neighbouring transforms run as one kernel a column."""
     if not isinstance(node, Transform):
         return None
-    if isinstance(node.input, Transform):
-        return _joined(node.input, node)
-    if isinstance(node.input, Batch) and isinstance(node.input.input, Transform):
-        return replace(node.input, input=_joined(node.input.input, node))
-    return None
+    between = list[Batch | Select]()
+    below = node.input
+    while isinstance(below, (Batch, Select)):
+        if isinstance(below, Select) and not {*below.columns} >= {name for name, _ in node.ops}:
+            return None  # one of the columns is not there, which the transform says when it runs
+        between.append(below)
+        below = below.input
+    if not isinstance(below, Transform):
+        return None
+    made: Node = _joined(below, node)
+    for one in reversed(between):
+        made = with_inputs(one, [made])
+    return made
 
 
 def _joined(first: Transform, second: Transform) -> Transform:
