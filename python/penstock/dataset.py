@@ -160,7 +160,9 @@ class Dataset:
             )
         for name in dropped:
             if name not in known:
-                raise PlanError(f"drop: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}")
+                raise PlanError(
+                    f"drop: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
+                )
         left = tuple(name for name in known if name not in dropped)
         if not left:
             raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")

@@ -24,7 +24,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves
-from penstock.source.protocol import BlockSource, ColumnSource
+from penstock.source.protocol import BlockSource, ColumnSource, StoringSource
 
 #: Bytes of records, and rows, that are looked at together.
 _BYTES, _ROWS = 16 << 20, 1 << 20
@@ -143,8 +143,12 @@ class _Looking:
 
     def __init__(self, leaf: Read, names: set[str]) -> None:
         source = leaf.opened.source
-        self._source = source.only(names) if isinstance(source, ColumnSource) else source
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
+        self._source = source
+        if isinstance(source, StoringSource):
+            self._source = source.once(self._names)
+        elif isinstance(source, ColumnSource):
+            self._source = source.only(self._names)
         manifest = source.manifest
         self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 

@@ -98,9 +98,13 @@ def _check_names(new: Node) -> None:
 
 def _check_selected(new: Select) -> None:
     known = known_columns(new.input)
-    for name in new.columns if known is not None else ():
-        if name not in known:  # type: ignore[operator]  # it is not None
-            raise PlanError(f"select: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}")  # type: ignore[arg-type]
+    if known is None:
+        return  # a user's function may have made the column
+    for name in new.columns:
+        if name not in known:
+            raise PlanError(
+                f"select: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
+            )
 
 
 def _check_grouped(verb: str, new: Bucket | BatchTokens) -> None:

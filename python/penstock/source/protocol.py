@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -172,8 +172,16 @@ class PartSource(BlockSource, Protocol):
 class ColumnSource(Protocol):
     """A source of which some columns can be read without the others."""
 
-    def only(self, names: Collection[str]) -> AnySource:
-        """The same rows with these of its columns alone."""
+    def only(self, names: Sequence[str]) -> AnySource:
+        """The same rows, with the same manifest, and these of its columns alone, in this order; itself where that cannot be."""
+
+
+@runtime_checkable
+class StoringSource(Protocol):
+    """A source of columns that stores what it decodes."""
+
+    def once(self, names: Sequence[str]) -> AnySource:
+        """As `ColumnSource.only`, for whoever goes through the rows once: nothing is written to the cache."""
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ def join_transforms_across_order(node: Node) -> Node | None:
     below = node.input
     while isinstance(below, _ORDER):
         between.append(below)
-        below = below.input  # type: ignore[attr-defined]  # every verb that chooses rows has one
+        below = below.input
     if not isinstance(below, Transform) or {name for name, _ in below.ops} & {name for name, _ in node.ops}:
         return None  # a column's second chain begins with what the first one made: with other axes, or not at all
     if any(isinstance(one, Select) and not {*one.columns} >= {name for name, _ in node.ops} for one in between):
