@@ -211,6 +211,7 @@ class Dataset:
         self,
         predicate: Expression | Callable[..., Any],
         *misplaced: Never,
+        columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
         workers: Literal["thread", "process"] = "thread",
@@ -226,6 +227,9 @@ class Dataset:
         resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         workers: where it runs while training, as of `map`; processes get a part of a batch each.
+
+        columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
+        rows that stay, and columns that nothing else uses are not read.
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         check_flags("filter", ahead=ahead)
@@ -233,11 +237,14 @@ class Dataset:
             raise PlanError(
                 f"filter: workers={quoted(workers)} is for a function that runs while training; leave it out for an expression, and with ahead=True"
             )
+        names = None if columns is None else as_names("filter", columns)
         if isinstance(predicate, Expression):
+            if names is not None:
+                raise PlanError(f"filter: columns={quoted(columns)} is for a function; an expression names its columns")
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
-            return self._then(filter_rows_ahead(self.root, predicate, progress))
-        return self._then(FilterFunction(input=self.root, function=predicate, workers=workers))
+            return self._then(filter_rows_ahead(self.root, predicate, names, progress))
+        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, workers=workers))
 
     def flat_map(
         self,

@@ -349,7 +349,7 @@ def _staged(draw: Draw, plan: Plan, verb: str) -> Plan:
 
 
 def _filter_function(draw: Draw, plan: Plan) -> Plan:
-    return _staged(draw, plan, draw(st.sampled_from(["filter(half)", "filter(most)"])))
+    return _staged(draw, plan, draw(st.sampled_from(["filter(half)", "filter(most)", 'filter(most, columns="id")'])))
 
 
 def _flat_map(draw: Draw, plan: Plan) -> Plan:

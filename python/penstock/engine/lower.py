@@ -78,7 +78,7 @@ from penstock.plan.nodes import (
     Zip,
 )
 from penstock.plan.picked_nodes import PICKED, Exclude
-from penstock.plan.rules import optimize
+from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
@@ -120,7 +120,7 @@ def lower(
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
-    root = cut(optimize(root))
+    root = cut(optimize(root, SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES))
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")

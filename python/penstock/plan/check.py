@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Bucket,
     Concat,
     Every,
+    FilterFunction,
     LaneNode,
     Map,
     MapRows,
@@ -77,15 +78,15 @@ def check_verb(new: Node) -> None:
         )
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
-    _check_names(new)
+    _check_verb_names(new)
 
 
-def _check_names(new: Node) -> None:
+def _check_verb_names(new: Node) -> None:
     """PlanError where a verb names a column that is not there."""
     if isinstance(new, Transform):
         _check_columns(new)
-    if isinstance(new, Select):
-        _check_selected(new)
+    if isinstance(new, Select) or (isinstance(new, FilterFunction) and new.columns is not None):
+        check_names(new.verb, new.columns or (), new.input)
     if isinstance(new, Pad):
         _check_padded(new)
     if isinstance(new, Bucket):
@@ -96,14 +97,15 @@ def _check_names(new: Node) -> None:
         new.spec_of(spec_of(new.input))
 
 
-def _check_selected(new: Select) -> None:
-    known = known_columns(new.input)
+def check_names(verb: str, names: Collection[str], below: Node) -> None:
+    """PlanError for a column that is not there."""
+    known = known_columns(below)
     if known is None:
         return  # a user's function may have made the column
-    for name in new.columns:
+    for name in names:
         if name not in known:
             raise PlanError(
-                f"select: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
+                f"{verb}: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
             )
 
 

@@ -308,10 +308,11 @@ class LaneNode:
 
 @dataclass(frozen=True, kw_only=True)
 class FilterFunction(LaneNode):
-    """The rows for which a user's function says True: batch dict in, a mask of its rows out."""
+    """The rows for which a user's function says True: batch dict in, a mask of its rows out. columns: those that it gets, None for all."""
 
     input: Node
     function: Callable[..., Any]
+    columns: tuple[str, ...] | None = field(default=None, metadata=_LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 

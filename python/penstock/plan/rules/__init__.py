@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.plan.nodes import Node, describe
+from penstock.plan.rules.filter_before_transform import filter_before_transform
 from penstock.plan.rules.join_transforms import join_transforms
 from penstock.plan.rules.join_transforms_across_order import join_transforms_across_order
 from penstock.plan.rules.narrow_columns import narrow_columns
@@ -13,7 +14,9 @@ from penstock.plan.rules.numbered import numbered
 from penstock.plan.rules.remove_select import remove_select
 from penstock.plan.tree import Rule, flow, rewrite
 
-RULES: tuple[Rule, ...] = (narrow_columns, remove_select, join_transforms_across_order)
+#: Those after which the same rows are made, bad ones among them.
+SAME_ROWS: tuple[Rule, ...] = (narrow_columns, remove_select, join_transforms_across_order)
+RULES: tuple[Rule, ...] = (*SAME_ROWS, filter_before_transform)
 
 
 @dataclass(frozen=True)

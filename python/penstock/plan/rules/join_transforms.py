@@ -6,26 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.plan.nodes import Batch, Node, Select, Transform
-from penstock.plan.tree import with_inputs
+from penstock.plan.rules.between import below_order, on_top
 
 
 def join_transforms(node: Node) -> Node | None:
     """Ops of neighbouring transforms run as one kernel a column."""
     if not isinstance(node, Transform):
         return None
-    between = list[Batch | Select]()
-    below = node.input
-    while isinstance(below, (Batch, Select)):
-        if isinstance(below, Select) and not {*below.columns} >= {name for name, _ in node.ops}:
-            return None  # one of the columns is not there, which the transform says when it runs
-        between.append(below)
-        below = below.input
-    if not isinstance(below, Transform):
+    between, below = below_order(node.input, [name for name, _ in node.ops])
+    if not isinstance(below, Transform) or not all(isinstance(one, (Batch, Select)) for one in between):
         return None
-    made: Node = _joined(below, node)
-    for one in reversed(between):
-        made = with_inputs(one, [made])
-    return made
+    return on_top(between, _joined(below, node))
 
 
 def _joined(first: Transform, second: Transform) -> Transform:

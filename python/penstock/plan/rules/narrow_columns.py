@@ -1,7 +1,7 @@
 """Columns that nobody uses are not read, and what would be made of them is not made.
 
 Who says what is used: `select`, and `pack`, which gives its own columns alone. A user's function gets all columns of its input, so that nothing is
-dropped below it.
+dropped below it; a predicate may name those that it needs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Batch,
     Bucket,
     Concat,
+    FilterFunction,
     Mix,
     Node,
     Pack,
@@ -87,15 +88,20 @@ def _select(node: Select, needed: Names) -> Node:
 
 
 def _transform(node: Transform, needed: Names) -> Node:
-    draws = node.draws or ((0, 0),) * len(node.ops)
-    used = [(chain, its) for chain, its in zip(node.ops, draws, strict=True) if chain[0] in needed]
+    used = [(chain, draws) for chain, draws in zip(node.ops, node.draws, strict=True) if chain[0] in needed]
     below = narrowed(node.input, needed)
     if not used:
         return below
     if len(used) == len(node.ops):
         return _on(node, [below])
-    chains, kept = zip(*used, strict=True)
-    return replace(node, input=below, ops=chains, draws=kept)
+    ops, draws = zip(*used, strict=True)
+    return replace(node, input=below, ops=ops, draws=draws)
+
+
+def _filter(node: FilterFunction, needed: Names) -> Node:
+    if node.columns is None:
+        return node
+    return _on(node, [narrowed(node.input, (*needed, *_without(node.columns, needed)))])
 
 
 def _source_column(node: SourceColumn, needed: Names) -> Node:
@@ -152,6 +158,7 @@ _NARROW: dict[type, Callable[[Any, Names], Node]] = {
     Read: _read,
     Select: _select,
     Transform: _transform,
+    FilterFunction: _filter,
     SourceColumn: _source_column,
     Pad: _pad,
     Zip: _zip,
