@@ -48,7 +48,7 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
         raise PlanError(
             f"filter: {quoted(predicate)} gives {found}, where true or false belongs; compare it with something"
         )
-    (picked,) = looking.picked([repr(predicate)], lambda: [np.flatnonzero(looking.values(predicate))])
+    (picked,) = looking.picked([repr(predicate)], lambda: [looking.true_rows(predicate)])
     if not len(picked):
         raise PlanError(
             f"filter: {quoted(predicate)} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"

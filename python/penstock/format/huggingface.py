@@ -25,7 +25,7 @@ from penstock.format.arrow import source as arrow_ipc
 from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Format
+from penstock.source.protocol import Access, Bounds, Format
 from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
@@ -57,6 +57,10 @@ class HuggingFace:
     def block_rows(self) -> int | None:
         """As the files want it."""
         return self.inner.block_rows
+
+    def bounds(self, names: Sequence[str]) -> list[Bounds]:
+        """What Parquet files say of these columns."""
+        return self.inner.bounds(names) if isinstance(self.inner, parquet.Parquet) and self.rows is None else []
 
     def only(self, names: Sequence[str]) -> HuggingFace:
         """The same rows with these columns alone."""

@@ -184,6 +184,26 @@ class StoringSource(Protocol):
         """As `ColumnSource.only`, for whoever goes through the rows once: nothing is written to the cache."""
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a source says of some neighbouring rows without reading them: `of` has the least and the greatest value of some columns, or wider bounds.
+
+    Values are those of a batch; NaN is none of them. Columns that are not named may hold anything.
+    """
+
+    first: int
+    rows: int
+    of: Mapping[str, tuple[Any, Any]]
+
+
+@runtime_checkable
+class BoundedSource(Protocol):
+    """A source that knows bounds of its rows' values."""
+
+    def bounds(self, names: Sequence[str]) -> Sequence[Bounds]:
+        """Bounds of these columns, of runs of rows; rows of which nothing is known need not be there."""
+
+
 @runtime_checkable
 class Paced(Protocol):
     """A source that runs a user's code, which may be slow: it bounds how many rows are made together."""

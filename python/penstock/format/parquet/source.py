@@ -19,6 +19,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Ids, Spec
 from penstock.derived.decoded import LARGE_PART, MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
+from penstock.format.parquet.bounds import bounds_of
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
 from penstock.format.parquet.layout import Path
@@ -27,7 +28,7 @@ from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import Parts, join_parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Format
+from penstock.source.protocol import Access, Bounds, Format
 from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
 
@@ -124,6 +125,10 @@ class Parquet:
     def part(self, number: int) -> tuple[Rows, bool]:
         """A decoded part, and whether it stays where it is."""
         return self.decoded.part(number)
+
+    def bounds(self, names: Sequence[str]) -> list[Bounds]:
+        """What footers and page indexes say of these columns."""
+        return bounds_of(self.stored, self.first_row.tolist(), names)
 
     def only(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, in the order and the blocks that all of them would have."""
