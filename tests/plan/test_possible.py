@@ -52,7 +52,7 @@ def predicates(draw: Draw, dtype: str, deep: int = 2) -> Expression:
     return getattr(column, compare)(value)
 
 
-@settings(max_examples=tries(5_000), deadline=None)
+@settings(max_examples=tries(3_000), deadline=None)
 @given(data=st.data())
 def test_never_false_of_a_row_for_which_it_is_true(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(sorted(VALUES)))
@@ -140,7 +140,7 @@ def test_row_groups_that_cannot_hold_a_row_are_not_read() -> None:
     assert batch["key"].tolist() == columns["key"][3600:].tolist()
 
 
-@settings(max_examples=tries(600), deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(data=st.data())
 def test_the_same_rows_as_of_memory(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(["int64", "uint8", "float32", "float64", "string"]))

@@ -39,8 +39,8 @@ def made(plan: Plan, rules: Sequence[Rule], world: int, rank: int) -> tuple[list
             return [], type(error).__name__, None  # how many rows were tried until then depends on threads
         ids = [] if plan.staged else [loader.sample_ids(0, step).tolist() for step in range(len(loader))]
         state = loader.state_dict()
-        if plan.stages > 1:
-            del state["lanes"]  # how far a stage below another one goes back may be said in two ways
+        if plan.staged:
+            del state["lanes"]  # whether rows that gave nothing are used already depends on threads
         return found, json.dumps(state, sort_keys=True), ids
 
 
@@ -48,7 +48,7 @@ def made(plan: Plan, rules: Sequence[Rule], world: int, rank: int) -> tuple[list
 def test_random_plans() -> None:
     changed = Counter[str]()
 
-    @settings(max_examples=tries(600), suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=tries(400), suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test(data: st.DataObject) -> None:
         plan = data.draw(plans(), label="plan")
