@@ -15,7 +15,7 @@ import penstock as ps
 from conftest import jpeg
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.plan.nodes import Read, Select, describe
-from penstock.plan.rules import Change, optimize
+from penstock.plan.rules import RULES, Change, optimize
 from penstock.plan.tree import find, flow, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate
@@ -111,6 +111,33 @@ def test_a_format_that_reads_all_columns(tmp_path: Path) -> None:
         "dropped before they are joined"
     )
     assert [list(batch) for batch in batches(mixed)] == [["id"]] * 4
+
+
+@dataclass
+class Comparing:
+    """A source that can be narrowed, of a class whose objects have no hash."""
+
+    manifest: Manifest
+    spec: Spec = field(default_factory=lambda: {"id": Field("int64"), "data": Field("bytes")})
+    access: Access = Access.RECORDS
+
+    def only(self, names: Any) -> Comparing:
+        return Comparing(self.manifest, {name: self.spec[name] for name in names})
+
+    def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
+        columns: Columns = {"id": samples, "data": records}
+        return {name: columns[name] for name in self.spec}
+
+
+def test_a_source_without_a_hash() -> None:
+    storage = cases.MemoryStorage({f"{number}.bin": bytes([number]) for number in range(8)})
+
+    def opened(shards: Any, read: Any, options: Any) -> Comparing:
+        return Comparing(Manifest("comparing", shards, np.arange(len(shards) + 1)))
+
+    data = ps.read("", storage=storage, format=ps.source.Format(name="comparing", open=opened))
+    assert read_columns(data.select("id")) == [["id"]]
+    assert [list(batch) for batch in batches(data.select("id").batch(4))] == [["id"]] * 2
 
 
 def own_format() -> ps.source.Format:
@@ -253,6 +280,28 @@ def test_bad_values_that_nobody_wants(tmp_path: Path) -> None:
     assert batches(data.select("id").batch(2))[0]["id"].tolist() == [1, 2]
     (found,) = batches(data.drop("x").batch(2), on_error="substitute")
     assert found["id"].tolist() == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:penstock")
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+def test_bad_rows_below_a_select(on_error: str) -> None:
+    """Rows that take the places of bad ones, or are left out, have the selected columns as well."""
+    images = [b"no picture" if row % 9 == 4 else jpeg(row, 20, 16) for row in range(24)]
+    data = ps.from_arrays({"id": np.arange(24), "image": images, "x": np.arange(24)})
+    decoded = data.transform(image=[ps.image.Decode(), ps.image.CenterCrop(8)])
+    whole = decoded.map_rows(refusing).shuffle(seed=0).batch(6, steps=4)
+    chosen = decoded.select("image", "id").map_rows(refusing).shuffle(seed=0).select("id", "image").batch(6, steps=4)
+    wanted = batches(whole, on_error=on_error)
+    for rules in (RULES, ()):
+        with with_rules(rules):
+            for found, other in zip(batches(chosen, on_error=on_error), wanted, strict=True):
+                assert_same(found, {name: other[name] for name in ("id", "image")})
+
+
+def refusing(row: dict[str, Any]) -> dict[str, Any]:
+    if row["id"] % 7 == 3:
+        raise ps.DataError("no good")
+    return row
 
 
 # States, explain, errors

@@ -13,7 +13,10 @@ def narrowed_source(source: AnySource, names: tuple[str, ...]) -> AnySource | No
     """The source with these columns alone, in this order; None where it cannot be read without the others."""
     if not isinstance(source, ColumnSource):
         return None
-    found = _made.setdefault(source, {})
+    try:
+        found = _made.setdefault(source, {})
+    except TypeError:  # a user's own class, of which no weak reference can be held
+        found = {}
     if names not in found:
         found[names] = source.only(names)
     less = found[names]
