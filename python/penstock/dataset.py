@@ -11,9 +11,10 @@ from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, check_whole, is_one_of, path_of
+from penstock.core.given import as_tuple, check_flags, check_whole, is_one_of, is_whole, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.names import did_you_mean
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
@@ -30,7 +31,8 @@ from penstock.engine.picking import (
 )
 from penstock.engine.row_counts import rows_of
 from penstock.engine.simulate import Simulation, simulate
-from penstock.plan.check import check_positional, check_verb, classes_of, spec_of
+from penstock.plan.check import check_positional, check_verb, classes_of
+from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
@@ -47,6 +49,7 @@ from penstock.plan.nodes import (
     Pad,
     Read,
     Repeat,
+    Select,
     Shard,
     Shuffle,
     Skip,
@@ -126,6 +129,45 @@ class Dataset:
             )
         return self._then(Shard(input=self.root, samples=as_tuple("shard", samples)))
 
+    def select(self, *columns: str | Sequence[str]) -> Dataset:
+        """These columns alone, in this order: select("image", "label").
+
+        What is not selected is neither read, where the format can leave it out, nor transformed: write it behind all that uses columns. A bad
+        value in a column that is not selected is then no error. A function gets all columns of its input; select before it gives it fewer.
+        `filter`, `sort` and other expressions come before it if they name a column that it drops.
+
+        data.select("x", "y") and data.select(["x", "y"]) are the same. Raises PlanError for a column that is not there; after a function that is known
+        when its first batch comes.
+        """
+        names = columns[0] if len(columns) == 1 else columns
+        if not isinstance(names, str) and isinstance(names, Sequence) and any(is_whole(one) for one in names):
+            raise PlanError(
+                f"select({quoted(names)}): takes names of columns; rows are chosen by take, skip, every, sample, or filter with an expression"
+            )
+        return self._then(Select(input=self.root, columns=as_names("select", names)))
+
+    def drop(self, *columns: str | Sequence[str]) -> Dataset:
+        """All columns but these: drop("caption", "path"). See `select`.
+
+        Raises PlanError for a column that is not there, if none is left, and after a function, whose columns only it knows: there, select those that stay.
+        """
+        dropped = as_names("drop", columns[0] if len(columns) == 1 else columns)
+        known = known_columns(self.root)
+        if known is None:
+            raise PlanError(
+                f"drop: which columns there are after a function is known when its first batch comes; write select(…) with those that stay, or leave "
+                f"{', '.join(dropped)} out of what the function returns"
+            )
+        for name in dropped:
+            if name not in known:
+                raise PlanError(
+                    f"drop: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
+                )
+        left = tuple(name for name in known if name not in dropped)
+        if not left:
+            raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")
+        return self._then(Select(input=self.root, columns=left))
+
     def transform(self, **columns: Any) -> Dataset:
         """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
 
@@ -169,6 +211,7 @@ class Dataset:
         self,
         predicate: Expression | Callable[..., Any],
         *misplaced: Never,
+        columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
         workers: Literal["thread", "process"] = "thread",
@@ -184,6 +227,9 @@ class Dataset:
         resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         workers: where it runs while training, as of `map`; processes get a part of a batch each.
+
+        columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
+        rows that stay, and columns that nothing else uses are not read.
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         check_flags("filter", ahead=ahead)
@@ -191,11 +237,14 @@ class Dataset:
             raise PlanError(
                 f"filter: workers={quoted(workers)} is for a function that runs while training; leave it out for an expression, and with ahead=True"
             )
+        names = None if columns is None else as_names("filter", columns)
         if isinstance(predicate, Expression):
+            if names is not None:
+                raise PlanError(f"filter: columns={quoted(columns)} is for a function; an expression names its columns")
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
-            return self._then(filter_rows_ahead(self.root, predicate, progress))
-        return self._then(FilterFunction(input=self.root, function=predicate, workers=workers))
+            return self._then(filter_rows_ahead(self.root, predicate, names, progress))
+        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, workers=workers))
 
     def flat_map(
         self,

@@ -35,9 +35,11 @@ from penstock.order.contents import Contents, contents_of, first_place, padding
 from penstock.order.cursor import Position, Work
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
+from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import skipping
 from penstock.plan.tree import find, flow, leaves
+from penstock.source.protocol import Access
 from penstock.storage.cache.storage import CachedStorage
 
 
@@ -157,11 +159,12 @@ class Share:
         """What prefetches to the cache: one for every source whose storage has one."""
         rank, world_size = self.place
         here = (0, world_size) if self.node else ranks_here(rank, world_size)
-        root = cut(self.dataset.root)
+        root = cut(optimize(self.dataset.root))
         return [
             Ahead(storage, leaf.opened.source.manifest, first_id, self.lowered.order, self.place, here, epochs)
             for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False)
             if isinstance(storage := leaf.opened.storage, CachedStorage)
+            and leaf.opened.source.access is not Access.MEMORY  # of files, as labels and paths are: no file is read
         ]
 
 

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +207,13 @@ def test_what_was_looked_at_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The next process reads what was chosen, until a file changes."""
     looked_at: list[str] = []
     path = numbered(tmp_path)
-    values = looking.column_values
 
-    def counted(verb: str, *given: Any) -> Any:
+    def counted(look: Any, verb: str, *given: Any) -> Any:
         looked_at.append(verb)
-        return values(verb, *given)
+        return look(verb, *given)
 
-    monkeypatch.setattr(looking, "column_values", counted)
+    for name in ("column_values", "true_rows"):
+        monkeypatch.setattr(looking, name, partial(counted, getattr(looking, name)))
 
     def make() -> list[tuple[int, ...]]:
         data = ps.read(path)

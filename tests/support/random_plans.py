@@ -180,8 +180,14 @@ def _alike(draw: Draw, inputs: Sequence[Plan]) -> list[Plan]:
     elif not inputs[0].packed and sum(one.stages + 1 for one in inputs) <= STAGES and draw(st.integers(0, 4)) == 4:
         inputs = [_pack(draw, one) for one in inputs]
     if len({one.columns for one in inputs}) > 1 and not inputs[0].packed:
-        inputs = [one.then("map(plain)", columns=COLUMNS) for one in inputs]
+        common = tuple(name for name in COLUMNS if all(name in one.columns for one in inputs))
+        plain = "map(plain)" if common == COLUMNS and draw(st.booleans()) else _selecting(common)
+        inputs = [one.then(plain, columns=common) for one in inputs]
     return list(inputs)
+
+
+def _selecting(columns: Sequence[str]) -> str:
+    return f"select({', '.join(map(repr, columns))})"
 
 
 @st.composite
@@ -211,7 +217,7 @@ def _more(draw: Draw, plan: Plan) -> Plan:
 
 def _verbs_after(plan: Plan) -> tuple[Callable[[Draw, Plan], Plan], ...]:
     if plan.stages >= STAGES:
-        return (_map_packed,) if plan.packed else (_map,)
+        return (_map_packed,) if plan.packed else (_map, _select)
     return PACKED_VERBS if plan.packed else STAGED_VERBS if plan.staged else VERBS
 
 
@@ -322,6 +328,18 @@ def _map(draw: Draw, plan: Plan) -> Plan:
     return plan.then(draw(st.sampled_from(["map(doubled)", "map_rows(lessened)", "map_rows(noisy)"])))
 
 
+def _select(draw: Draw, plan: Plan) -> Plan:
+    """Columns in another order, mostly without those that no function needs."""
+    kept = [name for name in plan.columns if name in ("id", "x", "tokens") or draw(st.booleans())]
+    columns = tuple(draw(st.permutations(kept)))
+    if len(columns) < len(plan.columns) and "map" not in plan.code and draw(st.booleans()):
+        dropped = [name for name in plan.columns if name not in columns]
+        return plan.then(
+            f"drop({', '.join(map(repr, dropped))})", columns=tuple(n for n in plan.columns if n in columns)
+        )
+    return plan.then(_selecting(columns), columns=columns)
+
+
 def _staged(draw: Draw, plan: Plan, verb: str) -> Plan:
     """One lane stage more; mostly after a shuffle, without which a lane may have no row that a filter lets through."""
     if not plan.staged and draw(st.integers(0, 4)):
@@ -331,7 +349,7 @@ def _staged(draw: Draw, plan: Plan, verb: str) -> Plan:
 
 
 def _filter_function(draw: Draw, plan: Plan) -> Plan:
-    return _staged(draw, plan, draw(st.sampled_from(["filter(half)", "filter(most)"])))
+    return _staged(draw, plan, draw(st.sampled_from(["filter(half)", "filter(most)", 'filter(most, columns="id")'])))
 
 
 def _flat_map(draw: Draw, plan: Plan) -> Plan:
@@ -361,7 +379,7 @@ def _filter_packed(draw: Draw, plan: Plan) -> Plan:
 
 
 PACKED_VERBS = (_map_packed, _filter_packed)
-STAGED_VERBS = (_map, _filter_function, _flat_map, _pack)
+STAGED_VERBS = (_map, _select, _filter_function, _flat_map, _pack)
 VERBS = (
     *(
         _shuffle,
@@ -379,6 +397,7 @@ VERBS = (
         _zip,
         _zip,
         _filter_ahead,
+        _select,
     ),
     *STAGED_VERBS,
 )
@@ -388,6 +407,10 @@ VERBS = (
 
 
 def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
+    if not plan.packed and draw(st.integers(0, 3)) == 3:
+        others = draw(st.lists(st.sampled_from(plan.columns), unique=True))
+        columns = tuple(dict.fromkeys([*others, "id"]))
+        plan = plan.then(_selecting(columns), columns=columns)
     last = draw(st.sampled_from(["", "", "drop_last", "pad", "wrap"]))
     lanes = 1 if few_lanes else draw(st.sampled_from([None, None, *divisors(size)]))
     stepped = plan.staged or draw(st.integers(0, 5)) == 5

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import penstock as ps
+import penstock.engine.lower as lowering
 from penstock.engine.lowered import Lowered
 from penstock.order.batches import BatchOrder
+from penstock.plan.tree import Rule
 
 
 def lowered_of(loader: ps.Loader) -> Lowered:
@@ -21,3 +26,14 @@ def orders_of(loader: ps.Loader) -> list[BatchOrder]:
 def made_bytes(loader: ps.Loader) -> int:
     """Bytes of memory that a loader ever made for batches and records."""
     return sum(slots.made_bytes for slots in lowered_of(loader).slots)
+
+
+@contextmanager
+def with_rules(rules: Sequence[Rule]) -> Iterator[None]:
+    """Plans are lowered with these rules of the optimiser alone."""
+    usual = lowering.RULES, lowering.SAME_ROWS
+    lowering.RULES, lowering.SAME_ROWS = tuple(rules), tuple(rule for rule in usual[1] if rule in rules)
+    try:
+        yield
+    finally:
+        lowering.RULES, lowering.SAME_ROWS = usual

@@ -35,6 +35,8 @@ _TOGETHER, _SMALL_TOGETHER = 2, 8
 _SMALL_BYTES = 32 << 20
 #: How many parts are mapped at once; the operating system allows some 65,000 maps.
 _MAPS = 8_192
+#: The size of parts of which it is not known.
+LARGE_PART = 1 << 63
 #: The column of a stored part that holds the fixed columns.
 _FIXED = "fixed"
 #: What a part says of its own rows, so that one that is damaged is noticed.
@@ -53,7 +55,7 @@ class DecodedParts:
         key: Callable[[int], str],
         count: int,
         total_bytes: int,
-        part_bytes: int = 1 << 63,
+        part_bytes: int = LARGE_PART,
     ) -> None:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._part_bytes = part_bytes

@@ -115,13 +115,13 @@ class ApplyKernels:
         kernels_by_column: Mapping[str, ColumnKernel],
         *,
         seed: int,
-        number: int,
+        draws: Sequence[tuple[int, int]],
         budget: Budget,
     ) -> None:
         self._sources, self._first_ids = sources, first_ids
         self._places = places
         self._slots, self._budget = slots, budget
-        self._seed, self._number = seed, number
+        self._seed, self._draws = seed, draws
         self._kernels = kernels_by_column
 
     def images(self) -> Counter[str]:
@@ -149,14 +149,14 @@ class ApplyKernels:
         """What becomes of a part. bad: gets the bad rows; None where they are errors."""
         ids, keys = item.ids_of(part), item.keys_of(part)
         columns, spec = dict(part.columns), dict(part.spec)
-        for place, (name, lazy) in enumerate(self._kernels.items()):
+        for draw, (name, lazy) in zip(self._draws, self._kernels.items(), strict=True):
             if name not in part.columns:
                 raise PlanError(
                     f"transform: no column {quoted(name)}; the function before it returned {', '.join(part.columns)}"
                 )
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
-            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
+            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, *draw])
             with NamedRows(self._places, ids, self._places.own_id):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]

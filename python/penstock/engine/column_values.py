@@ -20,11 +20,12 @@ from penstock.engine.row_counts import first_ids_of
 from penstock.engine.single import load_samples
 from penstock.engine.zipping import links_of, natural_rows
 from penstock.order.zipped import Link, followed
-from penstock.plan.check import spec_of
+from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read
+from penstock.plan.possible import may_be_true
 from penstock.plan.tree import leaves
-from penstock.source.protocol import BlockSource, ColumnSource
+from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, StoringSource
 
 #: Bytes of records, and rows, that are looked at together.
 _BYTES, _ROWS = 16 << 20, 1 << 20
@@ -66,6 +67,37 @@ def column_values(verb: str, root: Node, expression: Expression, progress: Progr
     empty = check_expression(verb, root, expression)
     names = columns_of(expression)
     return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress)
+
+
+def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
+    """The rows for which a predicate is true, ascending. Nothing is read of rows for which it cannot be, by what their source says of them."""
+    empty, names = check_expression(verb, root, predicate), columns_of(predicate)
+    rows = natural_rows(root)
+    ids = np.arange(rows.rows)
+    wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
+    possible = _possible(root, names, predicate, wanted)
+    parts, done = [empty], 0
+    for part in _parts_of(root, names, possible):
+        parts.append(np.broadcast_to(value_of(predicate, part.columns), part.rows))
+        done += part.rows
+        if progress is not None:
+            progress(done, len(possible))
+    true = possible[np.concatenate(parts)]
+    return true if rows.is_identity else np.flatnonzero(np.isin(ids, true))
+
+
+def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> Ids:
+    """Those of rows, by their ids, which ascend, for which a predicate could be true."""
+    if links_of(root):
+        return ids
+    may = np.ones(len(ids), dtype=np.bool_)
+    for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False):
+        source = leaf.opened.source
+        for run in source.bounds(sorted(names)) if isinstance(source, BoundedSource) else ():
+            if not may_be_true(predicate, run.of, source.spec):
+                low, high = np.searchsorted(ids, [first_id + run.first, first_id + run.first + run.rows])
+                may[low:high] = False
+    return ids[may]
 
 
 def row_values(
@@ -143,8 +175,12 @@ class _Looking:
 
     def __init__(self, leaf: Read, names: set[str]) -> None:
         source = leaf.opened.source
-        self._source = source.only(names) if isinstance(source, ColumnSource) else source
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
+        self._source = source
+        if isinstance(source, StoringSource):
+            self._source = source.once(self._names)
+        elif isinstance(source, ColumnSource):
+            self._source = source.only(self._names)
         manifest = source.manifest
         self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 

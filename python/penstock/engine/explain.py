@@ -14,13 +14,15 @@ from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import Batch, Mix, Node
-from penstock.plan.rules import optimize
+from penstock.plan.rules import Change, optimize
 from penstock.plan.tree import find, flow, leaves
 
 
 def explain(root: Node, world_size: int | None) -> str:
     """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
     sources = [leaf.opened.source for leaf in leaves(root)]
+    changes = list[Change]()
+    runs = optimize(root, changes=changes)
     parts = [
         *(
             explain_spec(
@@ -30,7 +32,8 @@ def explain(root: Node, world_size: int | None) -> str:
             for number, source in enumerate(sources)
         ),
         explain_plan("Plan as written", root),
-        explain_plan("Plan as it runs", optimize(root)),
+        explain_plan("Plan as it runs", runs),
+        *(["\n".join(["Changed", *(f"  {change}" for change in changes)])] if changes else []),
         *(explain_mix(node) for node in flow(root) if isinstance(node, Mix)),
     ]
     if find(root, Batch) is not None:

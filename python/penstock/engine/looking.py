@@ -16,8 +16,9 @@ from penstock.core.errors import PlanError
 from penstock.core.given import check_progress
 from penstock.core.picked import Picked
 from penstock.core.quoted import quoted
+from penstock.core.spec import Ids
 from penstock.derived.choices import kept_choices
-from penstock.engine.column_values import column_values
+from penstock.engine.column_values import column_values, true_rows
 from penstock.engine.row_counts import rows_of
 from penstock.plan.check import check_picking
 from penstock.plan.expression import Expression
@@ -53,6 +54,10 @@ class Looking:
                 f"out first, by filter(~{quoted(expression)}.is_nan()), or give the column a default"
             )
         return found
+
+    def true_rows(self, predicate: Expression) -> Ids:
+        """The rows for which a predicate is true."""
+        return true_rows(self.verb, self.root, predicate, self._progress)
 
     def picked(self, words: Sequence[str], make: Callable[[], Sequence[npt.NDArray[Any]]]) -> list[Picked]:
         """What `make` picks, one for each of `words`; kept in the cache where these and the files name it."""

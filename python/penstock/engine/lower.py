@@ -39,6 +39,7 @@ from penstock.engine.read.together import read_together
 from penstock.engine.row_counts import first_ids_of
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.run import Run
+from penstock.engine.select import SelectColumns
 from penstock.engine.slots import Slots
 from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
@@ -67,6 +68,7 @@ from penstock.plan.nodes import (
     Pad,
     Read,
     Repeat,
+    Select,
     Shard,
     Shuffle,
     Skip,
@@ -77,7 +79,7 @@ from penstock.plan.nodes import (
     Zip,
 )
 from penstock.plan.picked_nodes import PICKED, Exclude
-from penstock.plan.rules import optimize
+from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import find, flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access, AnySource, BlockSource, Paced, StepSource
@@ -125,11 +127,10 @@ def lower(
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
-    root = cut(root)
+    root = cut(optimize(root, SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES))
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
     lowering.is_described, lowering.fixed = is_described, fixed
     lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
@@ -388,7 +389,7 @@ class _Lowering:
         root = cut(node.input)
         order = demand_order(root, self.order)
         seed = kernels.mix([self.seed, STAGE_KEY, len(self.below)])  # rows here have ids that rows above have as well
-        below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
+        below = _Lowering(root, order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
         self.below.append(below)
         below.is_described, below.lanes, below.workers = self.is_described, self.lanes, self.workers
         below.fixed = self.fixed
@@ -523,6 +524,17 @@ class _Lowering:
         self.item_bytes.update(self.widest)
         return replace(branch, spec=None if branch.spec is None else {**branch.spec, node.name: SOURCE_FIELD})
 
+    def select(self, node: Select, inputs: Sequence[_Branch]) -> _Branch:
+        """Some columns: the stage before drops the others, unless bad rows are taken out of what it makes."""
+        (branch,) = inputs
+        selecting = SelectColumns(branch.sources, node.columns)
+        if self.bad is not None:
+            self.add("select", "cpu", selecting)
+        else:
+            self.stages[-1] = replace(self.stages[-1], work=selecting.after(self.stages[-1].work))
+        spec = branch.spec
+        return replace(branch, spec=None if spec is None else {name: spec[name] for name in node.columns})
+
     def transform(self, node: Transform, inputs: Sequence[_Branch]) -> _Branch:
         """Native ops on columns."""
         (branch,) = inputs
@@ -545,7 +557,7 @@ class _Lowering:
             self.slots,
             applied,
             seed=self.seed,
-            number=number,
+            draws=node.draws,
             budget=self.budget,
         )
         self.applied.append(apply)
@@ -577,8 +589,7 @@ class _Lowering:
     def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
         """A user's function."""
         (branch,) = inputs
-        number = sum(stage.kind == "python" for stage in self.stages)
-        work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
+        work = CallFunction(branch.sources, self._call_of(node), self.seed, node.draws)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
         add(f"{node.verb} {name_of(node.function)}", "python", work, **self._threads_of(node))
         return replace(branch, spec=None)
@@ -637,6 +648,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     **dict.fromkeys(PICKED, _Lowering.same),
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
+    Select: _Lowering.select,
     Bucket: _Lowering.same,
     Pad: _Lowering.pad,
     Batch: _Lowering.same,

@@ -24,10 +24,11 @@ from penstock.engine.row_keys import row_keys, value_keys
 from penstock.order.balance import balanced
 from penstock.order.sampling import drawn_again, drawn_once
 from penstock.order.split import part_rows, split_by_key, split_classes
-from penstock.plan.check import classes_of, spec_of
+from penstock.plan.check import check_names, classes_of
+from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Map, MapRows, Node, Shuffle, Transform, check_seed
+from penstock.plan.nodes import Map, MapRows, Node, Select, Shuffle, Transform, check_seed
 from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
@@ -47,7 +48,7 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
         raise PlanError(
             f"filter: {quoted(predicate)} gives {found}, where true or false belongs; compare it with something"
         )
-    (picked,) = looking.picked([repr(predicate)], lambda: [np.flatnonzero(looking.values(predicate))])
+    (picked,) = looking.picked([repr(predicate)], lambda: [looking.true_rows(predicate)])
     if not len(picked):
         raise PlanError(
             f"filter: {quoted(predicate)} is true for none of the {looking.rows:,} rows that were looked at; look at values of its columns"
@@ -55,8 +56,10 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
     return Filter(input=root, predicate=repr(predicate), picked=picked)
 
 
-def filter_rows_ahead(root: Node, function: Callable[..., Any], progress: Progress | None) -> Filter:
-    """The rows for which a user's function says True, looked at now."""
+def filter_rows_ahead(
+    root: Node, function: Callable[..., Any], columns: tuple[str, ...] | None, progress: Progress | None
+) -> Filter:
+    """The rows for which a user's function says True, looked at now. columns: those that it gets, None for all."""
     looking, name = Looking("filter", root, progress), f"filter({name_of(function)})"
     if not callable(function):
         raise PlanError(
@@ -66,15 +69,16 @@ def filter_rows_ahead(root: Node, function: Callable[..., Any], progress: Progre
         raise PlanError(
             f"{name}: draws random numbers, and what is looked at ahead is the same in every epoch; leave out ahead=True"
         )
-    spec, words = (
-        spec_of(root),
-        digest(" ".join(f"{part.name} {part.digest.hex()}" for part in function_parts(function))),
-    )
+    names = {*spec_of(root)} if columns is None else {*columns}
+    check_names("filter", names, root)
+    words = digest(" ".join(f"{part.name} {part.digest.hex()}" for part in function_parts(function)))
+    if columns is not None:
+        words = digest(f"{words} of {columns}")
 
     def make() -> list[Ids]:
         mask = row_values(
             root,
-            {*spec},
+            names,
             lambda columns, rows: mask_of(function(columns), rows, name),
             np.zeros(0, dtype=bool),
             progress,
@@ -195,7 +199,7 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
     if not isinstance(by, (str, Expression)):
         return by
-    while isinstance(root, (Shuffle, Map, MapRows, Transform)):
+    while isinstance(root, (Shuffle, Map, MapRows, Select, Transform)):
         root = root.input
     looking, expression = Looking(verb, root, progress), expression_of(verb, by)
     field = spec_of(root).get(by) if isinstance(by, str) else None

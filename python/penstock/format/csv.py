@@ -11,7 +11,7 @@ import codecs
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +90,11 @@ class CsvRecords:
     def spec(self) -> Spec:
         """The selected columns."""
         return {column.name: column.field for column in self.columns}
+
+    def only(self, names: Sequence[str]) -> CsvRecords:
+        """The same records, of which only these columns are parsed."""
+        known = {column.name: column for column in self.columns}
+        return replace(self, columns=tuple(known[name] for name in names))
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first record with another number of fields or a value of another type."""

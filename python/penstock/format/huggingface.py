@@ -6,7 +6,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from penstock.format.arrow import source as arrow_ipc
 from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, BlockSource, Format
+from penstock.source.protocol import Access, Bounds, Format
 from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
@@ -43,7 +43,7 @@ class HuggingFace:
     """A table of `datasets`. classes: the names of the first column of labels. rows: the table's row of each sample, if mixed."""
 
     manifest: TableManifest
-    inner: BlockSource
+    inner: arrow_ipc.ArrowBatches | parquet.Parquet
     classes: tuple[str, ...]
     rows: Ids | None = None
     access: Access = Access.BLOCKS
@@ -57,6 +57,18 @@ class HuggingFace:
     def block_rows(self) -> int | None:
         """As the files want it."""
         return self.inner.block_rows
+
+    def bounds(self, names: Sequence[str]) -> list[Bounds]:
+        """What Parquet files say of these columns."""
+        return self.inner.bounds(names) if isinstance(self.inner, parquet.Parquet) and self.rows is None else []
+
+    def only(self, names: Sequence[str]) -> HuggingFace:
+        """The same rows with these columns alone."""
+        return replace(self, inner=self.inner.only(names))
+
+    def once(self, names: Sequence[str]) -> HuggingFace:
+        """The same, of which nothing is written to the cache."""
+        return replace(self, inner=self.inner.once(names))
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows); of a table with indices, run by run of neighbouring ones."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,12 @@ class ListedFiles:
     classes_given: bool = False
     labels: Ids | None = None
     access: Access = Access.RECORDS
+
+    def only(self, names: Sequence[str]) -> ListedFiles:
+        """The same files with these columns alone; nothing is read if their bytes are not among them."""
+        features = {name: self.features[name] for name in names}
+        access = self.access if "data" in features.values() else Access.MEMORY
+        return replace(self, spec={name: self.spec[name] for name in names}, features=features, access=access)
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`: the files' bytes as spans, the rest taken from memory."""

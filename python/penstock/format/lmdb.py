@@ -7,7 +7,8 @@ what Caffe, pickle or msgpack put into them is for .map(…) to decode, and noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,12 @@ class LmdbSource:
     def spec(self) -> Spec:
         """The columns."""
         return {name: _FIELDS[feature] for name, feature in self.features.items()}
+
+    def only(self, names: Sequence[str]) -> LmdbSource:
+        """The same records with these columns alone; nothing is read for keys."""
+        features = {name: self.features[name] for name in names}
+        access = self.access if "value" in features.values() else Access.MEMORY
+        return replace(self, features=features, access=access)
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The columns key and value, under the names that were asked for."""

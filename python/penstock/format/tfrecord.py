@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -194,6 +195,13 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedR
     manifest = index_shards(shards, read, options, _FRAMING)
     features = _features(manifest, read, options)
     columns = choose_columns(features, options, shards.path(0))
+    return _parsed(manifest, features, (options.verify, options.limits.values), columns)
+
+
+def _parsed(
+    manifest: Manifest, features: Mapping[str, Feature], how: tuple[bool, int], columns: tuple[ExampleColumn, ...]
+) -> ParsedRecords:
+    """how: whether checksums are looked at, and the most values of a record."""
     plain, lists = (
         list(dict.fromkeys(column.feature for column in columns if column.is_list == is_list))
         for is_list in (False, True)
@@ -201,9 +209,9 @@ def open_tfrecord(shards: Shards, read: ByteRanges, options: Options) -> ParsedR
     numbers = {name: number for number, name in enumerate([*plain, *lists])}
     described = [column.description(numbers[column.feature]) for column in columns]
     named = plain, [features[name].name for name in lists]
-    verify, values_limit = options.verify, options.limits.values
-    parser = kernels.ExampleParser(*named, described, verify=verify, values_limit=values_limit)
-    return ParsedRecords(manifest, columns, parser, parsing=("tfrecord", named, columns, verify, values_limit))
+    parser = kernels.ExampleParser(*named, described, verify=how[0], values_limit=how[1])
+    parsing, of_columns = ("tfrecord", named, columns, *how), partial(_parsed, manifest, features, how)
+    return ParsedRecords(manifest, columns, parser, parsing=parsing, of_columns=of_columns)
 
 
 def _features(manifest: Manifest, read: ByteRanges, options: Options) -> dict[str, Feature]:

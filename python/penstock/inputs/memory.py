@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -76,10 +76,10 @@ class Arrays:
             taken[name] = out
         return taken
 
-    def only(self, names: Collection[str]) -> Arrays:
+    def only(self, names: Sequence[str]) -> Arrays:
         """The same rows with these columns alone."""
-        spec = {name: field for name, field in self.spec.items() if name in names}
-        return replace(self, spec=spec, columns={name: self.columns[name] for name in spec})
+        spec = {name: self.spec[name] for name in names}
+        return replace(self, spec=spec, columns={name: self.columns[name] for name in names})
 
     @property
     def gathers_steps(self) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -66,6 +66,10 @@ class Spool:
                 ) from None
             self._checked.add(number)
         return batch
+
+    def only(self, names: Sequence[str]) -> Spool:
+        """The same rows with these columns alone."""
+        return replace(self, spec={name: self.spec[name] for name in names})
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows), as places in the mapped file where one block holds them all."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.core.errors import PlanError
+from penstock.core.names import did_you_mean
 from penstock.core.padding import columns_to_pad
 from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
 from penstock.plan.changed_weights import check_changing
+from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
@@ -17,6 +18,7 @@ from penstock.plan.nodes import (
     Bucket,
     Concat,
     Every,
+    FilterFunction,
     LaneNode,
     Map,
     MapRows,
@@ -26,6 +28,7 @@ from penstock.plan.nodes import (
     Pad,
     Read,
     Repeat,
+    Select,
     Shard,
     Shuffle,
     Skip,
@@ -39,7 +42,7 @@ from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 #: What may stand below a zip: each row keeps its place, or a place that the plan knows.
-_PAIRED = (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Transform, Map, MapRows, SourceColumn)
+_PAIRED = (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Select, Transform, Map, MapRows, SourceColumn)
 
 #: What gives datasets an order of their own, and how messages say so.
 _ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
@@ -75,13 +78,15 @@ def check_verb(new: Node) -> None:
         )
     if isinstance(new, Shard) and (find(input_, Shard) or find(input_, Batch)):
         raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
-    _check_names(new)
+    _check_verb_names(new)
 
 
-def _check_names(new: Node) -> None:
+def _check_verb_names(new: Node) -> None:
     """PlanError where a verb names a column that is not there."""
     if isinstance(new, Transform):
         _check_columns(new)
+    if isinstance(new, Select) or (isinstance(new, FilterFunction) and new.columns is not None):
+        check_names(new.verb, new.columns or (), new.input)
     if isinstance(new, Pad):
         _check_padded(new)
     if isinstance(new, Bucket):
@@ -90,6 +95,18 @@ def _check_names(new: Node) -> None:
         _check_grouped(new.verb, new)
     if isinstance(new, Pack) and not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         new.spec_of(spec_of(new.input))
+
+
+def check_names(verb: str, names: Collection[str], below: Node) -> None:
+    """PlanError for a column that is not there."""
+    known = known_columns(below)
+    if known is None:
+        return  # a user's function may have made the column
+    for name in names:
+        if name not in known:
+            raise PlanError(
+                f"{verb}: no column {quoted(name)}; there are {', '.join(known)}{did_you_mean(name, known)}"
+            )
 
 
 def _check_grouped(verb: str, new: Bucket | BatchTokens) -> None:
@@ -137,7 +154,7 @@ def _has_end(node: Node) -> bool:
 
 
 def _check_source_name(new: Node) -> None:
-    if isinstance(new, SourceColumn) and new.name in (_known_columns(new.input) or {}):
+    if isinstance(new, SourceColumn) and new.name in (known_columns(new.input) or {}):
         raise PlanError(
             f"{new.input.verb}: source={quoted(new.name)} names a column that the datasets have already; choose another name"
         )
@@ -146,7 +163,7 @@ def _check_source_name(new: Node) -> None:
 def check_picking(verb: str, below: Node) -> None:
     """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
     for node in flow(below):
-        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows)):
+        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Select)):
             other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
             raise PlanError(
                 f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"
@@ -179,16 +196,6 @@ def _check_columns(new: Transform) -> None:
             raise PlanError(f"transform: no column {quoted(name)}; there are {', '.join(sorted(known))}{hint}")
 
 
-def spec_of(root: Node) -> Spec:
-    """The columns that a plan begins with: those of its source, or what all of its sources offer alike; of a zip, those of all."""
-    if isinstance(root, Read):
-        return dict(root.opened.source.spec)
-    specs = [spec_of(below) for below in inputs_of(root)]
-    if isinstance(root, Zip):
-        return {name: field for spec in specs for name, field in spec.items()}
-    return {name: field for name, field in specs[0].items() if all(name in spec for spec in specs)}
-
-
 def classes_of(root: Node) -> tuple[str, ...]:
     """Names of the classes, by label: those of the first source; of a zip, of the first that names some."""
     if isinstance(root, Read):
@@ -209,7 +216,7 @@ def _check_zipped(new: Zip) -> None:
                 )
     known: dict[str, int] = {}
     for number, branch in enumerate(new.inputs):
-        for name in _known_columns(branch) or ():
+        for name in known_columns(branch) or ():
             if name in known:
                 raise PlanError(
                     f"zip: datasets {known[name]} ({_place(new.inputs[known[name]])}) and {number} ({_place(branch)}) both have a column {quoted(name)}; "
@@ -239,7 +246,7 @@ def _check_joined(new: Concat | Mix) -> None:
             f"concat: dataset {number} is {ordered[number]} and dataset {ordered.index('')} is not; shuffle all of them, or none, "
             f"or what concat gives"
         )
-    first, *others = (_known_columns(branch) for branch in new.inputs)
+    first, *others = (known_columns(branch) for branch in new.inputs)
     for number, other in enumerate(others, 1):
         if first is not None and other is not None:
             _check_alike(new, first, number, other)
@@ -270,16 +277,6 @@ def _check_alike(new: Concat | Mix, first: dict[str, str], number: int, other: d
                 f"{new.verb}: column {quoted(name)} is {kind} in dataset 0 ({here}) and {other[name]} in dataset {number} ({there}); make them "
                 f"alike, with penstock.Column in read(…, columns=…) or with map"
             )
-
-
-def _known_columns(branch: Node) -> dict[str, str] | None:
-    """The columns of a branch and their types; "" for a type that only an op knows, None after a user's function."""
-    nodes = flow(branch)
-    if any(isinstance(node, COLUMN_NODES) for node in nodes):
-        return None
-    made = {name for node in nodes if isinstance(node, Transform) for name, _ in node.ops}
-    known = {name: "" if name in made else str(field) for name, field in spec_of(branch).items()}
-    return known | {node.name: "int32" for node in nodes if isinstance(node, SourceColumn)}
 
 
 def _place(branch: Node) -> str:

@@ -38,7 +38,7 @@ _MOST_TOGETHER = 1 << 20
 _WORKERS = ("thread", "process")
 
 #: Fields that are no words of a verb.
-_NO_WORDS = ("input", "inputs", "opened", "verb")
+_NO_WORDS = ("input", "inputs", "opened", "verb", "draws")
 #: Fields that came later, and say nothing where they are not given: digests in older states know nothing of them.
 _LATER = {"later": True}
 
@@ -251,21 +251,32 @@ class Shard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Select:
+    """Some columns of the input, in this order."""
+
+    input: Node
+    columns: tuple[str, ...]
+    verb: str = "select"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transform:
-    """Chains of native ops, each for one column."""
+    """Chains of native ops, each for one column. draws: of each chain the two numbers that key its random choices (see `rules.numbered`)."""
 
     input: Node
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
+    draws: tuple[tuple[int, int], ...] = field(default=(), metadata={"affects_result": False})
     verb: str = "transform"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Map:
-    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch."""
+    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch. draws: keys its random numbers."""
 
     input: Node
     function: Callable[..., Mapping[str, Any]]
     workers: str = field(default="thread", metadata={"affects_result": False})
+    draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map"
 
     def __post_init__(self) -> None:
@@ -280,6 +291,7 @@ class MapRows:
     input: Node
     function: Callable[..., Mapping[str, Any]]
     workers: str = field(default="thread", metadata={"affects_result": False})
+    draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map_rows"
 
     def __post_init__(self) -> None:
@@ -296,10 +308,11 @@ class LaneNode:
 
 @dataclass(frozen=True, kw_only=True)
 class FilterFunction(LaneNode):
-    """The rows for which a user's function says True: batch dict in, a mask of its rows out."""
+    """The rows for which a user's function says True: batch dict in, a mask of its rows out. columns: those that it gets, None for all."""
 
     input: Node
     function: Callable[..., Any]
+    columns: tuple[str, ...] | None = field(default=None, metadata=_LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 
@@ -443,6 +456,7 @@ Node: TypeAlias = (
     | Every
     | Shuffle
     | Shard
+    | Select
     | Transform
     | Map
     | MapRows
@@ -523,7 +537,8 @@ def _named(name: str, value: Any, default: Any) -> str:
     if name == "ops":
         return ", ".join(f"{column}=[{', '.join(map(repr, ops))}]" for column, ops in value)
     if name == "columns":
-        return "columns=[" + ", ".join(f"{new}: {old}" if new != old else new for new, old in value) + "]"
+        pairs = [(one, one) if isinstance(one, str) else one for one in value]
+        return "columns=[" + ", ".join(f"{new}: {old}" if new != old else new for new, old in pairs) + "]"
     return f"{name}={getattr(value, '__qualname__', value)}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import FUNCTION_NODES, Node, Pack, Pad, Read, SourceColumn, Transform
+from penstock.plan.nodes import FUNCTION_NODES, FilterFunction, Node, Pack, Pad, Read, Select, SourceColumn, Transform
 from penstock.plan.picked_nodes import PickedRows
 from penstock.plan.plain_values import digest_of, qualified_name
 
@@ -21,6 +21,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
     if isinstance(node, Read):
         columns = ", ".join(f"{new}: {old}" if new != old else new for new, old in node.columns)
         return (_part("format", node.format), _part("columns", columns))
+    if isinstance(node, Select):
+        return (_part("columns", ", ".join(node.columns)),)
     if isinstance(node, SourceColumn):
         return (_part("name", node.name),)
     if isinstance(node, Transform):
@@ -35,6 +37,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
     if isinstance(node, PickedRows):
         words = [field.name for field in fields(node) if field.name not in ("input", "verb")]
         return tuple(_part(name, str(getattr(node, name))) for name in words)
+    if isinstance(node, FilterFunction) and node.columns is not None:
+        return (*function_parts(node.function), _part("columns", ", ".join(node.columns)))
     return function_parts(node.function) if isinstance(node, FUNCTION_NODES) else ()
 
 

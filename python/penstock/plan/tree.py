@@ -45,10 +45,12 @@ def find(root: Node, kind: type[_Kind]) -> _Kind | None:
     return next((node for node in flow(root) if isinstance(node, kind)), None)
 
 
-def rewrite(root: Node, rules: Sequence[Rule]) -> Node:
-    """The tree with rules applied to every node, from the leaves up, until none applies."""
-    node = with_inputs(root, [rewrite(below, rules) for below in inputs_of(root)])
+def rewrite(root: Node, rules: Sequence[Rule], note: Callable[[Rule, Node, Node], None] | None = None) -> Node:
+    """The tree with rules applied to every node, from the leaves up, until none applies. note: is called with the rule, before and after."""
+    node = with_inputs(root, [rewrite(below, rules, note) for below in inputs_of(root)])
     for rule in rules:
         if (other := rule(node)) is not None:
-            return rewrite(other, rules)
+            if note is not None:
+                note(rule, node, other)
+            return rewrite(other, rules, note)
     return node

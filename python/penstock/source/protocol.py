@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -172,8 +172,36 @@ class PartSource(BlockSource, Protocol):
 class ColumnSource(Protocol):
     """A source of which some columns can be read without the others."""
 
-    def only(self, names: Collection[str]) -> AnySource:
-        """The same rows with these of its columns alone."""
+    def only(self, names: Sequence[str]) -> AnySource:
+        """The same rows, with the same manifest, and these of its columns alone, in this order; itself where that cannot be."""
+
+
+@runtime_checkable
+class StoringSource(Protocol):
+    """A source of columns that stores what it decodes."""
+
+    def once(self, names: Sequence[str]) -> AnySource:
+        """As `ColumnSource.only`, for whoever goes through the rows once: nothing is written to the cache."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a source says of some neighbouring rows without reading them: `of` has the least and the greatest value of some columns, or wider bounds.
+
+    Values are those of a batch; NaN is none of them. Columns that are not named may hold anything.
+    """
+
+    first: int
+    rows: int
+    of: Mapping[str, tuple[Any, Any]]
+
+
+@runtime_checkable
+class BoundedSource(Protocol):
+    """A source that knows bounds of its rows' values."""
+
+    def bounds(self, names: Sequence[str]) -> Sequence[Bounds]:
+        """Bounds of these columns, of runs of rows; rows of which nothing is known need not be there."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.batch.pack import pack_window
 from penstock.batch.stack import field_of, materialize
 from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
 from penstock.core.random_use import mentions_generators
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
@@ -83,12 +84,12 @@ class FilterRows:
     rows: int | None = None
 
     def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
-        self._call, self._pieces = call, pieces
+        self._call, self._pieces, self._names = call, pieces, node.columns
         self.name = f"filter({name_of(node.function)})"
 
     def feed(self, fed: Fed) -> Made:
         """The columns as they are, and the rows that stay."""
-        columns, count = materialize(fed.columns), len(fed.keys)
+        columns, count = materialize(self._given(fed.columns)), len(fed.keys)
         edges = np.linspace(0, count, 1 + max(1, min(self._pieces, count // _FEWEST_ROWS))).astype(np.int64).tolist()
         made = self._call.many(
             [(_rows(columns, low, high), fed.keys[low:high], fed.key) for low, high in pairwise(edges)]
@@ -97,6 +98,17 @@ class FilterRows:
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
         return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+
+    def _given(self, columns: Columns) -> Columns:
+        """What the function gets."""
+        if self._names is None:
+            return columns
+        for name in self._names:
+            if name not in columns:
+                raise PlanError(
+                    f"{self.name}: no column {quoted(name)}, which columns= names; the function before it returned {', '.join(columns)}"
+                )
+        return {name: columns[name] for name in self._names}
 
 
 class SkipBadRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -207,12 +207,18 @@ class ArrowBatches:
             return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
-    def only(self, names: Collection[str]) -> ArrowBatches:
+    def only(self, names: Sequence[str]) -> ArrowBatches:
+        """The same rows with these columns alone."""
+        return self._only(names, self.manifest.held_bytes)
+
+    def once(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone, of which nothing is written to the cache."""
-        columns = tuple(column for column in self.batches.columns if column.name in names)
-        spec = {column.name: column.field for column in columns}
+        return self._only(names, min(self.manifest.held_bytes, MEMORY_BYTES))
+
+    def _only(self, names: Sequence[str], held_bytes: int) -> ArrowBatches:
+        known = {column.name: column for column in self.batches.columns}
+        columns, spec = tuple(known[name] for name in names), {name: self.spec[name] for name in names}
         batches = replace(self.batches, columns=columns, spec=spec)
-        held_bytes = min(self.manifest.held_bytes, MEMORY_BYTES)
         decoded = DecodedParts(batches.decode, batches.key, len(batches), held_bytes)
         return replace(self, spec=spec, batches=batches, ready=Ready(batches.load), decoded=decoded)
 

@@ -6,13 +6,15 @@ are the same: the column's default, an empty list where the column is ragged, an
 
 from __future__ import annotations
 
+from functools import partial
+
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import Kind, choose_columns, finish, learn
+from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
@@ -27,9 +29,13 @@ def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedReco
     """
     manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
     columns = choose_columns(_learn(manifest, read), options, shards.path(0))
-    described = [column.description for column in columns]
-    parser = kernels.JsonParser(described, values_limit=options.limits.values)
-    return ParsedRecords(manifest, columns, parser, finish, parsing=("jsonl", columns, options.limits.values))
+    return _parsed(manifest, options.limits.values, columns)
+
+
+def _parsed(manifest: Manifest, values_limit: int, columns: tuple[JsonColumn, ...]) -> ParsedRecords:
+    parser = kernels.JsonParser([column.description for column in columns], values_limit=values_limit)
+    parsing, of_columns = ("jsonl", columns, values_limit), partial(_parsed, manifest, values_limit)
+    return ParsedRecords(manifest, columns, parser, finish, parsing=parsing, of_columns=of_columns)
 
 
 def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:

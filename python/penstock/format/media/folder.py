@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,9 +47,9 @@ class MediaFolder:
                 columns[name] = records
         return columns
 
-    def only(self, names: Collection[str]) -> MediaFolder:
+    def only(self, names: Sequence[str]) -> MediaFolder:
         """The same files with these columns alone; nothing is read for labels and paths."""
-        features = {name: feature for name, feature in self.features.items() if name in names}
+        features = {name: self.features[name] for name in names}
         access = Access.MEMORY if {*features.values()} <= {"label", "path"} else self.access
         return replace(self, spec={name: self.spec[name] for name in features}, features=features, access=access)
 

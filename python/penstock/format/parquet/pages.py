@@ -82,12 +82,18 @@ class PagedFiles:
             footer = read_footer(opened or self._files.bytes_of(shard), self._wanted)
         return None if footer is None else self._known.put(shard, PagedFile(footer, self._schema))
 
-    def _file(self, shard: int) -> PagedFile | None:
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the first file."""
+        return self._schema
+
+    def file(self, shard: int) -> PagedFile | None:
+        """A file that was looked at, or is now."""
         return self._known.get(shard) or self.look(shard)
 
     def pages(self, shard: int, group: int, wanted: Sequence[Path]) -> list[Pages] | None:
         """The pages of these columns of a row group; None where they are not listed, or not as they should be."""
-        file = self._file(shard)
+        file = self.file(shard)
         if file is None or not file.is_plain:
             return None
         leaves = file.footer.leaves(self._files.stored(wanted))
@@ -114,7 +120,7 @@ class PagedFiles:
 
     def bounds(self, shard: int, group: int, wanted: Sequence[Path]) -> dict[Path, tuple[Ids, list[ColumnChunk]]]:
         """By column: the first rows of its pages with the number of all rows, and what is said of each page. Empty where pages do not differ."""
-        pages, file = self.pages(shard, group, wanted), self._file(shard)
+        pages, file = self.pages(shard, group, wanted), self.file(shard)
         if pages is None or file is None or all(len(column.offset) == 1 for column in pages):
             return {}
         footer, leaves = file.footer, file.footer.leaves(self._files.stored(wanted))
@@ -150,7 +156,7 @@ class PagedFiles:
         Raises ArrowInvalid for pages that are damaged, or are others than the page index says.
         """
         stored = self._files.stored(wanted)
-        pages, file = self.pages(shard, group, stored), self._file(shard)
+        pages, file = self.pages(shard, group, stored), self.file(shard)
         if pages is None or file is None:
             raise pa.ArrowInvalid("the page index is not what it was when the file was opened")
         leaves = file.footer.leaves(stored)

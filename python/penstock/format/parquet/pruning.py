@@ -83,14 +83,14 @@ class Pruning:
         for path, first in groups[0].columns.items():
             chunks = [group.columns[path] for group in groups if path in group.columns]
             alike = all((chunk.type, chunk.ordered) == (first.type, first.ordered) or chunk.is_null for chunk in chunks)
-            if alike and len(chunks) == len(groups) and all(map(_is_certain, groups, chunks)):
+            if alike and len(chunks) == len(groups) and all(map(is_certain, groups, chunks)):
                 columns[path] = _together(chunks, _type_at(self.schema, path))
         return RowGroup(sum(group.rows for group in groups), columns)
 
     def _same_types(self, schema: pa.Schema) -> bool:
         """Whether a file's columns have the types by which bounds are understood."""
         return all(
-            schema.names.count(name) == 1 and _value_type(schema.field(name).type) == self.schema.field(name).type
+            schema.names.count(name) == 1 and value_type(schema.field(name).type) == self.schema.field(name).type
             for name in self.names
         )
 
@@ -98,26 +98,26 @@ class Pruning:
         known = pc.scalar(True)
         for path, chunk in group.columns.items():
             kind = _type_at(self.schema, path)
-            if kind is None or not _is_certain(group, chunk):
+            if kind is None or not is_certain(group, chunk):
                 continue
             column = pc.field(*path)
             if chunk.nulls == group.rows:
                 known &= column.is_null()
             elif (self.never_null or (chunk.nulls == 0 and not pa.types.is_floating(kind))) and (
-                bounds := _bounds(chunk, kind)
+                bounds := chunk_bounds(chunk, kind)
             ):
                 known &= (column >= bounds[0]) & (column <= bounds[1])
         return known
 
 
-def _is_certain(group: RowGroup, chunk: ColumnChunk) -> bool:
+def is_certain(group: RowGroup, chunk: ColumnChunk) -> bool:
     """Whether every row has one value, and the nulls are no more than that."""
     return chunk.values == group.rows and 0 <= (chunk.nulls or 0) <= group.rows
 
 
 def pruning_of(filters: Any, schema: pa.Schema, folders: pa.Schema) -> Pruning | None:
     """What a filter asks of row groups, where the columns of `folders` are known; None if it can rule out nothing."""
-    values = pa.schema([field.with_type(_value_type(field.type)) for field in schema])
+    values = pa.schema([field.with_type(value_type(field.type)) for field in schema])
     try:
         if isinstance(filters, list):
             filters = _conditions(filters, values, folders)
@@ -158,7 +158,8 @@ def _not_a_number(kind: pa.DataType) -> Any:
     return math.nan if pa.types.is_floating(kind) else None
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, also of one that is a dictionary."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -172,7 +173,7 @@ def _type_at(schema: pa.Schema, path: Sequence[str]) -> pa.DataType | None:
     return kind
 
 
-def _bounds(chunk: ColumnChunk, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+def chunk_bounds(chunk: ColumnChunk, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
     """The least and the greatest value that a column can have; None if that is not known for certain."""
     if chunk.low is None or chunk.high is None:
         return None
@@ -194,7 +195,7 @@ def _together(chunks: Sequence[ColumnChunk], kind: pa.DataType | None) -> Column
     if not some:
         return ColumnChunk(first.type, rows, rows)
     nulls = 0 if all(chunk.nulls == 0 for chunk in chunks) else None
-    if kind is None or any(_bounds(chunk, kind) is None for chunk in some):
+    if kind is None or any(chunk_bounds(chunk, kind) is None for chunk in some):
         return ColumnChunk(first.type, rows, nulls)
     low = min(some, key=lambda chunk: _value(chunk, chunk.low or b"", kind)).low
     high = max(some, key=lambda chunk: _value(chunk, chunk.high or b"", kind)).high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,8 +17,9 @@ from penstock.core.repeated import written_bytes
 from penstock.core.rows import Rows, join_rows, pack_rows
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids, Spec
-from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
+from penstock.derived.decoded import LARGE_PART, MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
+from penstock.format.parquet.bounds import bounds_of
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
 from penstock.format.parquet.layout import Path
@@ -27,7 +28,7 @@ from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import Parts, join_parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Format
+from penstock.source.protocol import Access, Bounds, Format
 from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
 
@@ -125,13 +126,28 @@ class Parquet:
         """A decoded part, and whether it stays where it is."""
         return self.decoded.part(number)
 
-    def only(self, names: Collection[str]) -> Parquet:
+    def bounds(self, names: Sequence[str]) -> list[Bounds]:
+        """What footers and page indexes say of these columns."""
+        return bounds_of(self.stored, self.first_row.tolist(), names)
+
+    def only(self, names: Sequence[str]) -> Parquet:
+        """The same rows with these columns alone, in the order and the blocks that all of them would have."""
+        rows, dropped = self.manifest.samples, [field for name, field in self.spec.items() if name not in names]
+        held_bytes = self.manifest.held_bytes - rows * sum(field.row_bytes for field in dropped)
+        if all(self.spec[name].is_fixed for name in names):
+            held_bytes = rows * sum(self.spec[name].row_bytes for name in names)
+        largest = held_bytes // max(1, rows) * int(self.stored.parts.rows.max(initial=0))
+        return self._only(names, held_bytes, largest)
+
+    def once(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, of which nothing is written to the cache."""
-        columns = tuple(column for column in self.stored.columns if column.name in names)
-        spec = {column.name: column.field for column in columns}
+        return self._only(names, min(self.manifest.held_bytes, MEMORY_BYTES), LARGE_PART)
+
+    def _only(self, names: Sequence[str], held_bytes: int, largest: int) -> Parquet:
+        known = {column.name: column for column in self.stored.columns}
+        columns, spec = tuple(known[name] for name in names), {name: self.spec[name] for name in names}
         stored = replace(self.stored, columns=columns, spec=spec)
-        held_bytes = min(self.manifest.held_bytes, MEMORY_BYTES)
-        decoded = DecodedParts(stored.decode, stored.key, len(self.first_row) - 1, held_bytes)
+        decoded = DecodedParts(stored.decode, stored.key, len(self.first_row) - 1, held_bytes, largest)
         return replace(self, spec=spec, stored=stored, decoded=decoded)
 
 

@@ -7,11 +7,12 @@ an index of their samples, made once by a walk over the members' headers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.core import kernels
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError
+from penstock.core.limits import DEFAULT_LIMITS
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spans, Spec
@@ -37,7 +38,7 @@ _FRAMING = Framing(
 class WebDatasetSource:
     """Samples of tar archives; a record is a sample's members with their headers.
 
-    columns: members. json_members: those of which keys are columns.
+    columns: members. json_members: those of which keys are columns. values_limit: see `Limits`.
     """
 
     manifest: Manifest
@@ -47,6 +48,17 @@ class WebDatasetSource:
     json_members: Sequence[JsonMember] = ()
     access: Access = Access.RECORDS
     parsing: object = None
+    values_limit: int = DEFAULT_LIMITS.values
+
+    def only(self, names: Sequence[str]) -> WebDatasetSource:
+        """The same samples, of which only these columns are parsed; all of them where some are keys of a JSON member."""
+        if self.json_members:
+            return self
+        known = {column.name: column for column in self.columns}
+        columns, spec = tuple(known[name] for name in names), {name: self.spec[name] for name in names}
+        parser = kernels.TarParser([column.description() for column in columns], values_limit=self.values_limit)
+        parsing = ("webdataset", columns, spec, self.values_limit)
+        return replace(self, spec=spec, columns=columns, parser=parser, parsing=parsing)
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first sample that is damaged or lacks a member."""
@@ -72,7 +84,8 @@ def open_webdataset(shards: Shards, read: ByteRanges, options: Options) -> WebDa
     fields |= {column.name: column.field for member in json_members for column in member.columns}
     spec = {name: fields[name] for name in Selection(options.columns).columns(fields)}
     parsing = None if json_members else ("webdataset", columns, spec, options.limits.values)
-    return WebDatasetSource(manifest, spec, columns, parser, json_members, parsing=parsing)
+    limit = options.limits.values
+    return WebDatasetSource(manifest, spec, columns, parser, json_members, parsing=parsing, values_limit=limit)
 
 
 def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:

@@ -8,7 +8,7 @@ the fingerprint by which a saved state knows the data again. Without, the result
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -63,6 +63,13 @@ class SqlSource:
     def spec(self) -> Spec:
         """The columns that were asked for."""
         return {column.name: column.field for column in self.columns}
+
+    def only(self, names: Sequence[str]) -> SqlSource:
+        """The same rows; nothing but these columns leaves the server."""
+        known = {column.name: column for column in self.columns}
+        columns = tuple(known[name] for name in names)
+        stored = dict.fromkeys(column.path[0] for column in columns)
+        return replace(self, columns=columns, schema=pa.schema([self.schema.field(name) for name in stored]))
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) in the key's order; DataError where the database does not have them any more."""

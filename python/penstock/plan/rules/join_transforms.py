@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.plan.nodes import Batch, Node, Transform
+from penstock.plan.nodes import Batch, Node, Select, Transform
+from penstock.plan.rules.between import below_order, on_top
 
 
 def join_transforms(node: Node) -> Node | None:
-    """A transform that follows another, with nothing or only batch between them, is joined to it."""
+    """Ops of neighbouring transforms run as one kernel a column."""
     if not isinstance(node, Transform):
         return None
-    if isinstance(node.input, Transform):
-        return _joined(node.input, node)
-    if isinstance(node.input, Batch) and isinstance(node.input.input, Transform):
-        return replace(node.input, input=_joined(node.input.input, node))
-    return None
+    between, below = below_order(node.input, [name for name, _ in node.ops])
+    if not isinstance(below, Transform) or not all(isinstance(one, (Batch, Select)) for one in between):
+        return None
+    return on_top(between, _joined(below, node))
 
 
 def _joined(first: Transform, second: Transform) -> Transform:

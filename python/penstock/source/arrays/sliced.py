@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,10 @@ class SlicedArrays:
     def spec(self) -> Spec:
         """The columns."""
         return {name: column.field for name, column in self.columns.items()}
+
+    def only(self, names: Sequence[str]) -> SlicedArrays:
+        """The same rows with these columns alone."""
+        return replace(self, columns={name: self.columns[name] for name in names})
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) of all columns, every array read once."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -222,6 +222,10 @@ class Records:
         """MEMORY where the files are mapped, else RECORDS."""
         return Access.RECORDS if self.mapped is None else Access.MEMORY
 
+    def only(self, names: Sequence[str]) -> Records:
+        """The same records with these columns alone."""
+        return replace(self, columns={name: self.columns[name] for name in names})
+
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Every column's part of the records."""
         columns: Columns = {}
@@ -271,9 +275,9 @@ class PlacedColumns:
         """The columns."""
         return {name: placed.column.field for name, placed in self.columns.items()}
 
-    def only(self, names: Collection[str]) -> PlacedColumns:
+    def only(self, names: Sequence[str]) -> PlacedColumns:
         """The same rows with these columns alone."""
-        return replace(self, columns={name: placed for name, placed in self.columns.items() if name in names})
+        return replace(self, columns={name: self.columns[name] for name in names})
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The samples' rows of every column."""

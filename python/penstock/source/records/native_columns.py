@@ -82,7 +82,8 @@ def parse_records(
 class ParsedRecords:
     """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else.
 
-    parsing: what the parser was made of; sources of which it is the same parse records alike. None where that is not known.
+    parsing: what the parser was made of; sources of which it is the same parse records alike. None where that is not known. of_columns: makes a source
+    of the same records and some of the columns.
     """
 
     manifest: Manifest
@@ -91,11 +92,17 @@ class ParsedRecords:
     finish: Callable[[Any, Any, Spans], Values] | None = None
     access: Access = Access.RECORDS
     parsing: object = None
+    of_columns: Callable[[tuple[Any, ...]], ParsedRecords] | None = field(default=None, repr=False)
 
     @property
     def spec(self) -> Spec:
         """The columns."""
         return {column.name: column.field for column in self.columns}
+
+    def only(self, names: Sequence[str]) -> ParsedRecords:
+        """The same records, of which only these columns are parsed."""
+        known = {column.name: column for column in self.columns}
+        return self if self.of_columns is None else self.of_columns(tuple(known[name] for name in names))
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`, with one row a record (a span with its frame).

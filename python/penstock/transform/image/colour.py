@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.transform.image.op import PixelOp, check
 
@@ -10,6 +11,8 @@ from penstock.transform.image.op import PixelOp, check
 @dataclass(frozen=True)
 class RandomGrayscale(PixelOp):
     """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
+
+    is_random: ClassVar[bool] = True
 
     p: float = 0.1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from penstock.transform.image.op import (
     LARGEST_SIDE,
@@ -27,6 +27,8 @@ class RandomResizedCrop(PixelOp):
 
     scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
     """
+
+    is_random: ClassVar[bool] = True
 
     size: int | Pair
     scale: Span = (0.08, 1.0)
@@ -100,6 +102,8 @@ class CenterCrop(PixelOp):
 class RandomHorizontalFlip(PixelOp):
     """The image mirrored left to right, with probability `p`."""
 
+    is_random: ClassVar[bool] = True
+
     p: float = 0.5
 
     def settle(self) -> None:
@@ -110,6 +114,8 @@ class RandomHorizontalFlip(PixelOp):
 @dataclass(frozen=True)
 class RandomVerticalFlip(PixelOp):
     """The image mirrored top to bottom, with probability `p`."""
+
+    is_random: ClassVar[bool] = True
 
     p: float = 0.5
 

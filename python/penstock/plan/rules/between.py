@@ -1,0 +1,27 @@
+"""The verbs between two others of which every row has the columns that it had below: rules look through them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.plan.nodes import Batch, Bucket, Node, Repeat, Select, Shard, Shuffle
+from penstock.plan.row_choice import RowChoice
+from penstock.plan.tree import with_inputs
+
+_ORDER = (Batch, Bucket, Repeat, RowChoice, Select, Shard, Shuffle)
+
+
+def below_order(node: Node, names: Collection[str]) -> tuple[list[Node], Node]:
+    """The verbs of order and selects from a node down, and what is below them; a select that drops one of these columns is no such verb."""
+    between = list[Node]()
+    while isinstance(node, _ORDER) and (not isinstance(node, Select) or {*names} <= {*node.columns}):
+        between.append(node)
+        node = node.input
+    return between, node
+
+
+def on_top(between: list[Node], node: Node) -> Node:
+    """The same verbs on another node."""
+    for one in reversed(between):
+        node = with_inputs(one, [node])
+    return node

@@ -1,0 +1,19 @@
+"""Transforms of other columns become one stage where only verbs of order stand between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.plan.nodes import Node, Transform
+from penstock.plan.rules.between import below_order, on_top
+
+
+def join_transforms_across_order(node: Node) -> Node | None:
+    """Transforms of different columns, with only verbs of order between them, are one stage."""
+    if not isinstance(node, Transform):
+        return None
+    names = {name for name, _ in node.ops}
+    between, below = below_order(node.input, names)
+    if not isinstance(below, Transform) or {name for name, _ in below.ops} & names:
+        return None  # a column's second chain begins with what the first one made: with other axes, or not at all
+    return on_top(between, replace(below, ops=(*below.ops, *node.ops), draws=(*below.draws, *node.draws)))
