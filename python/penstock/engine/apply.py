@@ -74,8 +74,10 @@ class ColumnKernel:
         limits: Limits,
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
+        first_number: int = 0,
     ) -> None:
         self._ops, self._first, self._limits, self._kernel = ops, first, limits, kernel
+        self._first_number = first_number
         self._entry_points = entry_points
         self._lock = threading.Lock()
 
@@ -88,7 +90,7 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                self._kernel = fuse(self._ops, field_of(column), self._first.size, limits=self._limits)
+                self._kernel = fuse(self._ops, field_of(column), self._first.size, limits=self._limits, first_number=self._first_number)
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
@@ -117,8 +119,12 @@ class ApplyKernels:
         seed: int,
         number: int,
         budget: Budget,
+        in_chain: Mapping[str, int] | None = None,
+        is_frozen: bool = False,
     ) -> None:
         self._sources, self._first_ids = sources, first_ids
+        self._in_chain = in_chain or {name: place for place, name in enumerate(kernels_by_column)}
+        self._is_frozen = is_frozen
         self._places = places
         self._slots, self._budget = slots, budget
         self._seed, self._number = seed, number
@@ -147,16 +153,16 @@ class ApplyKernels:
 
     def _applied(self, item: Columned, part: Part, bad: dict[int, DataError] | None) -> tuple[Columns, Spec]:
         """What becomes of a part. bad: gets the bad rows; None where they are errors."""
-        ids, keys = item.ids_of(part), item.keys_of(part)
+        ids, (epoch, keys) = item.ids_of(part), item.draw_of(part, is_frozen=self._is_frozen)
         columns, spec = dict(part.columns), dict(part.spec)
-        for place, (name, lazy) in enumerate(self._kernels.items()):
+        for name, lazy in self._kernels.items():
             if name not in part.columns:
                 raise PlanError(
                     f"transform: no column {quoted(name)}; the function before it returned {', '.join(part.columns)}"
                 )
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
-            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number, place])
+            key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, self._number, self._in_chain[name]])
             with NamedRows(self._places, ids, self._places.own_id):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]
@@ -185,16 +191,20 @@ class ApplyKernels:
 class CallFunction:
     """Calls a user's function, here or in another process."""
 
-    def __init__(self, sources: tuple[int, int], call: Call, seed: int, number: int) -> None:
+    def __init__(
+        self, sources: tuple[int, int], call: Call, seed: int, number: int, *, is_frozen: bool = False
+    ) -> None:
         self._sources, self._call, self._seed, self._number = sources, call, seed, number
+        self._is_frozen = is_frozen
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
         part = item.part(self._sources)
         if part is None:
             return item
-        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        part.columns = self._call(materialize(part.columns), item.keys_of(part), key)
+        epoch, keys = item.draw_of(part, is_frozen=self._is_frozen)
+        key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, self._number])
+        part.columns = self._call(materialize(part.columns), keys, key)
         part.spec = {name: field_of(column) for name, column in part.columns.items()}
         return item
 

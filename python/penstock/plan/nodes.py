@@ -21,6 +21,7 @@ from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.core.picked import Picked
 from penstock.core.quoted import quoted
+from penstock.derived.row_cache.in_memory import MemoryCaches
 from penstock.plan.picked_nodes import Balance, Exclude, Filter, Sample, Sort, Split
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
@@ -38,7 +39,7 @@ _MOST_TOGETHER = 1 << 20
 _WORKERS = ("thread", "process")
 
 #: Fields that are no words of a verb.
-_NO_WORDS = ("input", "inputs", "opened", "verb")
+_NO_WORDS = ("input", "inputs", "opened", "verb", "in_memory")
 #: Fields that came later, and say nothing where they are not given: digests in older states know nothing of them.
 _LATER = {"later": True}
 
@@ -287,6 +288,23 @@ class MapRows:
         _check_workers(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """Rows that were made once are kept. folder: None in memory, "" in the user's cache. size_bytes: at most, None for what there is room for.
+
+    freeze_random: whether random ops below give the rows of epoch 0 for ever.
+    """
+
+    input: Node
+    folder: str | None = field(default=None, metadata={"affects_result": False})
+    size_bytes: int | None = field(default=None, metadata={"affects_result": False})
+    freeze_random: bool = False
+    in_memory: MemoryCaches = field(
+        default_factory=MemoryCaches, compare=False, repr=False, metadata={"affects_result": False}
+    )
+    verb: str = "cache"
+
+
 class LaneNode:
     """What verbs have in common that give more or fewer rows than they get, by what the data says: they run lane by lane.
 
@@ -443,6 +461,7 @@ Node: TypeAlias = (
     | Every
     | Shuffle
     | Shard
+    | Cache
     | Transform
     | Map
     | MapRows

@@ -11,6 +11,8 @@ from penstock.transform.image.op import PixelOp, check
 class RandomGrayscale(PixelOp):
     """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
 
+    is_random = True
+
     p: float = 0.1
 
     def settle(self) -> None:

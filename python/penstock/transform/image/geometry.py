@@ -28,6 +28,8 @@ class RandomResizedCrop(PixelOp):
     scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
     """
 
+    is_random = True
+
     size: int | Pair
     scale: Span = (0.08, 1.0)
     ratio: Span = (3 / 4, 4 / 3)
@@ -100,6 +102,8 @@ class CenterCrop(PixelOp):
 class RandomHorizontalFlip(PixelOp):
     """The image mirrored left to right, with probability `p`."""
 
+    is_random = True
+
     p: float = 0.5
 
     def settle(self) -> None:
@@ -110,6 +114,8 @@ class RandomHorizontalFlip(PixelOp):
 @dataclass(frozen=True)
 class RandomVerticalFlip(PixelOp):
     """The image mirrored top to bottom, with probability `p`."""
+
+    is_random = True
 
     p: float = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -51,7 +51,9 @@ class Chain:
 
 
 class ImageOp:
-    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON)."""
+    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON). is_random: whether epochs differ."""
+
+    is_random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         try:
