@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.plan.nodes import Batch, Cache, Node, Transform
+from penstock.plan.nodes import Batch, Bucket, Cache, Every, Node, Repeat, Shard, Shuffle, Skip, Take, Transform
 from penstock.plan.tree import rewrite, with_inputs
 from penstock.transform.image import ToLayout
+
+
+#: What changes no column.
+_BETWEEN = (Batch, Cache, Shuffle, Take, Skip, Every, Repeat, Shard, Bucket)
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ def split_chains(root: Node) -> Node:
 
 def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:
     """The transform that a node goes on with behind a cache, and how many ops its columns went through; None where it begins anew."""
-    below = _across_cache(node)
-    if below is None:
+    below, is_next = _across_cache(node)
+    if below is None or not is_next:
         return None
     further = ops_before(below)
     counts = {} if further is None else further[1]
@@ -32,24 +36,26 @@ def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:
     return below, counts
 
 
-def _across_cache(node: Transform) -> Transform | None:
-    """The transform that the optimiser would have joined this one to, if there were no cache between."""
-    below, batches, caches = node.input, 0, 0
-    while isinstance(below, (Batch, Cache)):
+def _across_cache(node: Transform) -> tuple[Transform | None, bool]:
+    """The transform below a cache that lies below this one, and whether the optimiser would have joined both if there were no cache."""
+    below, batches, caches, others = node.input, 0, 0, 0
+    while isinstance(below, _BETWEEN):
         batches, caches = batches + isinstance(below, Batch), caches + isinstance(below, Cache)
+        others += not isinstance(below, (Batch, Cache))
         below = below.input
-    return below if isinstance(below, Transform) and caches and batches < 2 else None
+    return (below, not others and batches < 2) if isinstance(below, Transform) and caches else (None, False)
 
 
 def _split(node: Node) -> Node | None:
-    below = _across_cache(node) if isinstance(node, Transform) else None
+    if not isinstance(node, Transform):
+        return None
+    below, is_next = _across_cache(node)
     if below is None:
         return None
-    assert isinstance(node, Transform)
     into, out = dict(below.ops), dict(node.ops)
     for name in [name for name in out if name in into]:
         layout = _layout_of(into[name])
-        if not any(isinstance(op, ToLayout) for op in out[name]):
+        if is_next and not any(isinstance(op, ToLayout) for op in out[name]):
             out[name] = (*out[name], AtCache(layout))
         if layout != "NHWC":
             into[name] = (*into[name], AtCache("NHWC"))
@@ -64,6 +70,6 @@ def _layout_of(ops: tuple[Any, ...]) -> Any:
 
 
 def _with_below(node: Node, below: Transform) -> Node:
-    if isinstance(node, (Batch, Cache)):
+    if isinstance(node, _BETWEEN):
         return with_inputs(node, [_with_below(node.input, below)])
     return below
