@@ -46,6 +46,7 @@ class DiskRowCache(RowCache):
         self.where = f"in {folder}" if folder else "in the user's cache"
         self._room = 0
         self._said_damaged = False
+        self._ends = (0, 0)
         try:
             self.folder = _folder(folder)
         except OSError as error:
@@ -81,7 +82,19 @@ class DiskRowCache(RowCache):
         }
         others = sum(one.form != "fixed" for one in held)
         make_table(self._path, header, self.rows, others)
+        self._remove_earlier()
         return self._found()
+
+    def _remove_earlier(self) -> None:
+        """Removes the bytes of tables that are no more."""
+        assert self.folder is not None
+        header = read_header(self._path)
+        if header is None:
+            return
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.folder):
+                if name.startswith(f"{self._key}-") and name not in files_of(self._key, header):
+                    os.unlink(os.path.join(self.folder, name))
 
     def _found(self) -> Parts | None:
         """What another process, or an earlier one, has begun; what is damaged is removed."""
@@ -97,7 +110,10 @@ class DiskRowCache(RowCache):
             table, watched = open_table(path, header, self.rows, sum(one.form != "fixed" for one in held))
             names = files_of(self._key, header)
             lease = hold(self.folder, [os.path.basename(path), *names]) if self._is_users else None
-            fixed, others = (FileSpace(os.path.join(self.folder, name), writes=table.writes) for name in names)
+            assert table.file is not None
+            fixed, others = (
+                FileSpace(os.path.join(self.folder, name), table.file, number) for number, name in enumerate(names)
+            )
         except (OSError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, OSError) and error.errno != errno.EIO:
                 raise
@@ -128,6 +144,13 @@ class DiskRowCache(RowCache):
         parts = self._parts
         if parts is None or parts.seen is None:
             return found
+        if not parts.table.is_whole:
+            self.stop("its table was cut")
+            return np.zeros(len(rows), dtype=bool)
+        ends = parts.fixed.end, parts.others.end
+        if ends[0] < self._ends[0] or ends[1] < self._ends[1]:  # somebody cut a file: what was right may be gone
+            parts.seen[:] = 0
+        self._ends = ends
         new = np.flatnonzero(found & (parts.seen[rows] == 0))
         if len(new):
             good = good_rows(parts, rows[new], threads)
@@ -136,7 +159,7 @@ class DiskRowCache(RowCache):
                 bad = new[~good]
                 found[bad] = False
                 if parts.table.writes:
-                    parts.table.present[rows[bad]] = 0
+                    parts.table.mark(rows[bad], 0)
                 self._damaged(f"{len(bad):,} rows are not as they were written, the first of them row {int(rows[bad[0]]):,}")
         return found
 
@@ -165,8 +188,8 @@ def good_rows(parts: Parts, rows: Ids, threads: int) -> npt.NDArray[np.bool_]:
     if width := parts.row_bytes:
         good &= _are_whole(parts.fixed, table.place[rows], np.full(len(rows), width, dtype=np.int64), table.sum[rows], threads)
         good &= table.place[rows] % width == 0
-    for number in range(len(table.start)):
-        good &= _are_whole(parts.others, table.start[number, rows], table.length[number, rows], table.sums[number, rows], threads)
+    for number in range(table.start.shape[1]):
+        good &= _are_whole(parts.others, table.start[rows, number], table.length[rows, number], table.sums[rows, number], threads)
     return good
 
 

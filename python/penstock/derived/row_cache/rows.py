@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class RowCache:
     def bytes_of(self, rows: Ids) -> int:
         """Bytes of these rows' columns of no one shape."""
         parts = self._parts
-        return 0 if parts is None else int(parts.table.length[:, rows].sum())
+        return 0 if parts is None else int(parts.table.length[rows].sum())
 
     def figures(self) -> dict[str, int]:
         """Rows that are held, their bytes, and the most that these may be."""
@@ -104,29 +104,35 @@ class RowCache:
         """The columns of rows of which `has` said that they are there."""
         parts = self._parts
         assert parts is not None, "has() was asked before"
-        columns, table = dict[str, Any](), parts.table
+        columns, table, ends = dict[str, Any](), parts.table, [0, 0]
         fixed = [one for one in parts.held if one.form == "fixed"]
         if fixed:
             outs = {one.name: allocate(one.name, one.field, len(rows)) for one in fixed}
             if width := parts.row_bytes:
-                pieces, which, place = parts.fixed.find(table.place[rows])
+                place = table.place[rows]
+                ends[0] = int(place.max(initial=-width)) + width
+                pieces, which, place = parts.fixed.find(place)
                 some = [one for one in fixed if one.field.row_bytes]
                 widths = [one.field.row_bytes for one in some]
                 kernels.unpack_rows(pieces, widths, which, place // width, [bytes_of(outs[one.name]) for one in some], threads)
             columns |= {one.name: outs[one.name].view(np.dtype(one.dtype)) for one in fixed}
         for number, one in enumerate(parts.var):
-            length = table.length[number, rows]
-            pieces, which, start = parts.others.find(table.start[number, rows])
+            length = table.length[rows, number]
+            start = table.start[rows, number]
+            ends[1] = max(ends[1], int((start + length).max(initial=0)))
+            pieces, which, start = parts.others.find(start)
             edges = np.zeros(len(rows) + 1, dtype=np.int64)
             np.cumsum(length, out=edges[1:])
             data = np.empty(int(edges[-1]), dtype=np.uint8)
             kernels.join_spans(list(pieces), which, start, length, data)
             columns[one.name] = one.decode(data, edges)
-        self._check(parts)
+        self._check(parts, ends)
         return {one.name: columns[one.name] for one in parts.held}
 
-    def _check(self, parts: Parts) -> None:
-        if parts.fixed.is_lost or parts.others.is_lost:
+    def _check(self, parts: Parts, ends: Sequence[int]) -> None:
+        """DataError where files end before what was read: their last pages read as zeros."""
+        spaces = parts.fixed, parts.others
+        if not parts.table.is_whole or any(space.is_lost or space.end < end for space, end in zip(spaces, ends, strict=True)):
             raise DataError(f"the cache {self.where} was cut while it was read; begin anew, and it is made again")
 
     # In
@@ -218,23 +224,23 @@ class RowCache:
             some = len(rows)
         if not some or not can.any():
             return
-        rows, can = rows[:some], can[:some]
+        rows, can, entries = rows[:some], can[:some], np.zeros(some, dtype=table.dtype)
         if width:
             data = fixed_bytes(columns, parts.held, len(columns[parts.held[0].name]), threads)
             assert data is not None
             place = parts.fixed.append(data[: some * width]) + np.arange(some, dtype=np.int64) * width
-            table.place[rows] = place
+            entries["place"] = place
             if parts.seen is not None:
-                table.sum[rows] = _sums(data, np.arange(some, dtype=np.int64) * width, np.full(some, width), threads)
+                entries["sum"] = _sums(data, np.arange(some, dtype=np.int64) * width, np.full(some, width), threads)
         for number, (data, edges, _) in enumerate(var):
             begin, length = edges[:some], np.diff(edges[: some + 1])
-            table.start[number, rows] = parts.others.append(data[: int(edges[some])]) + begin
-            table.length[number, rows] = length
+            entries["start"][:, number] = parts.others.append(data[: int(edges[some])]) + begin
+            entries["length"][:, number] = length
             if parts.seen is not None:
-                table.sums[number, rows] = _sums(data, begin, length, threads)
+                entries["sums"][:, number] = _sums(data, begin, length, threads)
         if parts.seen is not None:
             parts.seen[rows[can]] = 1
-        table.present[rows[can]] = 1  # last: what is said to be there is written
+        table.write(rows, entries, can)
 
 
 def _sums(data: Bytes, begin: Ids, length: Ids, threads: int) -> npt.NDArray[np.uint32]:

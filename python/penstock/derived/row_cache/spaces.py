@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -49,7 +50,7 @@ class MemorySpace:
     """See `Space`."""
 
     is_lost = False
-    end = 1 << 62
+    end = 1 << 63
 
     def __init__(self) -> None:
         self._pieces: list[Bytes] = []
@@ -70,16 +71,36 @@ class MemorySpace:
         return [self._pieces[number] for number in needed.tolist()], which, place & _IN_PIECE
 
 
-class FileSpace:
-    """See `Space`. A process reserves a part of the file under its lock, and fills it then."""
+class Ends(Protocol):
+    """How long files of bytes are: see `table.TableFile`."""
 
-    def __init__(self, path: str, *, writes: bool) -> None:
-        self.path = path
-        flags = (os.O_RDWR | os.O_CREAT) if writes else os.O_RDONLY
+    writes: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is what was written."""
+
+    def end(self, number: int) -> int:
+        """How long a file is at least."""
+
+    def set_end(self, number: int, end: int) -> None:
+        """It is so long from now on."""
+
+
+class FileSpace:
+    """See `Space`. A process reserves a part of the file under its lock, and fills it then. ends, number: say how long the file is.
+
+    OSError for a file that is shorter: rows that others have found there are gone, and nothing may take their place.
+    """
+
+    def __init__(self, path: str, ends: Ends, number: int) -> None:
+        self.path, self._ends, self._number = path, ends, number
+        flags = (os.O_RDWR | os.O_CREAT) if ends.writes else os.O_RDONLY
         self._file = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self._lock = threading.Lock()
         self._mapped: Bytes = np.empty(0, dtype=np.uint8)
         self._watched: deque[kernels.WatchedMemory] = deque(maxlen=_MAPS)
+        self._check_length()
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -92,13 +113,19 @@ class FileSpace:
 
     end = size_bytes
 
+    def _check_length(self) -> None:
+        if self.size_bytes < self._ends.end(self._number) or not self._ends.is_whole:
+            raise OSError(errno.EIO, "cut after it was written", self.path)
+
     def append(self, data: Bytes) -> int:
         """Where they lie. What a killed process reserved and did not fill belongs to no row."""
         with self._lock:
             fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
+                self._check_length()
                 place = os.fstat(self._file).st_size
                 os.ftruncate(self._file, place + data.nbytes)
+                self._ends.set_end(self._number, place + data.nbytes)
             finally:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
         left, at = memoryview(data), place

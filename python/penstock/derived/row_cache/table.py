@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.scratch import scratch_file
+from penstock.core.spec import Bytes, Ids
 
 _MAGIC = b"PSTKROW1"
 _HEAD = len(_MAGIC) + 16 + 8  # with the digest of the rest, and its length
@@ -26,31 +28,107 @@ _MOST_HEADER = 1 << 24
 
 
 class Table:
-    """place: of a row's columns of one shape; start, length: of each other column's bytes. sum, sums: CRC-32C of these; 0 in memory."""
+    """place: of a row's columns of one shape; start, length: of each other column's bytes. sum, sums: CRC-32C of these; 0 in memory.
 
-    def __init__(self, rows: int, others: int, memory: npt.NDArray[np.uint8] | None = None, writes: bool = True) -> None:
-        sizes = _sizes(rows, others)
+    memory: the arrays, where they are mapped from a file, which is written through `file`: a store into mapped memory that somebody cut off would end the process.
+    """
+
+    def __init__(self, rows: int, others: int, memory: Bytes | None = None, file: TableFile | None = None) -> None:
+        self.dtype, sizes = _dtype(others), _sizes(rows, others)
         memory = np.zeros(sum(sizes), dtype=np.uint8) if memory is None else memory
-        edges = np.cumsum([0, *sizes]).tolist()
-        parts = [memory[low:high] for low, high in zip(edges[:-1], edges[1:], strict=True)]
-        self.writes = writes
-        self.present = parts[0][:rows]
-        self.place = parts[1].view(np.int64)[:rows]
-        self.start = parts[2].view(np.int64)[: rows * others].reshape(others, rows)
-        self.length = parts[3].view(np.int64)[: rows * others].reshape(others, rows)
-        self.sum = parts[4].view(np.uint32)[:rows]
-        self.sums = parts[5].view(np.uint32)[: rows * others].reshape(others, rows)
+        self._file, self._entries_at = file, sizes[0]
+        self.present = memory[:rows]
+        self._entries = memory[sizes[0] :][: rows * self.dtype.itemsize].view(self.dtype)
+        self.place, self.start, self.length, self.sum, self.sums = (self._entries[name] for name in self.dtype.names or ())
+        self.nbytes = sum(sizes)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return sum(array.nbytes for array in (self.present, self.place, self.start, self.length, self.sum, self.sums))
+    def file(self) -> TableFile | None:
+        """What writes the file; None in memory."""
+        return self._file
+
+    @property
+    def writes(self) -> bool:
+        """Whether rows can be added."""
+        return self._file is None or self._file.writes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether entries are what was written."""
+        return self._file is None or self._file.is_whole
+
+    def write(self, rows: Ids, entries: npt.NDArray[Any], can: npt.NDArray[np.bool_]) -> None:
+        """Notes where rows lie, and then that those are there that `can` be had. OSError where that fails."""
+        if self._file is None:
+            self._entries[rows] = entries
+        else:
+            self._file.write(rows, entries, self._entries_at)
+        self.mark(rows[can], 1)
+
+    def mark(self, rows: Ids, value: int) -> None:
+        """Whether rows are there."""
+        if self._file is None:
+            self.present[rows] = value
+        else:
+            self._file.write(rows, np.full(len(rows), value, dtype=np.uint8), 0)
+
+
+class TableFile:
+    """Writes entries of rows, and how long the files of their bytes must be. begin: where the arrays begin in the file; size: the bytes of all."""
+
+    def __init__(self, path: str, begin: int, size: int) -> None:
+        self._begin, self._ends_at = begin, size - _PAGE
+        try:
+            self.file, self.writes = os.open(path, os.O_RDWR | os.O_CLOEXEC), True
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            self.file, self.writes = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            os.close(self.file)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody cut the table: its last bytes are written once, and never again."""
+        return os.pread(self.file, len(_MAGIC), self._ends_at + _PAGE - len(_MAGIC)) == _MAGIC
+
+    def end(self, number: int) -> int:
+        """How long a file of bytes is at least, unless somebody cut it."""
+        return int.from_bytes(os.pread(self.file, 8, self._ends_at + 8 * number), "little")
+
+    def set_end(self, number: int, end: int) -> None:
+        """It is so long from now on."""
+        os.pwrite(self.file, end.to_bytes(8, "little"), self._ends_at + 8 * number)
+
+    def write(self, rows: Ids, entries: npt.NDArray[Any], at: int) -> None:
+        """Entries of one size, behind each other in the order of their rows."""
+        turn = np.argsort(rows, kind="stable")
+        rows, data, size = rows[turn], np.ascontiguousarray(entries[turn]).view(np.uint8).data, entries.itemsize
+        edges = np.concatenate([[0], np.flatnonzero(np.diff(rows) != 1) + 1, [len(rows)]]).tolist()
+        first = (rows * size + (self._begin + at)).tolist()
+        for low, high in pairwise(edges):
+            if high > low:
+                os.pwrite(self.file, data[low * size : high * size], first[low])
+
+
+def _dtype(others: int) -> np.dtype[Any]:
+    """An entry of a row."""
+    return np.dtype(
+        [
+            ("place", "<i8"),
+            ("start", "<i8", (others,)),
+            ("length", "<i8", (others,)),
+            ("sum", "<u4"),
+            ("sums", "<u4", (others,)),
+        ],
+    )
 
 
 def _sizes(rows: int, others: int) -> list[int]:
-    """Bytes of the arrays, each of whole pages."""
-    counts = [rows, 8 * rows, 8 * rows * others, 8 * rows * others, 4 * rows, 4 * rows * others]
-    return [-(-count // _PAGE) * _PAGE for count in counts]
+    """Bytes of the arrays, each of whole pages: a byte a row, an entry, and behind them how long the files of bytes are."""
+    return [-(-count // _PAGE) * _PAGE for count in (rows, rows * _dtype(others).itemsize, 1)]
 
 
 def make_table(path: str, header: Mapping[str, Any], rows: int, others: int) -> None:
@@ -60,8 +138,10 @@ def make_table(path: str, header: Mapping[str, Any], rows: int, others: int) -> 
     begin = -(-len(head) // _PAGE) * _PAGE
     with scratch_file(path) as scratch:
         with open(scratch, "r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, begin + sum(_sizes(rows, others)))  # room that is lacking later would be a signal
+            os.posix_fallocate(file.fileno(), 0, begin + sum(_sizes(rows, others)))  # what is lacking is said now
             file.write(head)
+            file.seek(-len(_MAGIC), os.SEEK_END)
+            file.write(_MAGIC)
         try:
             os.link(scratch, path)  # never in the place of one that is there
         except FileExistsError:
@@ -89,18 +169,9 @@ def open_table(path: str, header: Mapping[str, Any], rows: int, others: int) -> 
     """The arrays of a file, and what keeps them mapped. Read alone where the file cannot be written; OSError where it is not as long as it must be."""
     begin = -(-int(header["header_bytes"]) // _PAGE) * _PAGE
     size = begin + sum(_sizes(rows, others))
-    try:
-        file, writes = os.open(path, os.O_RDWR | os.O_CLOEXEC), True
-    except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise
-        file, writes = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
-    try:
-        if os.fstat(file).st_size != size:
-            raise OSError(errno.EIO, f"{os.fstat(file).st_size:,} bytes where {size:,} belong", path)
-        mapped = mmap.mmap(file, size, access=mmap.ACCESS_WRITE if writes else mmap.ACCESS_READ)
-    finally:
-        os.close(file)
-    memory = np.frombuffer(mapped, dtype=np.uint8)
+    file = TableFile(path, begin, size)
+    if (found := os.fstat(file.file).st_size) != size or not file.is_whole:
+        raise OSError(errno.EIO, f"{found:,} bytes, of which some were cut, where {size:,} belong", path)
+    memory = np.frombuffer(mmap.mmap(file.file, size, access=mmap.ACCESS_READ), dtype=np.uint8)
     watched = kernels.WatchedMemory(memory.ctypes.data, size, memory)  # what is cut off reads as zeros: no row is there
-    return Table(rows, others, memory[begin:], writes), watched
+    return Table(rows, others, memory[begin:], file), watched
