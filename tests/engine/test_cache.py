@@ -427,9 +427,8 @@ def test_files_that_are_cut_while_they_are_read(tmp_path: Path) -> None:
                 try:
                     found = [*first, *(keep(batch) for batch in loader)]
                 except ps.DataError as error:
-                    assert "was cut while it was read" in str(error)
-                else:
-                    assert digest_of(found) == wanted
+                    found, text = [], str(error)
+                assert digest_of(found) == wanted if found else "was cut while it was read" in text
             del loader
             gc.collect()
     assert all("cache()" in str(one.message) for one in said)
@@ -491,4 +490,3 @@ def test_explain_opens_nothing(tmp_path: Path) -> None:
     assert "cache" in data.explain()
     assert not (tmp_path / "kept").exists()
     assert json.dumps(ps.Loader(data, rank=0, world_size=1).state_dict())
-

@@ -18,7 +18,10 @@ ROWS = 600
 def slow(batch: dict[str, Any]) -> dict[str, Any]:
     """Takes some time, so that whoever kills meets rows half written."""
     time.sleep(float(os.environ.get("PENSTOCK_TEST_PAUSE_S", "0")))
-    return {"x": np.repeat(batch["x"][:, None], 500, axis=1), "text": [f"row {one} " * (one % 40) for one in batch["x"].tolist()]}
+    return {
+        "x": np.repeat(batch["x"][:, None], 500, axis=1),
+        "text": [f"row {one} " * (one % 40) for one in batch["x"].tolist()],
+    }
 
 
 def dataset(folder: str, **options: Any) -> ps.Dataset:

@@ -90,7 +90,9 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                self._kernel = fuse(self._ops, field_of(column), self._first.size, limits=self._limits, first_number=self._first_number)
+                self._kernel = fuse(
+                    self._ops, field_of(column), self._first.size, limits=self._limits, first_number=self._first_number
+                )
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:

@@ -402,7 +402,9 @@ class _Lowering:
         root = cut(node.input)
         order = demand_order(root, self.order)
         seed = kernels.mix([self.seed, STAGE_KEY, len(self.below)])  # rows here have ids that rows above have as well
-        below = _Lowering(split_chains(optimize(root)), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
+        below = _Lowering(
+            split_chains(optimize(root)), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes
+        )
         self.below.append(below)
         below.is_described, below.lanes, below.workers = self.is_described, self.lanes, self.workers
         is_here = self.tolerance is not None and (self.tolerance.substitutes or isinstance(node, SkipBad))
@@ -441,7 +443,12 @@ class _Lowering:
     def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
         sources = [leaf.opened.source for leaf in self.leaves]
         steps = [source for source in sources if isinstance(source, StepSource) and source.gathers_steps]
-        if self.bad is not None or self.caches or len(steps) < len(sources) or not (len(sources) == 1 or self._are_mixed(sources)):
+        if (
+            self.bad is not None
+            or self.caches
+            or len(steps) < len(sources)
+            or not (len(sources) == 1 or self._are_mixed(sources))
+        ):
             self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
             return
         places = self.cursor, self.slots, self.budget
@@ -495,7 +502,9 @@ class _Lowering:
         below = {id(one) for one in flow(node)}
         functions = [one for one in self.functions if id(one[0]) in below]
         if (reader := self.caches.get(id(node))) is not None:
-            self.add(node.verb, "io", KeepRows(reader.cached, functions, self.slots, self.budget), threads=self.together)
+            self.add(
+                node.verb, "io", KeepRows(reader.cached, functions, self.slots, self.budget), threads=self.together
+            )
         elif self.is_described:
             self.add(node.verb, "io", _same, threads=self.together)
         return inputs[0]

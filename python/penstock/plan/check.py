@@ -59,7 +59,9 @@ def check_verb(new: Node) -> None:
     _check_lanes(new, input_)
     _check_source_name(new)
     if isinstance(new, Cache) and (batch := find(input_, Batch)) is not None:
-        raise PlanError(f"cache: must come before {batch.verb}, since rows are kept one by one; write cache().{batch.verb}(…)")
+        raise PlanError(
+            f"cache: must come before {batch.verb}, since rows are kept one by one; write cache().{batch.verb}(…)"
+        )
     if type(new) is Batch and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):

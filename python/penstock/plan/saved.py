@@ -67,7 +67,9 @@ class SavedPlan:
     @classmethod
     def of(cls, root: Node) -> SavedPlan:
         """What states hold of a plan: its verbs in flow order, each after its inputs, so that the list says what the tree is."""
-        nodes = tuple(node for node in flow(root) if not isinstance(node, Cache) or node.freeze_random)  # else it changes nothing
+        nodes = tuple(
+            node for node in flow(root) if not isinstance(node, Cache) or node.freeze_random
+        )  # else it changes nothing
         return cls(nodes=nodes, described=tuple(map(_described, nodes)))
 
     def on(self, world_size: int) -> SavedPlan:

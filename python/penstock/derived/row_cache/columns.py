@@ -97,7 +97,9 @@ class Held:
             return Spans((data,), np.zeros(len(edges) - 1, dtype=np.int64), edges[:-1], np.diff(edges))
         if self.form == "batch":
             schema = pa.schema([pa.field("", self.type)])
-            rows = [_row(data[low:high], schema) for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
+            rows = [
+                _row(data[low:high], schema) for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+            ]
             return pa.concat_arrays(rows) if rows else pa.array([], self.type)
         if self.form == "text":
             found = texts_of(data, edges, "string" if is_text(self.type) else "bytes")
@@ -124,7 +126,12 @@ def held_of(columns: Columns, spec: Spec) -> tuple[Held, ...] | str:
 
 
 def _form_of(kind: pa.DataType) -> str:
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+    ):
         return "text"
     is_plain_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return "numbers" if is_plain_list and _number_of(kind) is not None else "batch"
@@ -156,7 +163,9 @@ def _numbers(column: pa.LargeListArray) -> tuple[Bytes, Ids, npt.NDArray[np.bool
     width = kind.bit_width // 8
     if has_nulls:
         return _NONE, np.zeros(len(column) + 1, dtype=np.int64), np.zeros(len(column), dtype=bool)
-    values = np.frombuffer(flat.buffers()[1] or b"", dtype=np.uint8)[flat.offset * width : (flat.offset + len(flat)) * width]
+    values = np.frombuffer(flat.buffers()[1] or b"", dtype=np.uint8)[
+        flat.offset * width : (flat.offset + len(flat)) * width
+    ]
     return values, (edges - low) * (count * width), is_there
 
 
@@ -167,7 +176,9 @@ def _nested(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _from_zero(column: pa.Array, data: Any, width: int) -> tuple[Bytes, Ids]:
-    edges = np.frombuffer(column.buffers()[1] or bytes(8), dtype=np.int64)[column.offset : column.offset + len(column) + 1]
+    edges = np.frombuffer(column.buffers()[1] or bytes(8), dtype=np.int64)[
+        column.offset : column.offset + len(column) + 1
+    ]
     low, high = int(edges[0]), int(edges[-1])
     return np.frombuffer(data or b"", dtype=np.uint8)[low * width : high * width], edges - low
 
@@ -184,7 +195,9 @@ def _row(data: Bytes, schema: pa.Schema) -> pa.Array:
 def fixed_bytes(columns: Columns, held: tuple[Held, ...], rows: int, threads: int) -> Bytes | None:
     """The bytes of all columns of one shape, a row's side by side; None where there are none."""
     fixed = [
-        (bytes_of(columns[one.name]), one.field.row_bytes) for one in held if one.form == "fixed" and one.field.row_bytes
+        (bytes_of(columns[one.name]), one.field.row_bytes)
+        for one in held
+        if one.form == "fixed" and one.field.row_bytes
     ]
     if not fixed:
         return None

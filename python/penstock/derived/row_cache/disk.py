@@ -160,7 +160,9 @@ class DiskRowCache(RowCache):
                 found[bad] = False
                 if parts.table.writes:
                     parts.table.mark(rows[bad], 0)
-                self._damaged(f"{len(bad):,} rows are not as they were written, the first of them row {int(rows[bad[0]]):,}")
+                self._damaged(
+                    f"{len(bad):,} rows are not as they were written, the first of them row {int(rows[bad[0]]):,}"
+                )
         return found
 
     def room_bytes(self, wanted_bytes: int) -> int:
@@ -172,7 +174,9 @@ class DiskRowCache(RowCache):
             usable = usable_bytes(self.folder)
             if self._is_users and not make_room(self.folder, stride):
                 self._room = 0
-                self.stop("the limit of the user's cache is reached; PENSTOCK_CACHE_BYTES sets it, or name a folder: cache(\"/nvme/cache\")")
+                self.stop(
+                    'the limit of the user\'s cache is reached; PENSTOCK_CACHE_BYTES sets it, or name a folder: cache("/nvme/cache")'
+                )
                 return 0
             self._room = max(0, min(stride, usable))
             if self._room < wanted_bytes:
@@ -186,29 +190,37 @@ def good_rows(parts: Parts, rows: Ids, threads: int) -> npt.NDArray[np.bool_]:
     """Which rows have the bytes that were written."""
     table, good = parts.table, np.ones(len(rows), dtype=bool)
     if width := parts.row_bytes:
-        good &= _are_whole(parts.fixed, table.place[rows], np.full(len(rows), width, dtype=np.int64), table.sum[rows], threads)
+        good &= _are_whole(
+            parts.fixed, table.place[rows], np.full(len(rows), width, dtype=np.int64), table.sum[rows], threads
+        )
         good &= table.place[rows] % width == 0
     for number in range(table.start.shape[1]):
-        good &= _are_whole(parts.others, table.start[rows, number], table.length[rows, number], table.sums[rows, number], threads)
-    return good
+        good &= _are_whole(
+            parts.others, table.start[rows, number], table.length[rows, number], table.sums[rows, number], threads
+        )
+    return np.asarray(good)
 
 
-def _are_whole(space: Any, start: Ids, length: Ids, sums: npt.NDArray[np.uint32], threads: int) -> npt.NDArray[np.bool_]:
+def _are_whole(
+    space: Any, start: Ids, length: Ids, sums: npt.NDArray[np.uint32], threads: int
+) -> npt.NDArray[np.bool_]:
     end = space.end
     inside = (start >= 0) & (length >= 0) & (length <= end) & (start <= end - length)
     some = np.flatnonzero(inside)
     if not len(some):
-        return inside
+        return np.asarray(inside)
     is_empty = length[some] == 0
     some = some[~is_empty]
     if len(some):
         ends = start[some] + length[some] - 1
         (data,), _, _ = space.find(np.array([int(ends.max())]))
-        found = kernels.crc32c_sums(data, np.ascontiguousarray(start[some]), np.ascontiguousarray(length[some]), threads)
+        found = kernels.crc32c_sums(
+            data, np.ascontiguousarray(start[some]), np.ascontiguousarray(length[some]), threads
+        )
         inside[some] = found == sums[some]
         if space.is_lost:
             inside[some] = False
-    return inside
+    return np.asarray(inside)
 
 
 def _folder(folder: str) -> str | None:

@@ -58,6 +58,7 @@ class RowCache:
         self.rows, self.limit_bytes = rows, limit_bytes
         self._parts: Parts | None = None
         self._lock = threading.Lock()
+        self._claimed = np.empty(0, dtype=np.uint8)  # rows that are being written
         self.is_full = False
         #: How many rows came from here, and how many were made.
         self.hits = self.made = 0
@@ -114,7 +115,9 @@ class RowCache:
                 pieces, which, place = parts.fixed.find(place)
                 some = [one for one in fixed if one.field.row_bytes]
                 widths = [one.field.row_bytes for one in some]
-                kernels.unpack_rows(pieces, widths, which, place // width, [bytes_of(outs[one.name]) for one in some], threads)
+                kernels.unpack_rows(
+                    pieces, widths, which, place // width, [bytes_of(outs[one.name]) for one in some], threads
+                )
             columns |= {one.name: outs[one.name].view(np.dtype(one.dtype)) for one in fixed}
         for number, one in enumerate(parts.var):
             length = table.length[rows, number]
@@ -132,7 +135,9 @@ class RowCache:
     def _check(self, parts: Parts, ends: Sequence[int]) -> None:
         """DataError where files end before what was read: their last pages read as zeros."""
         spaces = parts.fixed, parts.others
-        if not parts.table.is_whole or any(space.is_lost or space.end < end for space, end in zip(spaces, ends, strict=True)):
+        if not parts.table.is_whole or any(
+            space.is_lost or space.end < end for space, end in zip(spaces, ends, strict=True)
+        ):
             raise DataError(f"the cache {self.where} was cut while it was read; begin anew, and it is made again")
 
     # In
@@ -147,20 +152,31 @@ class RowCache:
             self.check_alike(held)
             return
         self.check_alike(held)
-        new = np.flatnonzero(parts.table.present[rows] == 0)
+        new = self._claim(parts, rows)
         if not len(new):
             return
         if not parts.table.writes:
             self.stop("it can be read, and not written")
             return
-        _, first = np.unique(rows[new], return_index=True)
-        new = np.sort(new[first])
         if len(new) < len(rows):
             rows, columns = rows[new], {name: take_rows(column, new) for name, column in columns.items()}
         try:
             self._write(parts, rows, columns, threads)
         except (OSError, MemoryError) as error:
             self.stop(f"{getattr(error, 'strerror', None) or error}")
+        finally:
+            self._claimed[rows] = 0
+
+    def _claim(self, parts: Parts, rows: Ids) -> Ids:
+        """Which of the rows are to be written: those that are not there, each once, and that no other thread is writing."""
+        with self._lock:
+            if len(self._claimed) < self.rows:
+                self._claimed = np.zeros(self.rows, dtype=np.uint8)
+            new = np.flatnonzero((parts.table.present[rows] == 0) & (self._claimed[rows] == 0))
+            _, first = np.unique(rows[new], return_index=True)
+            new = np.sort(new[first])
+            self._claimed[rows[new]] = 1
+            return new
 
     def check_alike(self, held: tuple[Held, ...]) -> None:
         """PlanError unless rows that are held have these columns."""

@@ -128,7 +128,7 @@ class FileSpace:
                 self._ends.set_end(self._number, place + data.nbytes)
             finally:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-        left, at = memoryview(data), place
+        left, at = memoryview(data.data), place
         while left:
             done = os.pwrite(self._file, left, at)
             left, at = left[done:], at + done

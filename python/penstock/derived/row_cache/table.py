@@ -5,6 +5,7 @@ A row is there once its byte in `present` is 1, which is set last. The file begi
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -39,7 +40,9 @@ class Table:
         self._file, self._entries_at = file, sizes[0]
         self.present = memory[:rows]
         self._entries = memory[sizes[0] :][: rows * self.dtype.itemsize].view(self.dtype)
-        self.place, self.start, self.length, self.sum, self.sums = (self._entries[name] for name in self.dtype.names or ())
+        self.place, self.start, self.length, self.sum, self.sums = (
+            self._entries[name] for name in self.dtype.names or ()
+        )
         self.nbytes = sum(sizes)
 
     @property
@@ -142,10 +145,8 @@ def make_table(path: str, header: Mapping[str, Any], rows: int, others: int) -> 
             file.write(head)
             file.seek(-len(_MAGIC), os.SEEK_END)
             file.write(_MAGIC)
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(scratch, path)  # never in the place of one that is there
-        except FileExistsError:
-            pass
 
 
 def read_header(path: str) -> dict[str, Any] | None:

@@ -85,7 +85,9 @@ def _opened(node: Cache, key: str, rows: int, ranks: int) -> RowCache:
     if node.folder is None:
 
         def make() -> RowCache:
-            return RowCache(rows, node.size_bytes if node.size_bytes is not None else free_memory() // 2 // max(1, ranks))
+            return RowCache(
+                rows, node.size_bytes if node.size_bytes is not None else free_memory() // 2 // max(1, ranks)
+            )
 
         return node.in_memory.get(key, make)
     folder, limit = node.folder, node.size_bytes

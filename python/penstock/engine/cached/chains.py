@@ -9,7 +9,6 @@ from penstock.plan.nodes import Batch, Bucket, Cache, Every, Node, Repeat, Shard
 from penstock.plan.tree import rewrite, with_inputs
 from penstock.transform.image import ToLayout
 
-
 #: What changes no column.
 _BETWEEN = (Batch, Cache, Shuffle, Take, Skip, Every, Repeat, Shard, Bucket)
 

@@ -12,7 +12,20 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums, native_version
 from penstock.core.spec import Ids
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Cache, Concat, Map, MapRows, Mix, Node, Read, SourceColumn, Transform, Zip, describe, digest
+from penstock.plan.nodes import (
+    Cache,
+    Concat,
+    Map,
+    MapRows,
+    Mix,
+    Node,
+    Read,
+    SourceColumn,
+    Transform,
+    Zip,
+    describe,
+    digest,
+)
 from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import inputs_of
