@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
-from penstock.core.cache_dirs import cache_folder, make_private
+from penstock.core.cache_dirs import cache_folder, make_private, room_bytes
 from penstock.core.scratch import sweep, usable_bytes
 from penstock.core.spec import Ids
 from penstock.core.warned import warn
@@ -26,8 +26,8 @@ from penstock.derived.row_cache.table import make_table, open_table, read_header
 #: The folder of the user's cache.
 FOLDER = "rows"
 SUFFIX = ".rows"
-#: Room is looked for in such steps.
-_STRIDE = 64 << 20
+#: Room is looked for in such steps, and in the user's cache in no larger part of its limit.
+_STRIDE, _STRIDES = 64 << 20, 16
 VERSION = 1
 
 
@@ -170,8 +170,8 @@ class DiskRowCache(RowCache):
         assert self.folder is not None
         left = self.limit_bytes - self.size_bytes
         if wanted_bytes > self._room:
-            stride = max(_STRIDE, wanted_bytes)
-            usable = usable_bytes(self.folder)
+            share = room_bytes(self.folder) // _STRIDES if self._is_users else _STRIDE
+            stride, usable = max(min(_STRIDE, share), wanted_bytes), usable_bytes(self.folder)
             if self._is_users and not make_room(self.folder, stride):
                 self._room = 0
                 self.stop(
