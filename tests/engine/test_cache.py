@@ -334,6 +334,7 @@ def test_what_has_no_room_is_made_again(place: str, tmp_path: Path) -> None:
     assert len(again) >= 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_training_goes_on(tmp_path: Path) -> None:
     code = (
         "import resource, signal, warnings, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"

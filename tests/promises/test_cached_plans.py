@@ -58,7 +58,7 @@ def cached(draw: Draw, node: Node, folder: str) -> Node:
 def test_any_plan_with_caches_is_the_plan_without(part: int) -> None:
     tally = [0, 0]
 
-    @settings(max_examples=-(-tries(600) // 4), suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=-(-tries(160) // 4), suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test(data: st.DataObject) -> None:
         plan: Plan | None = data.draw(plans(), label="plan")

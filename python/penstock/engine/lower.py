@@ -159,6 +159,7 @@ def lower(
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
         workers=lowering.workers,
+        caches=tuple(reader.cached for reader in lowering.caches.values()),
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),

@@ -16,6 +16,17 @@ from penstock.engine.read.reader import Reader
 from penstock.engine.stage import SourceRows
 
 
+def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows], threads: int = 1) -> Ids:
+    """The ids of rows that must be read, of `rows` rows and those that follow them (see `order.zipped`)."""
+    place = np.arange(rows) if row is None else row
+    for cached in caches:
+        hits = _hits(cached, whole, threads)
+        if len(hits):
+            stay = ~_removed(cached, whole, place, hits, rows)
+            whole, place = whole[stay], place[stay]
+    return whole
+
+
 class CachedBegin(Begin):
     """See `begin.Begin`. Of `readers` the last read caches, the uppermost first; the others hear of the rows that no cache has."""
 
@@ -36,21 +47,14 @@ class CachedBegin(Begin):
         place = np.arange(len(ids)) if row is None else row
         left, parts = np.arange(len(whole)), list[SourceRows]()
         for number, reader in enumerate(self._caches, len(self._sources)):
-            hits = self._hits(reader.cached, whole[left])
+            hits = _hits(reader.cached, whole[left], self._budget.cpus)
+            reader.cached.rows.hits += len(hits)
             if not len(hits):
                 continue
             found = left[hits]
             parts.append(self._rows(number, whole[found] - reader.cached.ids[0], found, whole, place, len(ids)))
             left = left[~_removed(reader.cached, whole[left], place[left], hits, len(ids))]
         return [*self._unkept(whole, left, place, len(ids)), *parts]
-
-    def _hits(self, cached: CachedRows, ids: Ids) -> Ids:
-        """Which of some rows a cache has."""
-        mine = np.flatnonzero(cached.leads(ids))
-        has = cached.rows.has(ids[mine] - cached.ids[0], self._budget.cpus)
-        cached.rows.hits += int(np.count_nonzero(has))
-        cached.rows.made += len(mine) - int(np.count_nonzero(has))
-        return mine[has]
 
     def _unkept(self, whole: Ids, left: Ids, place: Ids, rows: int) -> list[SourceRows]:
         always = [reader.in_order for reader in self._sources]
@@ -67,6 +71,12 @@ class CachedBegin(Begin):
         """Rows of a reader. mine: which of `whole`, of which those beyond the item's follow these."""
         ids: Any = whole[mine] if len(mine) and mine[0] >= rows else None
         return SourceRows(source, None if len(mine) == rows else place[mine], samples, None, ids)
+
+
+def _hits(cached: CachedRows, ids: Ids, threads: int) -> Ids:
+    """Which of some rows a cache has."""
+    mine = np.flatnonzero(cached.leads(ids))
+    return mine[cached.rows.has(ids[mine] - cached.ids[0], threads)]
 
 
 def _removed(cached: CachedRows, ids: Ids, place: Ids, hits: Ids, rows: int) -> Any:

@@ -31,6 +31,7 @@ class KeepRows:
         made, kept = item.part(self._cached.sources), item.part(self._cached.home)
         if made is not None:
             self._check_draws()
+            self._cached.rows.made += len(item.ids_of(made))
             self._cached.rows.put(item.ids_of(made) - self._cached.ids[0], made.columns, made.spec, self._budget.cpus)
         if kept is None:
             return item
