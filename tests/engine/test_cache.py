@@ -491,3 +491,38 @@ def test_explain_opens_nothing(tmp_path: Path) -> None:
     assert "cache" in data.explain()
     assert not (tmp_path / "kept").exists()
     assert json.dumps(ps.Loader(data, rank=0, world_size=1).state_dict())
+
+
+def test_stats_and_report_say_what_is_kept_and_where_it_would_pay() -> None:
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.02)
+        return {"y": batch["i"] * 2}
+
+    data = ps.from_arrays(columns()).map(slow)
+    with ps.Loader(data.batch(20), rank=0, world_size=1, cpus=1) as loader:
+        for _ in loader:
+            pass
+        assert "would keep 100 rows of 8 bytes" in loader.report()
+    with ps.Loader(data.cache().batch(20), rank=0, world_size=1) as loader:
+        for _ in range(3):
+            for _ in loader:
+                pass
+        (found,) = loader.stats()["cache"]
+        assert (found["where"], found["rows"], found["made"] >= 100, found["hits"] > 0) == (
+            "in memory",
+            100,
+            True,
+            True,
+        )
+        assert "cache in memory: 100 rows" in loader.report()
+        assert "would keep" not in loader.report()
+
+
+def test_nothing_is_read_ahead_of_what_is_kept(tmp_path: Path) -> None:
+    data = ps.zip([ps.from_arrays(columns()).cache(tmp_path), ps.from_arrays({"mate": np.arange(100)})]).batch(10)
+    with ps.Loader(data, rank=0, world_size=1) as loader:
+        ids = loader.sample_ids(0, 3)
+        assert loader._lowered.to_read(ids).tolist() == [*ids, *(ids + 100)]
+        for _ in loader:
+            pass
+        assert loader._lowered.to_read(ids).tolist() == (ids + 100).tolist()

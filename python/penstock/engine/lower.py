@@ -25,6 +25,7 @@ from penstock.engine.cached.caches import caches_of
 from penstock.engine.cached.chains import ops_before, split_chains
 from penstock.engine.cached.reader import CacheReader
 from penstock.engine.cached.store import KeepRows
+from penstock.engine.cached.where import where_cache_fits
 from penstock.engine.call import CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
@@ -159,6 +160,7 @@ def lower(
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
         workers=lowering.workers,
+        cacheable=tuple(stage.name for stage in lowering.stages[: where_cache_fits(root, lowering.stages_after)]),
         caches=tuple(reader.cached for reader in lowering.caches.values()),
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
@@ -231,6 +233,7 @@ class _Lowering:
         self.caches: dict[int, CacheReader] = {}  # by their nodes
         self.frozen = 0  # caches above that keep what epoch 0 draws
         self.functions: list[tuple[Map | MapRows, BatchFunction]] = []
+        self.stages_after: dict[int, int] = {}  # how many there are up to each node
         self.transforms: dict[int, int] = {}  # the number of each, by which it draws
         self._met = 0
 
@@ -496,7 +499,9 @@ class _Lowering:
         self.frozen += freezes
         inputs = [self.branch(below) for below in inputs_of(node)]
         self.frozen -= freezes
-        return LOWER[type(node)](self, node, inputs)
+        found = LOWER[type(node)](self, node, inputs)
+        self.stages_after[id(node)] = len(self.stages)
+        return found
 
     def cached(self, node: Cache, inputs: Sequence[_Branch]) -> _Branch:
         """Rows that were made are kept."""

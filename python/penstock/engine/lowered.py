@@ -26,7 +26,8 @@ class Lowered:
     columns: the names of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
-    that call users' functions, if any do. caches: what `cache()` keeps, above lane stages.
+    that call users' functions, if any do. caches: what `cache()` keeps, above lane stages; cacheable: the
+    stages that would be below one, where there is none.
     """
 
     order: BatchOrder
@@ -43,6 +44,7 @@ class Lowered:
     lanes: LaneFeeds
     workers: Pool
     caches: tuple[CachedRows, ...] = ()
+    cacheable: tuple[str, ...] = ()
     below: tuple[Budget, ...] = ()
     warned: list[int] = field(default_factory=list)
 

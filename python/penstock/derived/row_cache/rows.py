@@ -87,11 +87,12 @@ class RowCache:
         parts = self._parts
         return 0 if parts is None else int(parts.table.length[rows].sum())
 
-    def figures(self) -> dict[str, int]:
-        """Rows that are held, their bytes, and the most that these may be."""
+    def figures(self) -> dict[str, Any]:
+        """Where rows are held, how many, their bytes, and the most that these may be; how many came from here, and how many were made."""
         parts = self._parts
         held = 0 if parts is None else int(np.count_nonzero(parts.table.present))
-        return {"rows": held, "size_bytes": self.size_bytes, "limit_bytes": self.limit_bytes}
+        sizes = {"size_bytes": self.size_bytes, "limit_bytes": self.limit_bytes}
+        return {"where": self.where, "rows": held, **sizes, "hits": self.hits, "made": self.made}
 
     @property
     def size_bytes(self) -> int:
