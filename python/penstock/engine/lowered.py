@@ -14,6 +14,7 @@ from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.ordering import Where
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Stage
+from penstock.engine.tuner import Tuner
 from penstock.engine.workers.pool import Pool
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Position, Work, works
@@ -26,8 +27,8 @@ class Lowered:
     columns: the names of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
-    that call users' functions, if any do. caches: what `cache()` keeps, above lane stages; cacheable: the
-    stages that would be below one, where there is none.
+    that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
+    cacheable: the stages that would be below one, where there is none.
     """
 
     order: BatchOrder
@@ -43,6 +44,7 @@ class Lowered:
     batch_bytes: int
     lanes: LaneFeeds
     workers: Pool
+    tuner: Tuner
     caches: tuple[CachedRows, ...] = ()
     cacheable: tuple[str, ...] = ()
     below: tuple[Budget, ...] = ()
