@@ -59,7 +59,7 @@ def columns(rows: int = 100) -> dict[str, Any]:
 
 
 def epochs(data: ps.Dataset, number: int = 2, **options: Any) -> list[dict[str, Any]]:
-    with ps.Loader(data, **{"rank": 0, "world_size": 1, **options}) as loader:
+    with ps.Loader(data, **{"rank": 0, "world_size": 1, "epochs": number, **options}) as loader:
         return [keep(batch) for _ in range(number) for batch in loader]
 
 
@@ -520,7 +520,7 @@ def test_stats_and_report_say_what_is_kept_and_where_it_would_pay() -> None:
 
 def test_nothing_is_read_ahead_of_what_is_kept(tmp_path: Path) -> None:
     data = ps.zip([ps.from_arrays(columns()).cache(tmp_path), ps.from_arrays({"mate": np.arange(100)})]).batch(10)
-    with ps.Loader(data, rank=0, world_size=1) as loader:
+    with ps.Loader(data, rank=0, world_size=1, epochs=1) as loader:  # nothing of a next epoch is on its way
         ids = loader.sample_ids(0, 3)
         assert loader._lowered.to_read(ids).tolist() == [*ids, *(ids + 100)]
         for _ in loader:
