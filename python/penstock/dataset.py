@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -18,6 +19,7 @@ from penstock.core.names import did_you_mean
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
+from penstock.engine.cached.check import check_cache
 from penstock.engine.explain import explain
 from penstock.engine.order_checks import check_order
 from penstock.engine.picking import (
@@ -38,6 +40,7 @@ from penstock.plan.nodes import (
     Batch,
     BatchTokens,
     Bucket,
+    Cache,
     Every,
     FilterFunction,
     FlatMap,
@@ -476,6 +479,44 @@ class Dataset:
             lanes=lanes,
         )
         return below._then(batch)  # noqa: SLF001  # its own class
+
+    def cache(
+        self,
+        folder: str | PathLike[str] | None = None,
+        *misplaced: Never,
+        to: Literal["memory", "disk"] | None = None,
+        size: str | int | None = None,
+        freeze_random: bool = False,
+    ) -> Dataset:
+        """Keeps rows as they are here, so that later epochs do not make them again: cache(), cache("/nvme/rows"), cache(to="disk").
+
+        cache() keeps them in this process's memory, as long as the dataset or a loader of it is there. cache("/nvme/rows") keeps them in files of that folder, for
+        all processes and later runs; to="disk" means the user's cache (`penstock cache ls`). What is kept is named by the data, by the ops and functions
+        before, their code and the values that they use: if any of these changes, other rows are kept. Rows come in any order; batches are the same with and
+        without. Whatever passes can be kept: bytes of records, text, lists, arrays.
+
+        size: how much is kept at most, a number of bytes or "100GiB"; the rest is made again in every epoch. By default half of the free memory, or
+        what the disk has room for. Goes before `batch`, and before whatever is random: ops and functions that draw are refused, or with freeze_random=True
+        keep what epoch 0 draws. A function of `map` before it must treat each row by itself. Raises PlanError for rows that have no numbers: those of
+        `filter` by a function, `flat_map`, `pack` and streams; put cache() before these.
+        """
+        check_positional("cache", misplaced, "write cache(folder, size=…)")
+        check_flags("cache", freeze_random=freeze_random)
+        if to is not None and (folder is not None or not is_one_of(to, ("memory", "disk"))):
+            raise PlanError(
+                f"cache: to={quoted(to)}{'' if folder is None else ' and a folder'}; write cache() for memory, cache(to='disk') for the user's cache, or "
+                f"cache(folder)"
+            )
+        size_bytes = None if size is None else size_of(size, "size")
+        if size_bytes == 0:
+            raise PlanError(f"cache: size={quoted(size)} keeps nothing; leave cache() out")
+        place = path_of("cache", folder) if folder is not None else "" if to == "disk" else None
+        if folder is not None and not place:
+            raise PlanError("cache: an empty path; name a folder, or write cache(to='disk') for the user's cache")
+        where = os.path.abspath(os.path.expanduser(place)) if place else place
+        node = Cache(input=self.root, folder=where, size_bytes=size_bytes, freeze_random=bool(freeze_random))
+        check_cache(node)
+        return self._then(node)
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
         """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).

@@ -34,6 +34,7 @@ from penstock.engine.watchdog import Watchdog
 from penstock.engine.workers.pool import Pool
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.bad_samples import BadSamples, OnError
+from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.ledger.writer import Ledger
 from penstock.observe.quarantine import Quarantine
 from penstock.observe.report import pending_text, report_text
@@ -560,6 +561,7 @@ class Loader(Generic[BatchT]):
             errors=self._bad_samples.figures(),
             stalls=self._watchdog.stalls,
             tuning=all_tuning(run, self._lowered.lanes.feeds),
+            cache=[cached.rows.figures() for cached in self._lowered.caches],
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
@@ -582,7 +584,10 @@ class Loader(Generic[BatchT]):
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""
-        return "\n\n".join([report_text(self.stats()), *explain_sharing(self._lowered.order, self._share.place[1])])
+        stats, lowered = self.stats(), self._lowered
+        advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
+        sharing = explain_sharing(lowered.order, self._share.place[1])
+        return "\n\n".join([report_text(stats), *cache_lines(stats), *advice, *sharing])
 
     def _about_stall(self) -> str:
         """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""

@@ -161,7 +161,16 @@ class Share:
         here = (0, world_size) if self.node else ranks_here(rank, world_size)
         root = cut(optimize(self.dataset.root))
         return [
-            Ahead(storage, leaf.opened.source.manifest, first_id, self.lowered.order, self.place, here, epochs)
+            Ahead(
+                storage,
+                leaf.opened.source.manifest,
+                first_id,
+                self.lowered.order,
+                self.place,
+                here,
+                epochs,
+                self.lowered.to_read,
+            )
             for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False)
             if isinstance(storage := leaf.opened.storage, CachedStorage)
             and leaf.opened.source.access is not Access.MEMORY  # of files, as labels and paths are: no file is read

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyarrow import fs
 
@@ -78,3 +81,50 @@ def test_a_folder_without_a_cache_is_left_alone(tmp_path: Path) -> None:
         told = invoke("cache", command, "--path", str(tmp_path))
         assert (told.exit_code, "holds no cache" in told.stderr) == (1, True)
     assert [path.name for path in tmp_path.iterdir()] == ["0123456789abcde.pack"]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """A folder with the rows of a cache."""
+    for _ in ps.Loader(
+        ps.from_arrays({"x": np.arange(1000), "text": ["a", "b"] * 500}).cache(tmp_path / "rows").batch(100)
+    ):
+        pass
+    gc.collect()
+    return tmp_path / "rows"
+
+
+def test_rows_are_told_verified_and_removed(rows: Path) -> None:
+    (rows / "mine").write_text("mine")
+    (one,) = json.loads(invoke("cache", "ls", "--path", str(rows), "--json").stdout)["rows"]
+    assert (one["rows"], one["held"], one["about"]) == (1000, 1000, "read memory")
+    assert one["columns"] == ["x int64", "text large_string"]
+    assert "1,000 of 1,000 rows: read memory" in invoke("cache", "ls", "--path", str(rows)).stdout
+    assert "1,000 rows" in invoke("cache", "verify", "--path", str(rows)).stdout
+    (path,) = rows.glob("*.fixed")
+    content = bytearray(path.read_bytes())
+    content[80] ^= 1
+    path.write_bytes(content)
+    damaged = invoke("cache", "verify", "--path", str(rows), "--json")
+    assert (damaged.exit_code, json.loads(damaged.stdout)["damaged_rows"]) == (1, 1)
+    assert json.loads(invoke("cache", "ls", "--path", str(rows), "--json").stdout)["rows"][0]["held"] == 999
+    told = json.loads(invoke("cache", "rm", "--path", str(rows), "--json").stdout)
+    assert (told["caches_of_rows"], told["freed_bytes"] > 0) == (1, True)
+    assert [path.name for path in rows.iterdir() if path.is_file()] == ["mine"]
+
+
+def test_a_table_that_was_cut_is_removed(rows: Path) -> None:
+    (path,) = rows.glob("*.rows")
+    os.truncate(path, path.stat().st_size // 2)
+    assert json.loads(invoke("cache", "verify", "--path", str(rows), "--json").stdout)["damaged_rows"] == 1000
+    assert not [*rows.glob("*.*")]
+
+
+def test_rows_of_the_users_cache_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in ps.Loader(ps.from_arrays({"x": np.arange(100)}).cache(to="disk").batch(10)):
+        pass
+    told = invoke("cache", "ls").stdout
+    assert "100 of 100 rows" in told
+    assert json.loads(invoke("cache", "rm", "--json").stdout)["caches_of_rows"] == 1
+    assert "100 rows" not in invoke("cache", "ls").stdout

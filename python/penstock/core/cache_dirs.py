@@ -30,8 +30,8 @@ _MOST_DIGITS = 18
 _END = 1 << 63
 #: Share of the disk, if the variable is not set.
 _SHARE = 0.2
-#: The folders that share the limit: blocks of remote files, files made of others, decoded columns.
-SHARING = ("remote", "unpacked", "decoded")
+#: The folders that share the limit: blocks of remote files, files made of others, decoded columns, rows of `cache()`.
+SHARING = ("remote", "unpacked", "decoded", "rows")
 
 
 def cache_folder(name: str) -> str | None:
@@ -97,7 +97,7 @@ def make_private(path: str) -> None:
 
 
 def room_bytes(folder: str) -> int:
-    """How many bytes one of the folders may hold: what the others leave of the limit, but at least a third of it."""
+    """How many bytes one of the folders may hold: what the others leave of the limit, but at least a quarter of it."""
     above, name = os.path.split(folder.rstrip("/"))
     limit = limit_bytes(folder)
     if name not in SHARING:

@@ -73,6 +73,11 @@ class SeededCalls:
         self._quiet = False  # a call was watched, and did not draw
         self._count = count(1)
 
+    @property
+    def draws(self) -> bool:
+        """Whether the function draws, as far as its code and its calls have shown."""
+        return self._draws
+
     def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
         """What `plain()` returns if it draws nothing, else what `seeded(seed)` returns, which seeds before each call."""
         number = next(self._count)

@@ -74,8 +74,10 @@ class ColumnKernel:
         limits: Limits,
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
+        first_number: int = 0,
     ) -> None:
         self._ops, self._first, self._limits, self._kernel = ops, first, limits, kernel
+        self._first_number = first_number
         self._entry_points = entry_points
         self._lock = threading.Lock()
 
@@ -88,7 +90,9 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                self._kernel = fuse(self._ops, field_of(column), self._first.size, limits=self._limits)
+                self._kernel = fuse(
+                    self._ops, field_of(column), self._first.size, limits=self._limits, first_number=self._first_number
+                )
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
@@ -117,8 +121,10 @@ class ApplyKernels:
         seed: int,
         draws: Sequence[tuple[int, int]],
         budget: Budget,
+        is_frozen: bool = False,
     ) -> None:
         self._sources, self._first_ids = sources, first_ids
+        self._is_frozen = is_frozen
         self._places = places
         self._slots, self._budget = slots, budget
         self._seed, self._draws = seed, draws
@@ -147,7 +153,7 @@ class ApplyKernels:
 
     def _applied(self, item: Columned, part: Part, bad: dict[int, DataError] | None) -> tuple[Columns, Spec]:
         """What becomes of a part. bad: gets the bad rows; None where they are errors."""
-        ids, keys = item.ids_of(part), item.keys_of(part)
+        ids, (epoch, keys) = item.ids_of(part), item.draw_of(part, is_frozen=self._is_frozen)
         columns, spec = dict(part.columns), dict(part.spec)
         for draw, (name, lazy) in zip(self._draws, self._kernels.items(), strict=True):
             if name not in part.columns:
@@ -156,7 +162,7 @@ class ApplyKernels:
                 )
             kernel = lazy.kernel(part.columns[name])
             out = self._slots.array(kernel.field, len(ids))
-            key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, *draw])
+            key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, *draw])
             with NamedRows(self._places, ids, self._places.own_id):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]
@@ -185,16 +191,20 @@ class ApplyKernels:
 class CallFunction:
     """Calls a user's function, here or in another process."""
 
-    def __init__(self, sources: tuple[int, int], call: Call, seed: int, number: int) -> None:
+    def __init__(
+        self, sources: tuple[int, int], call: Call, seed: int, number: int, *, is_frozen: bool = False
+    ) -> None:
         self._sources, self._call, self._seed, self._number = sources, call, seed, number
+        self._is_frozen = is_frozen
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
         part = item.part(self._sources)
         if part is None:
             return item
-        key = kernels.mix([self._seed, item.epoch, TRANSFORM_KEY, self._number])
-        part.columns = self._call(materialize(part.columns), item.keys_of(part), key)
+        epoch, keys = item.draw_of(part, is_frozen=self._is_frozen)
+        key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, self._number])
+        part.columns = self._call(materialize(part.columns), keys, key)
         part.spec = {name: field_of(column) for name, column in part.columns.items()}
         return item
 

@@ -16,9 +16,16 @@ from penstock.core.errors import PlanError
 from penstock.core.limits import Limits, tightest
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
+from penstock.deliver.ranks import ranks_here
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
 from penstock.engine.bad_rows import BadRows, Tolerance
 from penstock.engine.budget import Budget
+from penstock.engine.cached.begin import CachedBegin
+from penstock.engine.cached.caches import caches_of
+from penstock.engine.cached.chains import split_chains
+from penstock.engine.cached.reader import CacheReader
+from penstock.engine.cached.store import KeepRows
+from penstock.engine.cached.where import where_cache_fits
 from penstock.engine.call import CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
@@ -57,6 +64,7 @@ from penstock.plan.nodes import (
     Batch,
     BatchTokens,
     Bucket,
+    Cache,
     Concat,
     Every,
     FilterFunction,
@@ -127,7 +135,8 @@ def lower(
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
-    root = cut(optimize(root, SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES))
+    rules = SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES
+    root = cut(optimize(root, rules, prepare=split_chains))
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
@@ -161,6 +170,8 @@ def lower(
         budget=lowering.budget,
         workers=lowering.workers,
         tuner=Tuner(lowering.stages, [each.budget for each in lowering.every()], fixed),
+        cacheable=tuple(stage.name for stage in lowering.stages[: where_cache_fits(root, lowering.stages_after)]),
+        caches=tuple(reader.cached for reader in lowering.caches.values()),
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
@@ -229,6 +240,10 @@ class _Lowering:
         self.bad: BadRows | None = None  # where bad rows are no errors
         self.until: list[int] = []  # the stages up to each that may meet one
         self.applied: list[ApplyKernels] = []
+        self.caches: dict[int, CacheReader] = {}  # by their nodes
+        self.frozen = 0  # caches above that keep what epoch 0 draws
+        self.functions: list[tuple[Map | MapRows, BatchFunction]] = []
+        self.stages_after: dict[int, int] = {}  # how many there are up to each node
         self._met = 0
 
     @property
@@ -317,13 +332,31 @@ class _Lowering:
         """The stages that read all sources."""
         readers = self._readers()
         first_ids = self.first_ids[[*(low for low, _ in self.read_as_one), -1]]
-        begin = Begin(self.cursor, readers, first_ids, self.budget, self.item_bytes)
+        begin, sources = Begin(self.cursor, readers, first_ids, self.budget, self.item_bytes), self.read_as_one
+        if caches := self._open_caches():
+            begin = CachedBegin(self.cursor, readers, caches, first_ids, self.budget, self.item_bytes)
+            readers, sources = [*readers, *caches], [*sources, *(reader.cached.home for reader in caches)]
         columns_of = columns_with if self.bad is None else self.bad.reading
-        read, columns = read_with(readers), columns_of(readers, self.read_as_one)
+        read, columns = read_with(readers), columns_of(readers, sources)
         if any(reader.in_order for reader in readers):
             self._note_windows()
         self._add_reading(begin, read, columns, readers)
         self.until.append(len(self.stages))
+
+    def _open_caches(self) -> list[CacheReader]:
+        """What reads the plan's caches, the uppermost first; nothing is opened to describe a plan."""
+        if self.is_described or not any(isinstance(node, Cache) for node in flow(self.root)):
+            return []
+        first, last = ranks_here(self.where.rank, self.where.world_size)
+        found = caches_of(
+            self.root, self.first_ids, self.links, self.seed, has_draws=self.order.rows.has_draws, ranks=last - first
+        )
+        readers = [CacheReader(cached, self._allocate, self.budget) for cached in found]
+        self.caches = {id(reader.cached.node): reader for reader in readers}
+        return readers
+
+    def _allocate(self, _: str, field: Field, rows: int) -> Any:
+        return self.slots.array(field, rows)
 
     def _add_reading(
         self,
@@ -430,7 +463,12 @@ class _Lowering:
     def _add_gather(self, begin: Begin, columns: Callable[[Item], Columned]) -> None:
         sources = [leaf.opened.source for leaf in self.leaves]
         steps = [source for source in sources if isinstance(source, StepSource) and source.gathers_steps]
-        if self.bad is not None or len(steps) < len(sources) or not (len(sources) == 1 or self._are_mixed(sources)):
+        if (
+            self.bad is not None
+            or self.caches
+            or len(steps) < len(sources)
+            or not (len(sources) == 1 or self._are_mixed(sources))
+        ):
             self.add("gather", "cpu", lambda work: columns(begin(work)), threads=self.together)
             return
         places = self.cursor, self.slots, self.budget
@@ -473,7 +511,25 @@ class _Lowering:
 
     def branch(self, node: Node) -> _Branch:
         """Appends the stages of a node, after those of its inputs; TypeError for a node that no row of LOWER knows."""
-        return LOWER[type(node)](self, node, [self.branch(below) for below in inputs_of(node)])
+        freezes = isinstance(node, Cache) and node.freeze_random
+        self.frozen += freezes
+        inputs = [self.branch(below) for below in inputs_of(node)]
+        self.frozen -= freezes
+        found = LOWER[type(node)](self, node, inputs)
+        self.stages_after[id(node)] = len(self.stages)
+        return found
+
+    def cached(self, node: Cache, inputs: Sequence[_Branch]) -> _Branch:
+        """Rows that were made are kept."""
+        below = {id(one) for one in flow(node)}
+        functions = [one for one in self.functions if id(one[0]) in below]
+        if (reader := self.caches.get(id(node))) is not None:
+            self.add(
+                node.verb, "io", KeepRows(reader.cached, functions, self.slots, self.budget), threads=self.together
+            )
+        elif self.is_described:
+            self.add(node.verb, "io", _same, threads=self.together)
+        return inputs[0]
 
     def read(self, node: Read, _: Sequence[_Branch]) -> _Branch:
         """A source; all of them are read by the first stages."""
@@ -539,17 +595,16 @@ class _Lowering:
         """Native ops on columns."""
         (branch,) = inputs
         applied, spec = {}, None if branch.spec is None else dict(branch.spec)
-        for name, ops in node.ops:
+        for (name, ops), (*_, begin) in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
             if spec is None or self.is_described:
-                applied[name] = ColumnKernel(ops, first, branch.limits)
+                applied[name] = ColumnKernel(ops, first, branch.limits, first_number=begin)
                 continue
-            kernel = fuse(ops, spec[name], first.size, limits=branch.limits)
+            kernel = fuse(ops, spec[name], first.size, limits=branch.limits, first_number=begin)
             applied[name] = ColumnKernel(ops, first, branch.limits, kernel, self._entry_points(branch, name, ops))
             replaced_bytes = spec[name].row_bytes
             spec[name] = self.widest[name] = kernel.field
             self.item_bytes.update(self.widest, replaced_bytes)
-        number = self.number_of("transform")
         apply = ApplyKernels(
             branch.sources,
             self.first_ids,
@@ -557,11 +612,13 @@ class _Lowering:
             self.slots,
             applied,
             seed=self.seed,
-            draws=node.draws,
+            draws=[(number, place) for number, place, _ in node.draws],
             budget=self.budget,
+            is_frozen=self.frozen > 0,
         )
         self.applied.append(apply)
-        name = "transform" if number == 0 else f"transform {number + 1}"
+        before = self.number_of("transform")
+        name = "transform" if before == 0 else f"transform {before + 1}"
         self.add_fallible(branch.sources, name, "cpu", apply, threads=self.together)
         return replace(branch, spec=spec)
 
@@ -589,7 +646,7 @@ class _Lowering:
     def function(self, node: Map | MapRows, inputs: Sequence[_Branch]) -> _Branch:
         """A user's function."""
         (branch,) = inputs
-        work = CallFunction(branch.sources, self._call_of(node), self.seed, node.draws)
+        work = CallFunction(branch.sources, self._call_of(node), self.seed, node.draws, is_frozen=self.frozen > 0)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
         add(f"{node.verb} {name_of(node.function)}", "python", work, **self._threads_of(node))
         return replace(branch, spec=None)
@@ -608,6 +665,8 @@ class _Lowering:
         function = (RowFunction if isinstance(node, MapRows) else BatchFunction)(node.function, node.verb)
         if isinstance(function, RowFunction):
             function.finds_all = self.bad is not None
+        if isinstance(node, (Map, MapRows)):
+            self.functions.append((node, function))
         is_here = node.workers == "thread" or self.is_described
         return CALLS[node.verb](function) if is_here else self.workers.function(function, node.verb)
 
@@ -633,6 +692,10 @@ def untouched(root: Node, first: int = 0) -> list[tuple[int, int]]:
     return found
 
 
+def _same(item: Item) -> Item:
+    return item
+
+
 #: What becomes of each node.
 LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Read: _Lowering.read,
@@ -649,6 +712,7 @@ LOWER: dict[type, Callable[[_Lowering, Any, Sequence[_Branch]], _Branch]] = {
     Shuffle: _Lowering.same,
     Shard: _Lowering.same,
     Select: _Lowering.select,
+    Cache: _Lowering.cached,
     Bucket: _Lowering.same,
     Pad: _Lowering.pad,
     Batch: _Lowering.same,

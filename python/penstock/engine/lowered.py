@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from penstock.core.spec import Ids
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget
+from penstock.engine.cached.begin import unkept
+from penstock.engine.cached.caches import CachedRows
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.ordering import Where
 from penstock.engine.slots import Slots
@@ -24,7 +27,8 @@ class Lowered:
     columns: the names of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
-    that call users' functions, if any do. tuner: keeps what it learnt from run to run.
+    that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
+    cacheable: the stages that would be below one, where there is none.
     """
 
     order: BatchOrder
@@ -41,8 +45,15 @@ class Lowered:
     lanes: LaneFeeds
     workers: Pool
     tuner: Tuner
+    caches: tuple[CachedRows, ...] = ()
+    cacheable: tuple[str, ...] = ()
     below: tuple[Budget, ...] = ()
     warned: list[int] = field(default_factory=list)
+
+    def to_read(self, ids: Ids) -> Ids:
+        """Of these rows, with those that follow them, the ids of what no `cache()` has."""
+        whole, row = self.order.rows.with_followers(ids)
+        return unkept(whole, row, len(ids), self.caches)
 
     def memory(self) -> dict[str, int]:
         """What is held, the most that was, and what may be: see `Budget.figures`."""

@@ -28,7 +28,7 @@ from penstock.plan.check import check_names, classes_of
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Map, MapRows, Node, Select, Shuffle, Transform, check_seed
+from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, Shuffle, Transform, check_seed
 from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
@@ -199,7 +199,7 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
     if not isinstance(by, (str, Expression)):
         return by
-    while isinstance(root, (Shuffle, Map, MapRows, Select, Transform)):
+    while isinstance(root, (Shuffle, Map, MapRows, Select, Transform, Cache)):
         root = root.input
     looking, expression = Looking(verb, root, progress), expression_of(verb, by)
     field = spec_of(root).get(by) if isinstance(by, str) else None

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+
 from penstock.core.rows import take_rows
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.engine.budget import Share
@@ -202,6 +204,13 @@ class Columned(Item):
         if draws is None:
             return ids
         return mix_rows(ids, draws if part.at is None else draws[part.at])
+
+    def draw_of(self, part: Part, *, is_frozen: bool) -> tuple[int, Ids]:
+        """The epoch in which a part's rows draw random numbers, and their keys. is_frozen: as in epoch 0, whichever it is."""
+        if not is_frozen:
+            return self.epoch, self.keys_of(part)
+        ids = self.ids_of(part)
+        return 0, ids if self.find_draws() is None else mix_rows(ids, np.int64(0))
 
 
 @dataclass(kw_only=True)

@@ -24,12 +24,13 @@ def run_stats(
     errors: dict[str, Any],
     stalls: int,
     tuning: dict[str, Any],
+    cache: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
-    that nothing was finished. tuning: see `all_tuning`.
+    that nothing was finished. tuning: see `all_tuning`. cache: what each `cache()` holds.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -47,6 +48,7 @@ def run_stats(
         "errors": errors,
         "stalls": stalls,
         "tuning": tuning,
+        "cache": [*cache],
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -115,6 +117,7 @@ def no_stats() -> dict[str, Any]:
         "errors": no_errors(),
         "stalls": 0,
         "tuning": {"values": {}, "changes": 0, "decisions": []},
+        "cache": [],
         "stages": [],
         **rates,
     }

@@ -16,6 +16,7 @@ from penstock.plan.nodes import (
     Batch,
     BatchTokens,
     Bucket,
+    Cache,
     Concat,
     Every,
     FilterFunction,
@@ -42,7 +43,22 @@ from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 
 #: What may stand below a zip: each row keeps its place, or a place that the plan knows.
-_PAIRED = (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Select, Transform, Map, MapRows, SourceColumn)
+_PAIRED = (
+    Read,
+    Concat,
+    Zip,
+    Take,
+    Skip,
+    Every,
+    Exclude,
+    PickedRows,
+    Select,
+    Transform,
+    Map,
+    MapRows,
+    SourceColumn,
+    Cache,
+)
 
 #: What gives datasets an order of their own, and how messages say so.
 _ORDERED: dict[type[Shuffle | Mix | Repeat], str] = {Shuffle: "shuffled", Mix: "mixed", Repeat: "repeated"}
@@ -60,6 +76,10 @@ def check_verb(new: Node) -> None:
     (input_,) = inputs_of(new)
     _check_lanes(new, input_)
     _check_source_name(new)
+    if isinstance(new, Cache) and (batch := find(input_, Batch)) is not None:
+        raise PlanError(
+            f"cache: must come before {batch.verb}, since rows are kept one by one; write cache().{batch.verb}(…)"
+        )
     if type(new) is Batch and find(input_, Batch):
         raise PlanError("batch: the plan has a batch already; a plan has one")
     if isinstance(new, Shuffle):
@@ -163,7 +183,7 @@ def _check_source_name(new: Node) -> None:
 def check_picking(verb: str, below: Node) -> None:
     """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
     for node in flow(below):
-        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Select)):
+        if not isinstance(node, (Read, Concat, Zip, Take, Skip, Every, Exclude, PickedRows, Select, Cache)):
             other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
             raise PlanError(
                 f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"

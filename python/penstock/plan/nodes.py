@@ -21,6 +21,7 @@ from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.core.picked import Picked
 from penstock.core.quoted import quoted
+from penstock.derived.row_cache.in_memory import MemoryCaches
 from penstock.plan.picked_nodes import Balance, Exclude, Filter, Sample, Sort, Split
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
@@ -38,7 +39,7 @@ _MOST_TOGETHER = 1 << 20
 _WORKERS = ("thread", "process")
 
 #: Fields that are no words of a verb.
-_NO_WORDS = ("input", "inputs", "opened", "verb", "draws")
+_NO_WORDS = ("input", "inputs", "opened", "verb", "draws", "in_memory")
 #: Fields that came later, and say nothing where they are not given: digests in older states know nothing of them.
 _LATER = {"later": True}
 
@@ -261,11 +262,11 @@ class Select:
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """Chains of native ops, each for one column. draws: of each chain the two numbers that key its random choices (see `rules.numbered`)."""
+    """Chains of native ops, each for one column. draws: of each chain the two numbers that key its random choices, and how many of its ops ran before it, below a cache (see `rules.numbered`)."""
 
     input: Node
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
-    draws: tuple[tuple[int, int], ...] = field(default=(), metadata={"affects_result": False})
+    draws: tuple[tuple[int, int, int], ...] = field(default=(), metadata={"affects_result": False})
     verb: str = "transform"
 
 
@@ -297,6 +298,23 @@ class MapRows:
     def __post_init__(self) -> None:
         _check_function(self)
         _check_workers(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """Rows that were made once are kept. folder: None in memory, "" in the user's cache. size_bytes: at most, None for what there is room for.
+
+    freeze_random: whether random ops below give the rows of epoch 0 for ever.
+    """
+
+    input: Node
+    folder: str | None = field(default=None, metadata={"affects_result": False})
+    size_bytes: int | None = field(default=None, metadata={"affects_result": False})
+    freeze_random: bool = False
+    in_memory: MemoryCaches = field(
+        default_factory=MemoryCaches, compare=False, repr=False, metadata={"affects_result": False}
+    )
+    verb: str = "cache"
 
 
 class LaneNode:
@@ -457,6 +475,7 @@ Node: TypeAlias = (
     | Shuffle
     | Shard
     | Select
+    | Cache
     | Transform
     | Map
     | MapRows

@@ -9,7 +9,18 @@ from typing import Any
 from penstock.core.packing import Packing
 from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import FUNCTION_NODES, FilterFunction, Node, Pack, Pad, Read, Select, SourceColumn, Transform
+from penstock.plan.nodes import (
+    FUNCTION_NODES,
+    Cache,
+    FilterFunction,
+    Node,
+    Pack,
+    Pad,
+    Read,
+    Select,
+    SourceColumn,
+    Transform,
+)
 from penstock.plan.picked_nodes import PickedRows
 from penstock.plan.plain_values import digest_of, qualified_name
 
@@ -25,6 +36,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         return (_part("columns", ", ".join(node.columns)),)
     if isinstance(node, SourceColumn):
         return (_part("name", node.name),)
+    if isinstance(node, Cache):
+        return (_part("freeze_random", str(node.freeze_random)),)
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
     for kind, settings in ((Pad, Padding), (Pack, Packing)):

@@ -24,7 +24,7 @@ from penstock.core.quoted import quoted
 from penstock.plan.difference import Described, differences
 from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
-from penstock.plan.nodes import FUNCTION_NODES, Node, Read, describe, digest, of_all_ranks
+from penstock.plan.nodes import FUNCTION_NODES, Cache, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
 from penstock.plan.picked_nodes import PICKING
 from penstock.plan.plain_values import digest_of
@@ -67,7 +67,9 @@ class SavedPlan:
     @classmethod
     def of(cls, root: Node) -> SavedPlan:
         """What states hold of a plan: its verbs in flow order, each after its inputs, so that the list says what the tree is."""
-        nodes = flow(root)
+        nodes = tuple(
+            node for node in flow(root) if not isinstance(node, Cache) or node.freeze_random
+        )  # else it changes nothing
         return cls(nodes=nodes, described=tuple(map(_described, nodes)))
 
     def on(self, world_size: int) -> SavedPlan:

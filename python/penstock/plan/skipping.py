@@ -8,6 +8,7 @@ from penstock.core.errors import PlanError
 from penstock.plan.nodes import (
     Batch,
     Bucket,
+    Cache,
     LaneNode,
     Map,
     MapRows,
@@ -40,6 +41,12 @@ def skipping(root: Node, steps: int) -> Node:
         if find(root, kind) is not None:
             raise PlanError(
                 f"on_error='skip': with {name} every row has its place in an epoch, and none can be left out; choose on_error='substitute'"
+            )
+    for node in flow(root):
+        if isinstance(node, Cache) and find(node, Mix) is not None:
+            raise PlanError(
+                "on_error='skip': bad rows are left out of each dataset before a mix, and cache() after it would keep rows that have no numbers; write cache() before the "
+                "mix, for each dataset, or choose on_error='substitute'"
             )
     made = _below_batch(_guarded(root, keeps_order=True), steps)
     for node in flow(made):

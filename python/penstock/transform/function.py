@@ -48,6 +48,11 @@ class BatchFunction:
             "A function with a parameter `rng`, a seeded NumPy generator, runs on all threads.",
         )
 
+    @property
+    def draws(self) -> bool:
+        """Whether the function draws random numbers, as far as is known here."""
+        return self._generator or bool(getattr(self._calls, "draws", False))
+
     def __call__(self, columns: Mapping[str, Any], samples: Ids, key: int) -> Any:
         """What the function returned."""
         make = partial(self._all, columns, samples, key)

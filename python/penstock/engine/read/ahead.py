@@ -47,6 +47,7 @@ class AheadStorage(Protocol):
 class Ahead:
     """Tells a storage's cache what one loader needs of a source when, and fetches what comes next while reading has paused.
 
+    to_read: of an item's rows those that must be read, with what follows them.
     Rows in columns are not fetched ahead, since their sources choose the bytes themselves.
     """
 
@@ -59,7 +60,9 @@ class Ahead:
         ranks: tuple[int, int],
         here: tuple[int, int],
         epochs: int | None,
+        to_read: Callable[[Ids], Ids],
     ) -> None:
+        self._to_read = to_read
         self._storage, self._manifest, self._order, self._epochs = storage, manifest, order, epochs
         self._first_id = first_id
         share = order.share(here[0], ranks[1])[0], order.share(here[1] - 1, ranks[1])[1]
@@ -138,8 +141,7 @@ class Ahead:
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
         """Fetches what a work needs and the cache lacks; the bytes that it needs."""
-        ids, _ = self._order.rows.with_followers(self._cursor.ids(work))
-        samples = ids - self._first_id
+        samples = self._to_read(self._cursor.ids(work)) - self._first_id
         samples = samples[(samples >= 0) & (samples < self._manifest.samples)]
         places = Places(self._manifest)
         if self._order.rows.block_rows_at(self._first_id) == 1 or self._manifest.scattered or not len(samples):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.plan.nodes import Node, describe
@@ -32,8 +32,18 @@ class Change:
         return f"{self.reason}: {gone} → {come}"
 
 
-def optimize(root: Node, rules: Sequence[Rule] = RULES, changes: list[Change] | None = None) -> Node:
-    """The plan as it runs. changes: gets what was changed.
+def _as_it_is(root: Node) -> Node:
+    return root
+
+
+def optimize(
+    root: Node,
+    rules: Sequence[Rule] = RULES,
+    changes: list[Change] | None = None,
+    *,
+    prepare: Callable[[Node], Node] = _as_it_is,
+) -> Node:
+    """The plan as it runs. changes: gets what was changed. prepare: what is done to it between joining transforms and the rules.
 
     Neighbouring transforms are joined whatever the rules are: a chain of ops is what is written, and its random numbers depend on it.
     """
@@ -42,7 +52,7 @@ def optimize(root: Node, rules: Sequence[Rule] = RULES, changes: list[Change] | 
         if changes is not None:
             changes.append(_change(rule, before, after))
 
-    return rewrite(numbered(rewrite(root, (join_transforms,), note)), rules, note)
+    return rewrite(prepare(numbered(rewrite(root, (join_transforms,), note))), rules, note)
 
 
 def _change(rule: Rule, before: Node, after: Node) -> Change:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.transform.image.op import PixelOp, check
 
@@ -12,7 +11,7 @@ from penstock.transform.image.op import PixelOp, check
 class RandomGrayscale(PixelOp):
     """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
 
-    is_random: ClassVar[bool] = True
+    is_random = True
 
     p: float = 0.1
 

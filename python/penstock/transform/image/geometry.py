@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from penstock.transform.image.op import (
     LARGEST_SIDE,
@@ -28,7 +28,7 @@ class RandomResizedCrop(PixelOp):
     scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
     """
 
-    is_random: ClassVar[bool] = True
+    is_random = True
 
     size: int | Pair
     scale: Span = (0.08, 1.0)
@@ -102,7 +102,7 @@ class CenterCrop(PixelOp):
 class RandomHorizontalFlip(PixelOp):
     """The image mirrored left to right, with probability `p`."""
 
-    is_random: ClassVar[bool] = True
+    is_random = True
 
     p: float = 0.5
 
@@ -115,7 +115,7 @@ class RandomHorizontalFlip(PixelOp):
 class RandomVerticalFlip(PixelOp):
     """The image mirrored top to bottom, with probability `p`."""
 
-    is_random: ClassVar[bool] = True
+    is_random = True
 
     p: float = 0.5
 

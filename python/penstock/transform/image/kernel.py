@@ -95,13 +95,14 @@ def fuse(
     size_of_first: Callable[[], tuple[int, int]],
     *,
     limits: Limits = DEFAULT_LIMITS,
+    first_number: int = 0,
 ) -> ImageKernel:
     """One kernel for a chain of ops on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
 
     size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
-    the size. Raises PlanError if the chain cannot work.
+    the size. first_number: of the first op, by which random ones draw, where others of the chain are done already. Raises PlanError if the chain cannot work.
     """
-    chain = _chain(ops, source)
+    chain = _chain(ops, source, first_number)
     probe = _program(chain, 1, 1, limits)
     if source.dtype != "bytes":
         height, width = (axis or 0 for axis in source.shape[:2])
@@ -121,9 +122,9 @@ def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
 _LARGE = 1 << 10
 
 
-def _chain(ops: Sequence[ImageOp], source: Field) -> Chain:
+def _chain(ops: Sequence[ImageOp], source: Field, first_number: int) -> Chain:
     chain = Chain(channels=_channels(ops, source), encoded=source.dtype == "bytes")
-    for number, op in enumerate(ops):
+    for number, op in enumerate(ops, first_number):
         if not isinstance(op, ImageOp):
             raise PlanError(f"{quoted(op)}: not an image op; use those of penstock.image, or map()")
         chain = op.extend(replace(chain, number=number))

@@ -1,0 +1,25 @@
+"""What the report says of `cache()`: what is kept, or where it would pay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def cache_lines(stats: Mapping[str, Any]) -> list[str]:
+    """A line a cache: what it holds, and where rows came from."""
+    return [
+        f"cache {one['where']}: {one['rows']:,} rows, {one['size_bytes'] / 1e6:,.1f} MB; {one['hits']:,} rows came out of it, {one['made']:,} were made"
+        for one in stats.get("cache", ())
+    ]
+
+
+def cache_advice(stats: Mapping[str, Any], stages: Sequence[str], rows: int) -> list[str]:
+    """Where a cache would take away what limits the loader, and how many bytes it would keep. stages: those whose rows are the same in every epoch, in order."""
+    last = next((stage for stage in stats["stages"] if stages and stage["name"] == stages[-1]), None)
+    if last is None or stats["bottleneck"] not in stages or not last["samples_per_s"]:
+        return []
+    row_bytes = last["bytes_per_s"] / last["samples_per_s"]
+    held = f"{rows:,} rows of {row_bytes:,.0f} bytes, {rows * row_bytes / 1e9:,.2f} GB in all"
+    later = f"from the second epoch on {stats['bottleneck']!r} would have nothing to do"
+    return [f"cache() behind {stages[-1]!r} would keep {held}; {later}"]

@@ -1,0 +1,30 @@
+"""A transform below a cache and one above it: they draw as the one that they would be without the cache."""
+
+from __future__ import annotations
+
+from penstock.plan.nodes import Batch, Bucket, Cache, Every, Repeat, Shard, Shuffle, Skip, Take, Transform
+
+#: What changes no column.
+BETWEEN = (Batch, Cache, Shuffle, Take, Skip, Every, Repeat, Shard, Bucket)
+
+
+def across_cache(node: Transform) -> tuple[Transform | None, bool]:
+    """The transform below a cache that lies below this one, and whether the optimiser would have joined both if there were no cache."""
+    below, batches, caches, others = node.input, 0, 0, 0
+    while isinstance(below, BETWEEN):
+        batches, caches = batches + isinstance(below, Batch), caches + isinstance(below, Cache)
+        others += not isinstance(below, (Batch, Cache))
+        below = below.input
+    return (below, not others and batches < 2) if isinstance(below, Transform) and caches else (None, False)
+
+
+def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:
+    """The transform that a node goes on with behind a cache, and how many ops its columns went through; None where it begins anew."""
+    below, is_next = across_cache(node)
+    if below is None or not is_next:
+        return None
+    further = ops_before(below)
+    counts = {} if further is None else further[1]
+    for name, ops in below.ops:
+        counts[name] = counts.get(name, 0) + len(ops)
+    return below, counts
