@@ -160,7 +160,9 @@ def test_states_come_and_go(isolated: Make) -> None:
 def test_passes_that_are_broken_off_and_given_epochs(isolated: Make) -> None:
     here, there = ps.Loader(numbers(), epochs=2), isolated(numbers(), epochs=2)
     for taken in (3, 99, 99, 1, 99):  # more passes than were said
-        found = [[batch["x"].tolist() for batch, _ in zip(loader, range(taken), strict=False)] for loader in (here, there)]
+        found = [
+            [batch["x"].tolist() for batch, _ in zip(loader, range(taken), strict=False)] for loader in (here, there)
+        ]
         assert found[0] == found[1]
         assert here.state_dict() == there.state_dict()
     first = iter(there)

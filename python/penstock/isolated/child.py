@@ -13,6 +13,7 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
+from penstock.core.errors import PlanError
 from penstock.engine.workers.link import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.maker import Maker
@@ -36,7 +37,7 @@ def main(descriptor: int) -> None:
     try:
         sys.argv[:] = link.receive()
         try:
-            setup: Setup = link.receive()
+            setup = _setup(link)
             _send_notes(link, setup.log_level)
             maker = Maker(setup, link, regions)
             link.send(Ready())
@@ -53,6 +54,17 @@ def main(descriptor: int) -> None:
             maker.close()  # and the processes of functions
     _flush()
     os._exit(0)  # no thread of the user's holds it up
+
+
+def _setup(link: Link) -> Setup:
+    try:
+        setup: Setup = link.receive()
+    except (ImportError, AttributeError) as error:
+        raise PlanError(
+            f"isolation='process': the dataset cannot be loaded in another process ({type(error).__name__}: {error}); put its functions and classes into a "
+            f"module that can be imported, or into the script itself, or leave isolation= out"
+        ) from error
+    return setup
 
 
 def _serve_one(maker: Maker, link: Link) -> None:

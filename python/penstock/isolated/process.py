@@ -53,8 +53,9 @@ class Child:
         ours, theirs = socket.socketpair()
         with ours, theirs:  # closed, unless they are detached below
             self._process = start(theirs, "penstock.isolated.child", "isolation", os.environ)
-            self._link = Link(socket.socket(fileno=ours.detach()), Regions())
-        self._finalizer = weakref.finalize(self, _kill, self._process)
+            connection = socket.socket(fileno=ours.detach())
+        self._link = Link(connection, Regions())
+        self._finalizer = weakref.finalize(self, _kill, self._process, connection)
         self._receiving = threading.Lock()
         self._items = deque[Made | Failed]()
         self._stats = dict[int, dict[str, Any]]()
@@ -209,7 +210,8 @@ class Child:
         )
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    connection.close()
     if process.returncode is None:
         process.kill()
         with suppress(subprocess.TimeoutExpired):
