@@ -16,7 +16,7 @@ from work import REPOSITORY, work_folder
 
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from faults.proxy import Faults, proxy
+from support.faulty_proxy import Faults, proxy
 
 SHARES = (0.0, 0.05, 0.20)
 

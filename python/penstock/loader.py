@@ -37,7 +37,7 @@ from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.ledger.writer import Ledger
 from penstock.observe.quarantine import Quarantine
 from penstock.observe.report import pending_text, report_text
-from penstock.observe.stats import all_meters, no_stats, run_stats
+from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.cursor import Position
 from penstock.order.lane_rows import LANE_ROWS
@@ -65,8 +65,9 @@ class Loader(Generic[BatchT]):
     the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
     parallel: the data-parallel group). memory: what this loader holds at most, as bytes or as text like "4GB": what is read
     ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but not the batches that you hold
-    (default: an eighth of what is free, shared by the ranks of this machine). cpus: threads for kernels (default: what the
-    process may use). prefetch: batches made ahead (default: tunes itself). epochs: how many passes there will be, if that is
+    (default: a quarter of what the machine or the control group has, no more than half of what is free, shared by the ranks of this machine).
+    cpus: threads for kernels and functions (default: up to what the process may use, tuned; functions that wait may have more). prefetch: batches
+    made ahead (default: tuned). epochs: how many passes there will be, if that is
     known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
     be made all the same. watchdog: where a batch is awaited and no stage finishes anything for so many seconds, the log (logger "penstock") gets a
     warning that says what each stage does, with its stack; None for never. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
@@ -342,7 +343,8 @@ class Loader(Generic[BatchT]):
             work = ahead.follow(work)
         self._lowered.check_memory()
         self._lowered.lanes.move(here)
-        run = Run(self._lowered.stages, self._lowered.budget.follow(work), depth, self._lowered.budget)
+        budget, tuner = self._lowered.budget, self._lowered.tuner
+        run = Run(self._lowered.stages, budget.follow(work), depth, budget, tuner)
         self._first_batch_s, self._watchdog.stalls = 0.0, 0
         self._runs.append((run, [here]))
         return self._runs[0]
@@ -553,7 +555,8 @@ class Loader(Generic[BatchT]):
         """Figures since the running pipeline was started, or of the last that ran.
 
         Of the whole, under "stages" of each stage, and under "storage" (None for local files) of the store: requests, bytes,
-        retries, hedges, latency in seconds, cache hits.
+        retries, hedges, latency in seconds, cache hits. Under "tuning": for each number that is tuned its value, its limit and whether you fixed
+        it, and the last decisions, each with time, old and new value and the reason.
         """
         running = self._runs[:1]  # another thread may close it meanwhile
         if not running:
@@ -570,6 +573,7 @@ class Loader(Generic[BatchT]):
             memory=self._lowered.memory(),
             errors=self._bad_samples.figures(),
             stalls=self._watchdog.stalls,
+            tuning=all_tuning(run, self._lowered.lanes.feeds),
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:

@@ -189,9 +189,10 @@ def share_of(
         steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
         dataset = Dataset(skipping(dataset.root, steps))
     first, last = ranks_here(rank, world_size)
+    fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)
     memory_bytes = memory_bytes or default_memory(last - first)
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
-    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance)
+    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
 
 

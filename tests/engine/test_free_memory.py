@@ -7,7 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine import free_memory as module
-from penstock.engine.free_memory import default_memory, free_memory
+from penstock.engine.free_memory import allowed_memory, default_memory, free_memory
 from support.seams import lowered_of
 
 MIB = 1 << 20
@@ -68,16 +68,26 @@ def test_files_that_say_nothing_are_no_limit(tmp_path, broken) -> None:
     assert free_memory(tmp_path) > 40 * MIB
 
 
-def test_ranks_of_a_machine_share_an_eighth_of_what_is_free(monkeypatch) -> None:
-    monkeypatch.setattr(module, "free_memory", lambda: 64 << 30)
-    assert default_memory(1) == 8 << 30
-    assert default_memory(8) == 1 << 30
+@pytest.mark.parametrize(("files", "most"), [(V2, 50 * MIB), (V1, 64 * MIB), (CONTAINER, 40 * MIB)])
+def test_what_may_be_had_is_the_smallest_limit_whatever_is_taken(tmp_path, files, most) -> None:
+    write(tmp_path, files)
+    assert allowed_memory(tmp_path) == most
+
+
+def test_ranks_of_a_machine_share_a_quarter_of_it(monkeypatch) -> None:
+    monkeypatch.setattr(module, "allowed_memory", lambda: 64 << 30)
+    monkeypatch.setattr(module, "free_memory", lambda: 48 << 30)
+    assert default_memory(1) == 16 << 30
+    assert default_memory(8) == 2 << 30
+    monkeypatch.setattr(module, "free_memory", lambda: 8 << 30)
+    assert default_memory(1) == 4 << 30, "others need half of what is free"
     monkeypatch.setattr(module, "free_memory", lambda: 0)
     assert default_memory(8) == 64 * MIB
 
 
 def test_a_loader_takes_its_part_of_the_machine(monkeypatch) -> None:
     """By torchrun's environment; what is given is a loader's own."""
+    monkeypatch.setattr(module, "allowed_memory", lambda: 32 << 30)
     monkeypatch.setattr(module, "free_memory", lambda: 64 << 30)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_RANK", "1")

@@ -171,6 +171,35 @@ class Tickets(Generic[Item]):
         self._closed = True
 
 
+class Gate:
+    """Lets the threads numbered 0 … limit - 1 of a stage through; the others wait here."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def wait(self, number: int) -> None:
+        """Until the thread of that number may go on; raises Closed once the gate is closed."""
+        with self._changed:
+            while number >= self.limit and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                raise Closed
+
+    def open_for(self, limit: int) -> None:
+        """So many threads may go on from now on."""
+        with self._changed:
+            self.limit = limit
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
 class Joined:
     """Threads that are started together and waited for together."""
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from penstock.order.cursor import Work
 
 WAITS, WORKS, HANDS_ON = "waits for input", "works", "waits for room in the next queue"
+#: Of a thread beyond those that keep up.
+RESTS = "rests"
 
 
 class Doing:

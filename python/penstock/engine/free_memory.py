@@ -1,4 +1,4 @@
-"""How much memory there is to take: what the machine has free, and what the process's control group and its limit on addresses still leave."""
+"""How much memory there is to take: what the machine and the process's control group have, what of it is free, and the limit on addresses."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ import psutil
 
 from penstock.core.address_space import address_bytes_left
 
-#: Of what is free, the part that loaders of one machine hold together unless it is given.
-_SHARE = 8
+#: The parts of what there is, of what is free, and of the addresses that are left, that loaders of one machine hold together unless it is given.
+_SHARE, _FREE_SHARE, _ADDRESS_SHARE = 4, 2, 8
 #: Where next to nothing is free, this much: less would make loaders slow and not the machine's memory larger.
 _LEAST_BYTES = 64 << 20
 
 
 def default_memory(ranks: int) -> int:
-    """Bytes that a loader may hold: an eighth of what is free now, shared by so many ranks of this machine; at least 64 MiB."""
-    return max(_LEAST_BYTES, free_memory() // (_SHARE * max(1, ranks)))
+    """Bytes that a loader may hold: a quarter of what there is, or half of what is free now if that is less, shared by so many ranks of this machine.
+
+    At least 64 MiB; under a limit on addresses no more than an eighth of those that are left.
+    """
+    most = [allowed_memory() // _SHARE, free_memory() // _FREE_SHARE]
+    if (addresses := address_bytes_left()) is not None:
+        most.append(addresses // _ADDRESS_SHARE)
+    return max(_LEAST_BYTES, min(most) // max(1, ranks))
+
+
+def allowed_memory(root: Path = Path("/")) -> int:
+    """Bytes that the machine has, or that a control group which this process is in may have. root: as of `free_memory`."""
+    total: int = psutil.virtual_memory().total
+    return min([total, *(most for most, _ in _groups_of(root))])
 
 
 def free_memory(root: Path = Path("/")) -> int:
@@ -27,18 +39,19 @@ def free_memory(root: Path = Path("/")) -> int:
     """
     available: int = psutil.virtual_memory().available
     addresses = address_bytes_left()
-    return min([available, *_left(root), *([] if addresses is None else [addresses])])
+    left = [max(0, most - max(0, taken)) for most, taken in _groups_of(root)]
+    return min([available, *left, *([] if addresses is None else [addresses])])
 
 
-def _left(root: Path) -> Iterator[int]:
-    """What each control group with a limit leaves: files in the page cache give way, and count as free."""
+def _groups_of(root: Path) -> Iterator[tuple[int, int]]:
+    """What each control group with a limit may have, and has: files in the page cache give way, and count as free."""
     for folder, limit, used, stat, cached in _groups(root):
         try:
             most = int((folder / limit).read_text())  # "max" where there is no limit
             taken = int((folder / used).read_text()) - _figure(folder / stat, cached)
         except (OSError, ValueError):
             continue
-        yield max(0, most - max(0, taken))
+        yield most, taken
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, str, str, str, str]]:

@@ -44,6 +44,7 @@ from penstock.engine.source_column import SOURCE_FIELD, NumberSources
 from penstock.engine.stage import Columned, Item, Loaded, Planned, Stage
 from penstock.engine.substitutes import SideStages, Substitutes, check_substitutes
 from penstock.engine.tune import Depth
+from penstock.engine.tuner import Tuner
 from penstock.engine.workers.pool import Pool
 from penstock.engine.zipping import links_of
 from penstock.order.batches import BatchOrder, Last
@@ -100,6 +101,11 @@ _LANE_DEPTH = 2
 #: Threads that gather short rows, each an item of its own: more than one consumer can take.
 _GATHER_THREADS = 4
 
+#: Threads for a user's function: at first, since it may hold the interpreter, and where it waits for something else.
+_FIRST_FUNCTION_THREADS, _MOST_FUNCTION_THREADS = 4, 64
+#: Items that are read at once from files that are mounted, at most.
+_MOST_READS = 8
+
 
 def lower(
     root: Node,
@@ -109,10 +115,11 @@ def lower(
     memory_bytes: int = _FAR_BYTES,
     is_described: bool = False,
     tolerance: Tolerance | None = None,
+    fixed: frozenset[str] = frozenset(),
 ) -> Lowered:
     """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run.
 
-    tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
+    fixed: which of "cpus" and "memory" the user chose, so that nothing tunes what follows from them. tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
     """
     found = order_of(root, where)
     order, where = found.order, found.where
@@ -124,7 +131,7 @@ def lower(
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
     root = optimize(root)
     lowering = _Lowering(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
-    lowering.is_described = is_described
+    lowering.is_described, lowering.fixed = is_described, fixed
     lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
     alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
@@ -152,6 +159,7 @@ def lower(
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
         workers=lowering.workers,
+        tuner=Tuner(lowering.stages, [each.budget for each in lowering.every()], fixed),
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
         batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
@@ -202,7 +210,7 @@ class _Lowering:
         self.window_bytes = 0
         self.stages: list[Stage] = []
         self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
-        self.is_described = False
+        self.is_described, self.fixed = False, frozenset[str]()
         self.workers = Pool(where.cpus)
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
@@ -245,15 +253,21 @@ class _Lowering:
         in_memory = all(leaf.opened.source.access is Access.MEMORY for leaf in self.leaves)
         return 0 if in_memory else rows * self.record_bytes
 
-    def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1) -> None:
-        """Appends a stage."""
-        self.stages.append(Stage(name, kind, work, threads))
+    def add(self, name: str, kind: str, work: Callable[[Any], Item], threads: int = 1, **tuned: Any) -> None:
+        """Appends a stage. tuned: what a tuner may do with it, see `Stage`."""
+        self.stages.append(Stage(name, kind, work, threads, **tuned))
 
     def add_fallible(
-        self, sources: tuple[int, int], name: str, kind: str, work: Callable[[Columned], Columned], threads: int = 1
+        self,
+        sources: tuple[int, int],
+        name: str,
+        kind: str,
+        work: Callable[[Columned], Columned],
+        threads: int = 1,
+        **tuned: Any,
     ) -> None:
         """Appends a stage that works on one part and may meet bad rows in it."""
-        self.add(name, kind, work if self.bad is None else self.bad.stage(sources, work), threads)
+        self.add(name, kind, work if self.bad is None else self.bad.stage(sources, work), threads, **tuned)
         self.until.append(len(self.stages))
 
     def tolerate(self, tolerance: Tolerance | None, *, is_here: bool) -> None:
@@ -322,13 +336,14 @@ class _Lowering:
             return
         threads = max(reader.threads for reader in readers)
         if not any(reader.in_order for reader in readers):
-            self.add("read", "io", lambda work: read(begin(work)), threads=threads)
+            most = max(threads, _MOST_READS)
+            self.add("read", "io", lambda work: read(begin(work)), threads=threads, most=most)
         elif threads == 1:
             is_made = all(leaf.opened.source.access is Access.LANES for leaf in self.leaves)
             self.add("read", "cpu" if is_made else "io", lambda work: read(begin(work)))
         else:
             self.add("plan", "cpu", begin)
-            self.add("read", "io", read, threads=threads)
+            self.add("read", "io", read, threads=threads, most=threads)
         name = "parse" if any(reader.kind == "parse" for reader in readers) else "gather"
         self.add(name, "cpu", columns, threads=self.together)
 
@@ -376,12 +391,14 @@ class _Lowering:
         below = _Lowering(optimize(root), order, Where(cpus=self.where.cpus), seed, Slots(), self.budget.limit_bytes)
         self.below.append(below)
         below.is_described, below.lanes, below.workers = self.is_described, self.lanes, self.workers
+        below.fixed = self.fixed
         is_here = self.tolerance is not None and (self.tolerance.substitutes or isinstance(node, SkipBad))
         below.tolerate(self.tolerance, is_here=is_here)
         below.budget.is_exact = False
         below.add_reading()
         below.branch(below.root)
         stages, budget, depth = tuple(below.stages), below.budget, _LANE_DEPTH
+        tuner = Tuner(stages, (budget,), self.fixed, has_kernels=False)  # kernels are tuned for all runs together
         row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
         is_forward = any(leaf.opened.source.access is Access.FORWARD for leaf in below.leaves)
         # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
@@ -391,7 +408,7 @@ class _Lowering:
             STAGES[type(node)](node, self.where.cpus, self._call_of),
             order,
             lambda works, last: Run(
-                (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget
+                (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget, tuner
             ),
             first_id=first_id,
             place=RowPlaces(below.first_ids, below.leaves, below.links),
@@ -563,8 +580,17 @@ class _Lowering:
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        add(f"{node.verb} {name_of(node.function)}", "python", work, threads=self.where.cpus)
+        add(f"{node.verb} {name_of(node.function)}", "python", work, **self._threads_of(node))
         return replace(branch, spec=None)
+
+    def _threads_of(self, node: Map | MapRows) -> dict[str, Any]:
+        """How many threads call a function, and what a tuner may do: beyond the CPUs where it waits for something else. Processes compute."""
+        cpus = self.where.cpus
+        if "cpus" in self.fixed or self.is_described:
+            return {"threads": cpus}
+        if node.workers == "process":
+            return {"threads": cpus, "most": cpus, "tuned_as": "process"}
+        return {"threads": min(cpus, _FIRST_FUNCTION_THREADS), "most": max(cpus, _MOST_FUNCTION_THREADS)}
 
     def _call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
         """How a user's function is called."""

@@ -11,6 +11,7 @@ from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.ordering import Where
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Stage
+from penstock.engine.tuner import Tuner
 from penstock.engine.workers.pool import Pool
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Position, Work, works
@@ -23,7 +24,7 @@ class Lowered:
     columns: the names of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
-    that call users' functions, if any do.
+    that call users' functions, if any do. tuner: keeps what it learnt from run to run.
     """
 
     order: BatchOrder
@@ -39,6 +40,7 @@ class Lowered:
     batch_bytes: int
     lanes: LaneFeeds
     workers: Pool
+    tuner: Tuner
     below: tuple[Budget, ...] = ()
     warned: list[int] = field(default_factory=list)
 

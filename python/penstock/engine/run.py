@@ -14,6 +14,7 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/sup
 6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
 7. A user's function that never returns cannot be stopped: `close` waits 10 s for it, then warns and leaves its thread,
    which does not keep the process alive. After KeyboardInterrupt or SystemExit it waits half a second and says nothing.
+8. A tuner changes how many threads of a stage work: more are started, or some rest before they take an item. They end with the others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from penstock.core.cancel import work_for
@@ -34,10 +36,12 @@ from penstock.core.errors import DataError, PlanError, ProcessError
 from penstock.core.global_generators import hold_consumer_with
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget, Share
-from penstock.engine.channel import Channel, Closed, Joined, NothingYet, Tickets
-from penstock.engine.doing import HANDS_ON, WAITS, WORKS, Doing, StageNow
+from penstock.engine.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
+from penstock.engine.crew import Crew
+from penstock.engine.doing import HANDS_ON, RESTS, WAITS, WORKS, Doing, StageNow
 from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
+from penstock.engine.tuner import LOOK_S, PREFETCH, Tuner
 from penstock.observe.metrics import Meter
 from penstock.order.cursor import Work
 
@@ -62,10 +66,17 @@ class Run:
     """Stages at work on a sequence of work; iterate to get the finished items in order."""
 
     def __init__(
-        self, stages: tuple[Stage, ...], work: Iterator[Any], depth: Depth, budget: Budget | None = None
+        self,
+        stages: tuple[Stage, ...],
+        work: Iterator[Any],
+        depth: Depth,
+        budget: Budget | None = None,
+        tuner: Tuner | None = None,
     ) -> None:
         self._budget = budget or Budget(sys.maxsize)
-        self.meters = tuple(Meter(stage.name, stage.kind, stage.threads) for stage in stages)
+        self._tuner = tuner or Tuner((), (self._budget,), has_kernels=False)
+        threads = [self._tuner.threads(number, stage) for number, stage in enumerate(stages)]
+        self.meters = tuple(Meter(stage.name, stage.kind, count) for stage, count in zip(stages, threads, strict=True))
         self.started_at = time.perf_counter()
         self._waited_s = 0.0
         self._asked_at: float | None = None
@@ -80,17 +91,20 @@ class Run:
         self._threads = Joined()
         self._stop = threading.Event()
         self._is_left = False
-        self._doing = tuple(tuple(Doing() for _ in range(stage.threads)) for stage in stages)
+        self._crews = tuple(
+            Crew(stage, meter, outbox, self._threads)
+            for stage, meter, outbox in zip(stages, self.meters, self._channels, strict=True)
+        )
+        self._tuner.begin()
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
-            each = zip(stages, self.meters, self._doing, inboxes, self._channels, strict=True)
-            for stage, meter, threads, inbox, outbox in each:
+            for stage, crew, inbox, outbox in zip(stages, self._crews, inboxes, self._channels, strict=True):
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
-                for number, doing in enumerate(threads):
-                    noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
-                    serve = _server(stage, (meter, doing), (inbox, outbox), self._stop, noted, hold_consumer)
-                    self._threads.start(f"penstock-{stage.name}-{number}", serve)
+                noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
+                crew.begin(
+                    partial(_server, stage, crew.meter, crew.gate, (inbox, outbox), self._stop, noted, hold_consumer)
+                )
         except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
             raise
@@ -119,9 +133,22 @@ class Run:
             self._asked_at = None
         waited_s = time.perf_counter() - asked_at
         self._waited_s += waited_s
-        ahead = self._channels[self._ahead]
-        ahead.capacity = self._depth.after_wait(waited_s, len(ahead))
+        self._tune(waited_s)
         return item
+
+    def _tune(self, waited_s: float) -> None:
+        ahead, before = self._channels[self._ahead], self._depth.out
+        is_full = len(ahead) >= ahead.capacity - 1
+        ahead.capacity = self._depth.after_wait(waited_s, len(ahead))
+        if self._depth.out != before:
+            self._tuner.note_depth(before, self._depth.out)
+        self._tuner.after_item(self._crews, waited_s, is_full=is_full)
+
+    def tuning(self) -> dict[str, Any]:
+        """What is tuned, and the last decisions: see `Loader.stats`."""
+        figures, depth = self._tuner.figures(), self._depth
+        figures["values"][PREFETCH] = {"value": depth.out, "most": depth.most, "unit": "items", "fixed": depth.fixed}
+        return figures
 
     @property
     def waited_s(self) -> float:
@@ -150,8 +177,9 @@ class Run:
     def _awaited(self, every_s: float | None, look: Callable[[], None] | None) -> Passed:
         while True:
             try:
-                return self._channels[-1].take(every_s)[1]
+                return self._channels[-1].take(LOOK_S if every_s is None else min(every_s, LOOK_S))[1]
             except NothingYet:
+                self._tuner.while_waiting(self._crews)
                 if look is not None:
                     look()
 
@@ -159,9 +187,11 @@ class Run:
         """What every stage does at this moment, and what waits behind it."""
         return [
             StageNow(
-                meter.name, threads, tuple(None if isinstance(one, Failure) else one.work for one in channel.waiting())
+                crew.meter.name,
+                tuple(crew.doing),
+                tuple(None if isinstance(one, Failure) else one.work for one in channel.waiting()),
             )
-            for meter, threads, channel in zip(self.meters, self._doing, self._channels, strict=True)
+            for crew, channel in zip(self._crews, self._channels, strict=True)
         ]
 
     def close(self, ended_by: BaseException | None = None) -> None:
@@ -174,6 +204,8 @@ class Run:
         self._tickets.close()
         for channel in self._channels:
             channel.close()
+        for crew in self._crews:
+            crew.gate.close()
         if self._is_left:
             return  # what did not stop by then is not waited for again
         is_interrupt = isinstance(ended_by or sys.exception(), (KeyboardInterrupt, SystemExit))
@@ -201,15 +233,17 @@ class _Noted:
 
 def _server(
     stage: Stage,
-    figures: tuple[Meter, Doing],
+    meter: Meter,
+    gate: Gate,
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     stop: threading.Event,
     noted: _Noted,
     hold_consumer: Callable[[], AbstractContextManager[None]],
+    number: int,
+    doing: Doing,
 ) -> Callable[[], None]:
     """The loop of one thread of a stage. It holds no reference to the run, so that a dropped run can be collected."""
     inbox, outbox = channels
-    _, doing = figures
 
     def serve() -> None:
         doing.begin()
@@ -217,8 +251,12 @@ def _server(
         hold_consumer_with(hold_consumer)
         try:
             while True:
-                _serve_one(stage, figures, inbox, outbox, noted)
+                if number >= gate.limit:
+                    doing.now = RESTS, None, time.perf_counter()
+                    gate.wait(number)
+                _serve_one(stage, (meter, doing), inbox, outbox, noted)
         except Closed:
+            gate.close()
             if inbox.end is not None:  # the end of the work, and no cancelled run
                 outbox.finish(inbox.end)
         except BaseException as error:  # none is known that comes here, but a hang would be worse

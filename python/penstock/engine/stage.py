@@ -223,9 +223,19 @@ class Delivered(Item):
 
 @dataclass(frozen=True)
 class Stage:
-    """A named function; at most `threads` run it at once. `kind` is what limits it: "io", "cpu", "python" or "copy"."""
+    """A named function; `threads` run it at once. `kind` is what limits it: "io", "cpu", "python" or "copy".
+
+    most: as many threads as a tuner may give it, 0 where `threads` is no matter of tuning. tuned_as: "process", where threads wait for processes.
+    """
 
     name: str
     kind: str
     work: Callable[[Any], Item]
     threads: int = 1
+    most: int = 0
+    tuned_as: str = ""
+
+    @property
+    def is_tunable(self) -> bool:
+        """Whether a tuner may change the number of its threads, unless the user fixed it."""
+        return self.most > 0

@@ -15,7 +15,7 @@ _WINDOW = 16
 class Depth:
     """Items that may wait between stages, and finished ones before the consumer, or before they are copied to a device.
 
-    The depth grows while the consumer waits although full queues were seen in the same window (jitter, which a deeper queue
+    The depth doubles while the consumer waits although full queues were seen in the same window (jitter, which a deeper queue
     smooths; a queue that is never full would gain nothing), and shrinks after windows without a wait. `most` keeps it
     within memory; `fixed` switches tuning off.
     """
@@ -42,7 +42,7 @@ class Depth:
 
     def _decide(self) -> None:
         if self._waits and self._full:
-            self.out = min(self.out + 1, self.most)
+            self.out = min(2 * self.out, self.most)
         self._calm = 0 if self._waits else self._calm + 1
         if self._calm >= 8 and self.out > 2:
             self.out, self._calm = self.out - 1, 0

@@ -36,6 +36,7 @@ def report_text(stats: Mapping[str, Any]) -> str:
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
+    found += _tuning(stats)
     return "\n".join(map(printable, found))
 
 
@@ -104,6 +105,20 @@ def _errors(stats: Mapping[str, Any]) -> list[str]:
 def _stalls(stats: Mapping[str, Any]) -> list[str]:
     count = stats.get("stalls")
     return ["", f"stalls: {count:,}, of which the log (logger 'penstock') says what each stage did"] if count else []
+
+
+def _tuning(stats: Mapping[str, Any]) -> list[str]:
+    tuning = stats.get("tuning")
+    if not tuning or not tuning["values"]:
+        return []
+    values = ", ".join(
+        f"{name} {one['value']}{' (fixed)' if one['fixed'] else ''}" for name, one in tuning["values"].items()
+    )
+    if not tuning["decisions"]:
+        return ["", f"tuning: {values}; nothing was changed"]
+    last = tuning["decisions"][-1]
+    change = f"{last['knob']} {last['from']} → {last['to']} after {last['at_s']:.1f} s ({last['why']})"
+    return ["", f"tuning: {values}; {tuning['changes']:,} changes, the last: {change}"]
 
 
 def pending_text(requests: Sequence[Pending]) -> str:

@@ -23,12 +23,13 @@ def run_stats(
     memory: dict[str, int],
     errors: dict[str, Any],
     stalls: int,
+    tuning: dict[str, Any],
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
-    that nothing was finished.
+    that nothing was finished. tuning: see `all_tuning`.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -45,6 +46,7 @@ def run_stats(
         "memory": memory,
         "errors": errors,
         "stalls": stalls,
+        "tuning": tuning,
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -79,6 +81,27 @@ def all_meters(meters: Sequence[Meter], below: Sequence[LaneStage]) -> list[Mete
     return [*found, replace(first, busy_s=busy_s, waiting_for_input_s=waiting_s), *others] if found else [*meters]
 
 
+#: Decisions of all runs together that are told.
+_DECISIONS = 32
+
+
+def all_tuning(run: Any, below: Sequence[LaneStage]) -> dict[str, Any]:
+    """What is tuned of a run and of the lane stages that it gets rows from, whose numbers have their names; the last decisions of all, in order."""
+    found: dict[str, Any] = run.tuning()
+    for stage in below:
+        if (inner := stage.run) is None:
+            continue
+        more, later_s = all_tuning(inner, stage.below), inner.started_at - run.started_at
+        names = {name: f"{name} → {stage.name}" for name in more["values"]}
+        found["values"] |= {names[name]: value for name, value in more["values"].items()}
+        found["changes"] += more["changes"]
+        found["decisions"] += [
+            {**one, "knob": names[one["knob"]], "at_s": round(one["at_s"] + later_s, 3)} for one in more["decisions"]
+        ]
+    found["decisions"] = sorted(found["decisions"], key=lambda one: one["at_s"])[-_DECISIONS:]
+    return found
+
+
 def no_stats() -> dict[str, Any]:
     """The same figures before anything ran."""
     rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
@@ -91,6 +114,7 @@ def no_stats() -> dict[str, Any]:
         "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
         "errors": no_errors(),
         "stalls": 0,
+        "tuning": {"values": {}, "changes": 0, "decisions": []},
         "stages": [],
         **rates,
     }

@@ -38,8 +38,8 @@ def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float, store: str
     if waited < _ENOUGH:
         text = f"Data is not the bottleneck: the consumer waited for it {waited:.1%} of the time."
         return Verdict("consumer", waited, text)
-    slowest = max(meters, key=lambda meter: meter.busy_s / meter.threads)
-    busy = min(1.0, slowest.busy_s / (max(elapsed_s, 1e-9) * slowest.threads))
+    slowest = max(meters, key=lambda meter: meter.busy_s / meter.thread_s(elapsed_s))
+    busy = min(1.0, slowest.busy_s / slowest.thread_s(elapsed_s))
     text = (
         f"The bottleneck is the stage {slowest.name!r}, busy {busy:.0%} of the time, while the consumer waited "
         f"{waited:.0%} of the time for data; {(slowest.kind == 'io' and store) or _REMEDY.get(slowest.kind, '')}."
