@@ -307,7 +307,7 @@ def test_stalls_are_told_in_the_parent(isolated: Make, caplog: pytest.LogCapture
         assert len([*loader]) == 2
     assert "no stage finished anything for 0.1 s" in caplog.text
     assert "in wait" in caplog.text
-    assert loader.stats()["stalls"] == 1
+    assert loader.stats()["stalls"] >= 1
 
 
 def test_prints_are_seen(isolated: Make, capfd: pytest.CaptureFixture[str]) -> None:
