@@ -192,12 +192,16 @@ def test_lanes_go_on_where_they_stood(isolated: Make) -> None:
         there.load_state_dict(state)
         here.load_state_dict(state)
         same(here, there)
-    kill(there)  # which knows where lanes stood nevertheless
+    kill(there)
+    with pytest.raises(ps.ProcessError, match="SIGKILL"):
+        [*there]
+    here.load_state_dict(there.state_dict())  # which knows where lanes stood nevertheless
+    there.load_state_dict(there.state_dict())
     same(here, there)
 
 
 def kill(loader: Any) -> None:
-    loader._child.kill()
+    loader._child._process.kill()
 
 
 def test_weights_that_are_set(isolated: Make) -> None:

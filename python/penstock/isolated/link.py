@@ -202,7 +202,7 @@ class Link:
 
     def wait(self, timeout_s: float) -> bool:
         """Whether there is something to receive, the end included, within a time."""
-        if self._read:  # more of it comes, or the end
+        if self._read or self.is_closed:  # more of it comes, or the end
             return True
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
@@ -213,6 +213,11 @@ class Link:
         poll = select.poll()
         poll.register(self._socket, 0)  # an end is told all the same
         poll.poll()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this end is closed."""
+        return self._socket.fileno() < 0
 
     def close(self) -> None:
         """Closes this end; views of memory stay valid."""

@@ -201,6 +201,8 @@ class Child:
         self._link.forks += 1
 
     def _died(self) -> ProcessError:
+        if self._link.is_closed:
+            return ProcessError("the loader was closed while a batch was awaited; begin a new pass")
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDS_S)  # it may be ending just now; what it ends by is told
         self.kill()
