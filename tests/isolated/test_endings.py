@@ -54,7 +54,7 @@ def test_a_child_that_dies_is_an_error_and_a_new_pass_works() -> None:
 
     loader = ps.Loader(numbers(end), isolation="process", prefetch=1)
     found = list[int]()
-    with pytest.raises(ps.ProcessError, match=r"ended by exit status 3.*new pass"):
+    with pytest.raises(ps.ProcessError, match=r"ended by exit status 3.*new pass"):  # noqa: PT012
         for batch in loader:
             found += batch["x"].tolist()
     assert found == [*range(len(found))]
@@ -64,7 +64,7 @@ def test_a_child_that_dies_is_an_error_and_a_new_pass_works() -> None:
     (child,) = children()
     os.kill(child, signal.SIGSEGV)
     with pytest.raises(ps.ProcessError, match="ended by signal SIGSEGV"):
-        [*taken]
+        list(taken)
     loader.set_epoch(0)
     assert next(iter(loader))["x"].tolist() == [*range(10)]
     os.kill(children()[0], signal.SIGKILL)

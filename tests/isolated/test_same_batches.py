@@ -125,11 +125,9 @@ def mappings_of(address: int) -> list[str]:
 
 @pytest.mark.parametrize("structure", ["tuple", "namedtuple"])
 def test_structures(isolated: Make, structure: Any) -> None:
-    expected, found = next(iter(ps.Loader(numbers(), structure=structure))), None
-    for found in isolated(numbers(), structure=structure):
-        break
+    expected = next(iter(ps.Loader(numbers(), structure=structure)))
+    found = next(iter(isolated(numbers(), structure=structure)))
     assert type(found) is type(expected)
-    assert found is not None
     assert found[0].tolist() == expected[0].tolist()
 
 
@@ -194,7 +192,7 @@ def test_lanes_go_on_where_they_stood(isolated: Make) -> None:
         same(here, there)
     kill(there)
     with pytest.raises(ps.ProcessError, match="SIGKILL"):
-        [*there]
+        list(there)
     here.load_state_dict(there.state_dict())  # which knows where lanes stood nevertheless
     there.load_state_dict(there.state_dict())
     same(here, there)
@@ -252,9 +250,9 @@ def test_bad_samples(isolated: Make, tmp_path: Path) -> None:
         assert len([one for one in told if "is a seven" in str(one.message)]) == 2
         assert loader.stats()["errors"]["samples"] == 4
         assert len(lists[0].read_text().splitlines()) == 4
-    with pytest.raises(ps.DataError, match="more than max_errors=2"), warnings.catch_warnings():
+    with pytest.raises(ps.DataError, match="more than max_errors=2"), warnings.catch_warnings():  # noqa: PT012
         warnings.simplefilter("ignore")
-        [*isolated(data, on_error="skip", max_errors=2)]
+        list(isolated(data, on_error="skip", max_errors=2))
 
 
 class OwnError(Exception):
@@ -270,7 +268,7 @@ def test_errors_arrive_as_they_were_raised(isolated: Make) -> None:
     data = ps.from_arrays({"x": np.arange(1000)}).map(fail).batch(50)
     loader = isolated(data)
     taken = list[Any]()
-    with pytest.raises(OwnError) as caught:
+    with pytest.raises(OwnError) as caught:  # noqa: PT012
         for batch in loader:
             taken.append(batch)
     assert len(taken) == 10  # all before it came first
@@ -280,7 +278,7 @@ def test_errors_arrive_as_they_were_raised(isolated: Make) -> None:
     assert "in fail" in str(caught.value.__cause__)
     assert loader.state_dict()["step"] == 10
     with pytest.raises(OwnError):
-        [*loader]  # the next epoch
+        list(loader)  # the next epoch
 
 
 def test_a_bad_record_says_where(isolated: Make, tmp_path: Path) -> None:
@@ -290,7 +288,7 @@ def test_a_bad_record_says_where(isolated: Make, tmp_path: Path) -> None:
     caught = list[Any]()
     for loader in loaders:
         with pytest.raises(ps.DataError) as raised:
-            [*loader]
+            list(loader)
         caught.append(raised.value)
     assert [vars(error)["where"] for error in caught] == [caught[0].where] * 2
     for name in ("sample", "found", "do", "args", "__notes__"):
@@ -319,7 +317,7 @@ def test_prints_are_seen(isolated: Make, capfd: pytest.CaptureFixture[str]) -> N
         print("rows", len(batch["x"]), "of", os.getpid())
         return batch
 
-    [*isolated(ps.from_arrays({"x": np.arange(10)}).map(say).batch(10), epochs=1)]
+    list(isolated(ps.from_arrays({"x": np.arange(10)}).map(say).batch(10), epochs=1))
     said = capfd.readouterr().out
     assert "rows 10" in said
     assert str(os.getpid()) not in said
