@@ -64,6 +64,6 @@ def _held(function: Any) -> Mapping[str, Any]:
 
 
 def kind_of(value: Any) -> str:
-    """A value by its class: kind_of(threading.Lock()) == "a _thread.lock"."""
+    """A value by its class, as "a _thread.lock"."""
     kind = type(value)
     return f"a {kind.__module__}.{kind.__qualname__}"
