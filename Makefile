@@ -64,6 +64,7 @@ bench: build
 	test -n "$(BENCH)" || $(BIN)/python benches/tokenise_pack.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/mixing.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/workers.py --json
+	test -n "$(BENCH)" || $(BIN)/python benches/isolation.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/tuning.py
 
 pictures: build

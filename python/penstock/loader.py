@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import DataError, PlanError, ProcessError, StateError
-from penstock.core.given import is_whole
+from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
@@ -75,7 +75,8 @@ class Loader(Generic[BatchT]):
     from the ledgers of all ranks and restarts that none was lost or repeated. on_error: what becomes of bad samples (damaged images, records that
     cannot be parsed, rows for which a function of map_rows raises DataError): "raise" an error, "substitute" another row in their place, or "skip"
     them; the same on any number of ranks and after every restart. max_errors: how many different bad samples there may be, or as a float, which part of the
-    rows. quarantine: a file to which a line of JSON is added for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out.
+    rows. quarantine: a file to which a line of JSON is added for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out. isolation: with
+    "process" one child process makes the batches, for training code that holds the interpreter: the same batches and states (see docs/performance.md).
 
     A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
     the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
@@ -85,6 +86,17 @@ class Loader(Generic[BatchT]):
     # As of a DataLoader that works in its own process. Accelerate's skip_first_batches makes one of these, which then meets
     # `batch_sampler` and what that says, instead of a complaint about workers.
     num_workers, prefetch_factor = 0, None
+
+    _open_deliver = staticmethod(open_deliver)
+    _is_isolated = False
+
+    def __new__(cls, *_: Any, isolation: Any = None, **__: Any) -> Self:
+        """With isolation="process", a loader whose batches a child process makes."""
+        if cls is Loader and is_one_of(isolation, ("process",)):
+            from penstock.isolated.loader import IsolatedLoader  # which is a Loader
+
+            return cast("Self", object.__new__(IsolatedLoader))
+        return object.__new__(cls)
 
     @overload
     def __init__(
@@ -133,6 +145,7 @@ class Loader(Generic[BatchT]):
         on_error: OnError = "raise",
         max_errors: float = 1000,
         quarantine: str | PathLike[str] | None = None,
+        isolation: Literal["process"] | None = None,
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise PlanError(
@@ -140,6 +153,7 @@ class Loader(Generic[BatchT]):
                 f"from_iterable"
             )
         check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
+        _check_isolation(isolation, is_isolated=self._is_isolated)
         self.dataset = dataset
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
@@ -152,7 +166,7 @@ class Loader(Generic[BatchT]):
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
         self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
-        self._deliver, self._delivery = open_deliver(to, device), to if device is None else f"{to} on {device}"
+        self._deliver, self._delivery = self._open_deliver(to, device), to if device is None else f"{to} on {device}"
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
         self._watchdog = Watchdog(watchdog)
@@ -196,7 +210,7 @@ class Loader(Generic[BatchT]):
             share = self._new_share(ranks)
             if self._lowered.lanes and self._progress.here != Position():
                 self._lane_places = {**(self._lane_places or {}), **self._places_now()}
-            self.close()
+            self._stop()
             self._finalizer.detach()
             self._take(share)
         return self._share
@@ -260,7 +274,7 @@ class Loader(Generic[BatchT]):
             if this_pass == progress.newest_pass:
                 progress.is_running = False
                 if not ended:
-                    self.close()
+                    self._stop()
 
     def _begin(self) -> int:
         """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
@@ -273,7 +287,7 @@ class Loader(Generic[BatchT]):
             )
         self._one_by_one = False
         if self._runs and self._progress.is_broken_off:
-            self.close()  # where lanes stand counts from here
+            self._stop()  # where lanes stand counts from here
         self._progress.begin_pass()
         self._lane_places = None  # of lanes that other ranks have, they are out of date from now on
         if self._ledger is not None:
@@ -302,7 +316,7 @@ class Loader(Generic[BatchT]):
             if self._one_by_one or self._lowered.steps_per_item == 1:
                 raise
             # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
-            self.close()
+            self._stop()
             self._one_by_one = True
             return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
@@ -320,7 +334,7 @@ class Loader(Generic[BatchT]):
             run, position = self._runs[0]
             if self._normal(position[0]) == here and here.epoch < self._until:
                 return run, position
-            self.close()
+            self._stop()
         depth = self._depth()
         if self._epochs is not None:
             self._until = max(self._epochs, here.epoch + 1)
@@ -425,7 +439,7 @@ class Loader(Generic[BatchT]):
             raise
         if self._lowered.lanes:
             self._lane_places = self._places_now()
-        self.close()
+        self._stop()
         self._finalizer.detach()
         self._take(share)
 
@@ -488,7 +502,7 @@ class Loader(Generic[BatchT]):
             state = {**state, "lanes": self._share.places_at(position, self.dataset)}
         places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
         self._use_weights(ChangedWeights.of_state(self.dataset.root, state))
-        self.close()
+        self._stop()
         self._progress.load(position, steps=len(self))
         self._lowered.lanes.begin(position, places)
         self._lane_places = state.get("lanes")
@@ -601,6 +615,10 @@ class Loader(Generic[BatchT]):
 
         Pinned memory, which CUDA copies from, returns to PyTorch's cache of it, and stays in the process for other loaders.
         """
+        self._stop()
+
+    def _stop(self) -> None:
+        """Stops what makes batches; what is dear to start again may stay."""
         self._last_stats = self.stats()
         lanes, was_running = self._lowered.lanes, bool(self._runs)
         places = lanes.places(self._progress.here) if lanes and was_running else {}
@@ -625,6 +643,13 @@ class Loader(Generic[BatchT]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_isolation(isolation: Any, *, is_isolated: bool) -> None:
+    if isolation is not None and not is_one_of(isolation, ("process",)):
+        raise PlanError(f"isolation={quoted(isolation)}; choose 'process', or leave it out")
+    if (isolation is not None) != is_isolated:
+        raise PlanError("isolation='process': a subclass of Loader works in its own process; use Loader itself")
 
 
 def _close_runs(

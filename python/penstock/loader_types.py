@@ -36,3 +36,4 @@ class LoaderOptions(TypedDict, total=False):
     on_error: OnError
     max_errors: float
     quarantine: str | PathLike[str] | None
+    isolation: Literal["process"] | None

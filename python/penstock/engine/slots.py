@@ -34,12 +34,14 @@ _of_parent: list[Any] = []
 class Slots:
     """A ring of buffers. Free memory is kept up to `keep_bytes`.
 
-    new_memory: gives pinned memory and raises RuntimeError when there is no more; the usual memory takes its place then.
+    new_memory: gives pinned memory and raises RuntimeError when there is no more; the usual memory takes its place then. It may have a `room_of`, which
+    says of how many bytes memory for so many is; and what it gives an `is_lost`: then nothing is made in it again.
     """
 
     def __init__(self, keep_bytes: int = 1 << 30, new_memory: NewMemory | None = None) -> None:
-        self._new_memory = new_memory or _aligned
+        self._new_memory = new_memory or aligned
         self._pinned = new_memory is not None
+        self._room_of = getattr(new_memory, "room_of", _power_of_two) if self._pinned else _size_class
         self._keep_bytes = keep_bytes
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._free_bytes = 0
@@ -57,7 +59,7 @@ class Slots:
         """As `take`, with the bytes that the array keeps in all."""
         if size < _SMALLEST:
             return np.empty(size, dtype=np.uint8), size
-        room = _power_of_two(size) if self._pinned else _size_class(size)
+        room = self._room_of(size)
         with self._lock:
             self._take_back()
             found, room = self._free_of(room)
@@ -85,13 +87,13 @@ class Slots:
         try:
             return self._new_memory(room)
         except RuntimeError as error:
-            self._new_memory = _aligned
+            self._new_memory = aligned
             warn(
                 f"penstock: no more memory could be pinned ({error}); more of it is pageable, and copies to the device are "
                 f"slower; pass a smaller prefetch= or memory= to the Loader",
                 stacklevel=2,
             )
-            return _aligned(room)
+            return aligned(room)
 
     def _free_of(self, room: int) -> tuple[Any, int]:
         """Free memory of `room` bytes, or of up to twice as much rather than none, and its size."""
@@ -111,7 +113,7 @@ class Slots:
         while self._ended:
             lent = self._ended.popleft()
             self._lent.discard(lent)
-            if self._free_bytes + lent.room <= self._keep_bytes:
+            if self._free_bytes + lent.room <= self._keep_bytes and not getattr(lent.memory, "is_lost", False):
                 self._free[lent.room].append(lent.memory)
                 self._free_bytes += lent.room
 
@@ -152,7 +154,7 @@ class Slots:
             self._free, self._free_bytes, self._lent = defaultdict(list), 0, set()
 
 
-def _aligned(size: int) -> Bytes:
+def aligned(size: int) -> Bytes:
     """Memory of `size` bytes that begins at a multiple of 64."""
     room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % _ALIGNMENT

@@ -10,11 +10,11 @@ from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 
 
-def dumps(thing: Any) -> bytes:
-    """The pickled thing; functions and classes of scripts and notebooks with their code."""
+def dumps(thing: Any, travels: Callable[[Any], Any] | None = None) -> bytes:
+    """The pickled thing; functions and classes of scripts and notebooks with their code. travels: see `buffer_callback` of `pickle.dumps`."""
     import cloudpickle
 
-    pickled: bytes = cloudpickle.dumps(thing, protocol=5)
+    pickled: bytes = cloudpickle.dumps(thing, protocol=5, buffer_callback=travels)
     return pickled
 
 
@@ -29,21 +29,21 @@ def pickled_function(function: Callable[..., Any], where: str) -> bytes:
             f"{where}: workers='process' needs the package cloudpickle; install it with pip install 'penstock[process]', or use workers='thread'"
         ) from None
     except Exception as error:
-        culprit = next(_culprits(function), None)
-        named = "the function" if culprit is None else f"{quoted(culprit[0])}, {_kind(culprit[1])},"
+        culprit = next(culprits(function), None)
+        named = "the function" if culprit is None else f"{quoted(culprit[0])}, {kind_of(culprit[1])},"
         raise PlanError(
             f"{where}: workers='process' sends the function to other processes, and {named} cannot be pickled ({error}); make it inside of the "
             f"function, when it is first called, or use workers='thread'"
         ) from error
 
 
-def _culprits(function: Any) -> Iterator[tuple[str, Any]]:
+def culprits(function: Any) -> Iterator[tuple[str, Any]]:
     """What a function holds that cannot be pickled, by name."""
     for name, value in _held(function).items():
         try:
             dumps(value)
         except Exception:
-            yield next(_culprits(value), (name, value)) if callable(value) else (name, value)
+            yield next(culprits(value), (name, value)) if callable(value) else (name, value)
 
 
 def _held(function: Any) -> Mapping[str, Any]:
@@ -63,6 +63,7 @@ def _held(function: Any) -> Mapping[str, Any]:
     return held
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """A value by its class, as "a _thread.lock"."""
     kind = type(value)
     return f"a {kind.__module__}.{kind.__qualname__}"

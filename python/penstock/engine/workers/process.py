@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,7 @@ _ONE_THREAD = (
     "RAYON_NUM_THREADS",
 )
 _PATIENCE_S = 10.0
+_THREADS = {"workers": "use workers='thread'", "isolation": "leave isolation= out"}
 
 _living: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
 
@@ -39,7 +41,9 @@ class WorkerProcess:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:  # closed, unless they are detached below
-            self._process = _start(theirs)
+            self._process = start(
+                theirs, __package__ + ".child", "workers", {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
+            )
             self._link = Link(socket.socket(fileno=ours.detach()))
         self.functions = set[int]()
         _living.add(self)
@@ -82,7 +86,7 @@ class WorkerProcess:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_PATIENCE_S)
-        return _ending(self._process.returncode)
+        return ending(self._process.returncode)
 
     def leave(self) -> None:
         """Lets go of a process that belongs to another one, of which this is a fork."""
@@ -90,31 +94,32 @@ class WorkerProcess:
         self._process.returncode = 0  # it is not ours to wait for
 
 
-def _start(connection: socket.socket) -> subprocess.Popen[bytes]:
+def start(
+    connection: socket.socket, module: str, option: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """An interpreter that runs `main` of a module with its end of a socket. option: what the user asked for it by."""
     if not sys.executable:
         raise ProcessError(
-            "workers='process': this interpreter does not know its own path (sys.executable); use workers='thread'"
+            f"{option}='process': this interpreter does not know its own path (sys.executable); {_THREADS[option]}"
         )
     path, number = [entry for entry in sys.path if isinstance(entry, str)], connection.fileno()
-    program = f"import sys; sys.path[:] = {path!r}; from penstock.engine.workers.child import main; main({number})"
+    program = f"import sys; sys.path[:] = {path!r}; from {module} import main; main({number})"
     # The child is born with Ctrl-C blocked, and ignores it as soon as it can: it belongs to the parent.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(  # noqa: S603  # our own interpreter
-            [sys.executable, "-c", program],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[number],
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+            [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[number], env=environment
         )
     except OSError as error:
         raise ProcessError(
-            f"workers='process': {sys.executable} cannot be started: {error}; take fewer processes with Loader(cpus=…), or use workers='thread'"
+            f"{option}='process': {sys.executable} cannot be started: {error}; take fewer processes with Loader(cpus=…), or {_THREADS[option]}"
         ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _ending(status: int | None) -> str:
+def ending(status: int | None) -> str:
+    """What ended a process, in words: "signal SIGSEGV", "exit status 3"."""
     if status is None or status >= 0:
         return f"exit status {status}"
     try:

@@ -1,0 +1,82 @@
+"""What goes to the child when it starts, and what cannot be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.errors import PenstockError, PlanError
+from penstock.core.quoted import quoted
+from penstock.dataset import Dataset
+from penstock.engine.workers.functions import culprits, dumps, kind_of
+from penstock.isolated.link import plain_dumps
+from penstock.plan.tree import flow
+
+#: Where a script's own functions and classes lie; the child does not run the script.
+_OF_SCRIPT = b"__main__"
+_ELSE = "or leave isolation= out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What the child makes its loader of. options: arguments of `Loader`. log_level: of the logger "penstock" in the parent."""
+
+    dataset: Dataset
+    options: dict[str, Any]
+    log_level: int
+
+
+def setup_dumps(setup: Any, travels: Callable[[Any], Any]) -> bytes:
+    """The pickled setup, functions with their code; without cloudpickle, what needs no code of the script."""
+    try:
+        return dumps(setup, travels)
+    except ImportError as error:
+        if error.name != "cloudpickle":
+            raise
+    pickled = plain_dumps(setup, travels)
+    if _OF_SCRIPT in pickled:
+        raise _lacks_cloudpickle()
+    return pickled
+
+
+def check_sendable(dataset: Dataset) -> None:
+    """PlanError, which names what cannot be sent, if a dataset cannot."""
+
+    def left_out(_: object) -> bool:
+        return False
+
+    try:
+        setup_dumps(dataset, left_out)
+    except PlanError:
+        raise
+    except PenstockError as error:  # credentials, or what can be read only once
+        raise PlanError(f"isolation='process' sends the dataset to another process: {error}; {_ELSE}") from error
+    except Exception as error:
+        raise PlanError(
+            f"isolation='process' sends the dataset to another process, and {_culprit(dataset)} cannot be pickled ({error}); let functions make it when "
+            f"they are first called, {_ELSE}"
+        ) from error
+
+
+def _culprit(dataset: Dataset) -> str:
+    """What cannot be pickled, and whose it is."""
+    for node in flow(dataset.root):
+        for name, value in vars(node).items():
+            if name in ("input", "inputs"):
+                continue
+            try:
+                dumps(value)
+            except ImportError:
+                return "a function (without the package cloudpickle: pip install 'penstock[process]')"
+            except Exception:
+                inner = next(culprits(value), (name, value)) if callable(value) else (name, value)
+                return f"{quoted(inner[0])}, {kind_of(inner[1])}, of {getattr(node, 'verb', 'the source')},"
+    return "it"
+
+
+def _lacks_cloudpickle() -> PlanError:
+    return PlanError(
+        "isolation='process' sends the script's own functions to another process, which needs the package cloudpickle; install it with pip install "
+        f"'penstock[process]', {_ELSE}"
+    )
