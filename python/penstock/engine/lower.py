@@ -563,7 +563,8 @@ class _Lowering:
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        add(f"{node.verb} {name_of(node.function)}", "python", work, threads=self.where.cpus)
+        threads = self.where.cpus if node.workers == "thread" else self.workers.at_once
+        add(f"{node.verb} {name_of(node.function)}", "python", work, threads=threads)
         return replace(branch, spec=None)
 
     def _call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
