@@ -32,7 +32,8 @@ Seed = Callable[[int], None]
 
 _alone: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("penstock_alone", default=nullcontext)
 _draw_key: ContextVar[int] = ContextVar("penstock_draw_key", default=0)
-_one_at_a_time = threading.RLock()
+#: Held while generators are lent. What a function starts meanwhile, such as a loader with functions of its own, has a lock of its own: it is waited for.
+_one_at_a_time: ContextVar[AbstractContextManager[object]] = ContextVar("penstock_lent", default=threading.RLock())  # noqa: B039  # it is meant to be one
 
 
 def hold_consumer_with(alone: Callable[[], AbstractContextManager[None]]) -> None:
@@ -48,6 +49,16 @@ def set_draw_key(key: int) -> None:
 def draw_key() -> int:
     """The key of the epoch that this thread reads for; 0 outside of a pipeline."""
     return _draw_key.get()
+
+
+@contextmanager
+def _nested() -> Iterator[None]:
+    before = _alone.set(nullcontext), _one_at_a_time.set(threading.RLock())
+    try:
+        yield
+    finally:
+        _alone.reset(before[0])
+        _one_at_a_time.reset(before[1])
 
 
 class Calls(Protocol):
@@ -78,7 +89,7 @@ class SeededCalls:
         number = next(self._count)
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
-        with _alone.get()(), _one_at_a_time:
+        with _alone.get()(), _one_at_a_time.get(), _nested():
             began_at, is_made, is_one = time.perf_counter(), False, cast("object", plain) is seeded
             if not self._draws:
                 # Where both are one call, it is made once and seeded: a function may change its input in place.

@@ -13,13 +13,14 @@ import numpy as np
 from penstock.batch.pad import padded_spec
 from penstock.core import kernels
 from penstock.core.errors import PlanError
+from penstock.core.event_loop import is_async
 from penstock.core.limits import Limits, tightest
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
 from penstock.engine.apply import ApplyKernels, CallFunction, ColumnKernel, FirstImage, MergeParts, ZipParts
 from penstock.engine.bad_rows import BadRows, Tolerance
 from penstock.engine.budget import Budget
-from penstock.engine.call import CALLS, Call
+from penstock.engine.call import ASYNC_CALLS, CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
 from penstock.engine.lanes.cut import LaneOutput, cut
@@ -563,7 +564,9 @@ class _Lowering:
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        threads = self.where.cpus if node.workers == "thread" else self.workers.at_once
+        threads = self.workers.at_once if node.workers == "process" else self.where.cpus
+        if isinstance(node, Map) and is_async(node.function):  # of map_rows, many rows of a batch are awaited at once
+            threads = max(threads, ASYNC_CALLS)
         add(f"{node.verb} {name_of(node.function)}", "python", work, threads=threads)
         return replace(branch, spec=None)
 

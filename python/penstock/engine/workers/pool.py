@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from penstock.core.cancel import LOOK_S, check, work_for
+from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Ids
 from penstock.engine.call import Rows
+from penstock.engine.calls_together import calls_together
 from penstock.engine.workers.child import Failed, Request, Sent
 from penstock.engine.workers.functions import pickled_function
 from penstock.engine.workers.link import sendable, unpickled
@@ -174,31 +174,7 @@ class CallInProcess:
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
         """Several at once, by as many threads as items may be with processes."""
-        if len(calls) < 2:
-            return [self(*one) for one in calls]
-        made, failed = dict[int, Columns](), dict[int, BaseException]()
-        left, stop = deque(range(len(calls))), threading.Event()
-
-        def work() -> None:
-            work_for(stop)
-            while left:
-                try:
-                    number = left.popleft()
-                except IndexError:
-                    return
-                try:
-                    made[number] = self(*calls[number])
-                except BaseException as error:
-                    failed[number] = error
-                    left.clear()  # all before it are being made
-
-        # No ThreadPoolExecutor: the interpreter waits for its threads before it closes what runs.
-        count = min(len(calls), self._pool.at_once)
-        threads = [threading.Thread(target=work, name=f"penstock-call-{one}", daemon=True) for one in range(count)]
-        _run(threads, stop)
-        if failed:
-            raise failed[min(failed)]
-        return [made[number] for number in range(len(calls))]
+        return calls_together(lambda one: self(*one), calls, self._pool.at_once)
 
     def _request(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Request:
         sent = None if self._number in process.functions else self._sent
@@ -208,23 +184,6 @@ class CallInProcess:
     @property
     def _where(self) -> str:
         return f"{self._sent.verb}({self._sent.name})"
-
-
-def _run(threads: Sequence[threading.Thread], stop: threading.Event) -> None:
-    """Runs threads to their end; when this one's work is cancelled, theirs is."""
-    begun = list[threading.Thread]()
-    try:
-        for thread in threads:
-            thread.start()
-            begun.append(thread)
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(LOOK_S)
-                check()
-    finally:
-        stop.set()
-        for thread in begun:
-            thread.join()
 
 
 def _result(answer: Columns | Failed) -> Columns:
