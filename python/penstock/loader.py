@@ -556,6 +556,7 @@ class Loader(Generic[BatchT]):
             memory=self._lowered.memory(),
             errors=self._bad_samples.figures(),
             stalls=self._watchdog.stalls,
+            functions=[choice.figures() for choice in self._lowered.workers.choices.values()],
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:

@@ -564,7 +564,7 @@ class _Lowering:
         number = sum(stage.kind == "python" for stage in self.stages)
         work = CallFunction(branch.sources, self._call_of(node), self.seed, number)
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
-        threads = self.workers.at_once if node.workers == "process" else self.where.cpus
+        threads = self.where.cpus if node.workers == "thread" else self.workers.at_once
         if isinstance(node, Map) and is_async(node.function):  # of map_rows, many rows of a batch are awaited at once
             threads = max(threads, ASYNC_CALLS)
         add(f"{node.verb} {name_of(node.function)}", "python", work, threads=threads)
@@ -575,8 +575,12 @@ class _Lowering:
         function = (RowFunction if isinstance(node, MapRows) else BatchFunction)(node.function, node.verb)
         if isinstance(function, RowFunction):
             function.finds_all = self.bad is not None
-        is_here = node.workers == "thread" or self.is_described
-        return CALLS[node.verb](function) if is_here else self.workers.function(function, node.verb)
+        here = CALLS[node.verb](function)
+        if self.is_described or node.workers == "thread":
+            return here
+        if node.workers == "auto":
+            return here if function.is_async else self.workers.either(function, node.verb, here)
+        return self.workers.function(function, node.verb)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
         """Ragged columns become dense."""

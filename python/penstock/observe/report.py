@@ -35,7 +35,16 @@ def report_text(stats: Mapping[str, Any]) -> str:
     """The figures of `Loader.stats()` as text."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
-    found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
+    found = (
+        lines
+        + rows
+        + _memory(stats)
+        + _store(stats)
+        + _decoders(stats)
+        + _errors(stats)
+        + _stalls(stats)
+        + _functions(stats)
+    )
     return "\n".join(map(printable, found))
 
 
@@ -104,6 +113,13 @@ def _errors(stats: Mapping[str, Any]) -> list[str]:
 def _stalls(stats: Mapping[str, Any]) -> list[str]:
     count = stats.get("stalls")
     return ["", f"stalls: {count:,}, of which the log (logger 'penstock') says what each stage did"] if count else []
+
+
+def _functions(stats: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['function']} runs {'in processes' if one['workers'] == 'process' else 'on threads'}: {one['why']}"
+        for one in stats.get("functions", ())
+    ]
 
 
 def pending_text(requests: Sequence[Pending]) -> str:

@@ -23,12 +23,13 @@ def run_stats(
     memory: dict[str, int],
     errors: dict[str, Any],
     stalls: int,
+    functions: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
-    that nothing was finished.
+    that nothing was finished. functions: where those of workers="auto" run, and why.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -45,6 +46,7 @@ def run_stats(
         "memory": memory,
         "errors": errors,
         "stalls": stalls,
+        "functions": [*functions],
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -91,6 +93,7 @@ def no_stats() -> dict[str, Any]:
         "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
         "errors": no_errors(),
         "stalls": 0,
+        "functions": [],
         "stages": [],
         **rates,
     }

@@ -13,8 +13,9 @@ from typing import Any
 from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Ids
-from penstock.engine.call import Rows
+from penstock.engine.call import Call, Rows
 from penstock.engine.calls_together import calls_together
+from penstock.engine.workers.auto import CallAuto, Choice
 from penstock.engine.workers.child import Failed, Request, Sent
 from penstock.engine.workers.functions import pickled_function
 from penstock.engine.workers.link import sendable, unpickled
@@ -43,6 +44,7 @@ class Pool:
 
     def __init__(self, most: int) -> None:
         self.most, self._numbers = most, count()
+        self.choices = dict[str, Choice]()  # by "map(augment)"
         self._begin()
 
     def _begin(self) -> None:
@@ -67,6 +69,12 @@ class Pool:
             finds_all=isinstance(function, RowFunction) and function.finds_all,
         )
         return CallInProcess(self, sent, next(self._numbers))
+
+    def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
+        """Calls of it here or in these processes, whichever is faster. here: those on threads."""
+        name = f"{verb}({function.name})"
+        choice = self.choices.setdefault(name, Choice(name))
+        return CallAuto(here, lambda: self.function(function, verb), self.close, self.most, choice)
 
     def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
         """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
