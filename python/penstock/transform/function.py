@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.cancel import is_of_run
 from penstock.core.errors import DataError
 from penstock.core.event_loop import check_not_in_loop, finished, finished_all, is_async
 from penstock.core.global_generators import Calls, Seed, SeededCalls
+from penstock.core.openmp import one_thread_here
 from penstock.core.spec import Ids
 
 
@@ -53,6 +55,8 @@ class BatchFunction:
         """What the function returned."""
         if self.is_async:
             check_not_in_loop()
+        if is_of_run():
+            one_thread_here()
         make = partial(self._all, columns, samples, key)
         return self._calls.run(make, make, rows=len(samples))
 
