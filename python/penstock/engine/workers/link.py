@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import resource
 import select
 import socket
 import struct
@@ -31,8 +32,8 @@ from penstock.engine.workers.wire import Wire
 #: Shorter buffers travel with the message.
 _LARGE_BYTES = 1 << 14
 _ALIGNMENT = 64
-#: A receiver holds views of no more regions: each takes a descriptor. What comes then is copied.
-_MOST_HELD = 16
+#: A receiver holds views of no more regions, nor of more than one for so many files that it may open: each takes a descriptor. What comes then is copied.
+_MOST_HELD, _FILES_FOR_EACH = 16, 32
 
 #: Lengths of the notes and of the message, and whether a descriptor comes with them.
 _HEADER = struct.Struct("<QQ?")
@@ -55,6 +56,8 @@ class Link:
         # The receiver's:
         self._theirs = dict[int, mmap.mmap]()
         self._lent = 0
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_held = _MOST_HELD if files == resource.RLIM_INFINITY else min(_MOST_HELD, files // _FILES_FOR_EACH)
         # From any thread to the sender:
         self._returned, self._released = deque[int](), deque[int]()
 
@@ -139,7 +142,7 @@ class Link:
         self._lent += 1
         weakref.finalize(whole, self._released.append, region).atexit = False
         views = [whole[first : first + length] for first, length in places]
-        if self._lent - self._told - len(self._released) > _MOST_HELD:
+        if self._lent - self._told - len(self._released) > self._most_held:
             return [view.copy() for view in views]
         return [*views]
 

@@ -64,7 +64,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with ours, theirs:  # closed, unless they are detached below
             self._process = _start(theirs)
-            self._link = Link(socket.socket(fileno=ours.detach()), check)
+            self._link = Link(socket.socket(fileno=ours.detach()), self._look)
         self.functions = set[int]()
         self.items = 0  # that it has; the pool counts
         self._sending, self._ending = threading.Lock(), threading.Lock()
@@ -109,6 +109,11 @@ class WorkerProcess:
             raise
         finally:
             turn.end()
+
+    def _look(self) -> None:
+        check()
+        if not self.is_running:  # and what a function started keeps its end of the socket open
+            raise EndedError
 
     @property
     def is_running(self) -> bool:

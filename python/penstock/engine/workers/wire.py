@@ -9,6 +9,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from penstock.core.cancel import LOOK_S
 
@@ -25,7 +26,7 @@ class EndedError(Exception):
 
 
 class Wire:
-    """One end. look: called now and then while bytes are awaited; None to wait without a look."""
+    """One end. look: called now and then while the other one is awaited; None to wait without a look."""
 
     def __init__(self, connection: socket.socket, look: Callable[[], None] | None) -> None:
         self.socket, self._look = connection, look
@@ -33,6 +34,7 @@ class Wire:
             # Not settimeout(), which looks for bytes with a system call of its own, and before sending, too.
             seconds = struct.pack("ll", 0, round(1e6 * LOOK_S))
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
         self._room = memoryview(bytearray(_ROOM_BYTES))
         self._first = self._end = 0  # of what has come, and was not taken
         self._descriptors = deque[int]()
@@ -41,11 +43,12 @@ class Wire:
         """Sends these bytes, and a descriptor if it is one. EndedError where nobody is there."""
         rights = [] if descriptor < 0 else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
         try:
-            sent = self.socket.sendmsg(parts, rights)
+            sent = self._sent(lambda: self.socket.sendmsg(parts, rights))
             for part in parts:
-                if sent < len(part):
-                    self.socket.sendall(memoryview(part)[sent:])
+                left = memoryview(part)[sent:]
                 sent = max(0, sent - len(part))
+                while left:
+                    left = left[self._sent(partial(self.socket.send, left)) :]
         except OSError as error:
             raise EndedError from error
 
@@ -78,6 +81,14 @@ class Wire:
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
+
+    def _sent(self, send: Callable[[], int]) -> int:
+        while True:
+            try:
+                return send()
+            except BlockingIOError:
+                assert self._look is not None
+                self._look()
 
     def _fill(self) -> None:
         left = self._end - self._first
