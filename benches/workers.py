@@ -4,9 +4,11 @@
 
 - small: 64 rows of 32 floats a batch, and a loop of Python of 1 ms for each batch.
 - large: one row of 10 MB a batch, to which 1 is added.
+- torchvision: 16 images of 3×256×256 a batch, by rows: RandomResizedCrop(224), flip, float, normalise of torchvision.transforms.v2, where that is
+  installed. `map_rows` in 2 processes and on threads, and DataLoader with 2 workers that calls it for each row and stacks the rows.
 - first: seconds from a new loader to its first batch, DataLoader with processes that are spawned; both have imported PyTorch before.
 
-PyTorch gets whole batches by `__getitems__`-like indexing (`batch_size=None`): one call of the same function for each. All sides run in turn; of the rounds, the
+PyTorch gets whole batches by `__getitems__`-like indexing (`batch_size=None`): one call of the same function for each. Each process computes with one thread of torch. All sides run in turn; of the rounds, the
 median counts. The ratios say how many times as fast Penstock with 2 processes is.
 """
 
@@ -28,6 +30,7 @@ from torch.utils.data import DataLoader, Dataset
 import penstock as ps
 
 ROWS, STEPS = 64, 512
+VISION_ROWS, VISION_STEPS = 16, 32
 LARGE_BYTES, LARGE_STEPS = 10_000_000, 32
 BUSY_S = 0.001
 
@@ -44,6 +47,25 @@ def add_one(batch: dict[str, Any]) -> dict[str, Any]:
     return {"x": batch["x"] + 1}
 
 
+def vision_rows() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A function of a row, as torchvision's users write it; ImportError without torchvision."""
+    from torchvision.transforms import v2
+
+    change = v2.Compose(
+        [
+            v2.RandomResizedCrop(224, antialias=True),
+            v2.RandomHorizontalFlip(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+
+    def augment(row: dict[str, Any]) -> dict[str, Any]:
+        return {"x": change(torch.from_numpy(row["x"])).numpy()}
+
+    return augment
+
+
 class Batches(Dataset[Any]):
     """PyTorch's side: number of a batch → what the function makes of it."""
 
@@ -58,14 +80,46 @@ class Batches(Dataset[Any]):
         return {name: torch.from_numpy(column) for name, column in made.items()}
 
 
+class VisionBatches(Batches):
+    """The same by rows."""
+
+    def __getitem__(self, number: int) -> Any:
+        rows = self.rows[number * self.size : (number + 1) * self.size]
+        return {"x": torch.stack([torch.from_numpy(self.function({"x": row})["x"]) for row in rows])}
+
+
+def vision_sides() -> dict[str, Callable[[], Any]]:
+    """By `map_rows`; none without torchvision."""
+    try:
+        augment = vision_rows()
+    except ImportError:
+        return {}
+    images = np.random.default_rng(0).integers(0, 255, (VISION_ROWS * VISION_STEPS, 3, 256, 256), dtype=np.uint8)
+
+    def mine(workers: Any) -> ps.Loader[Any]:
+        plan = ps.from_arrays({"x": images}).map_rows(augment, workers=workers).batch(VISION_ROWS)
+        return ps.Loader(plan, to="torch", cpus=2)
+
+    return {
+        "2 processes": lambda: mine("process"),
+        "threads, 2 CPUs": lambda: mine("thread"),
+        "auto, 2 CPUs": lambda: mine("auto"),
+        "DataLoader, 2 workers": lambda: data_loader(VisionBatches(images, VISION_ROWS, augment), "fork"),
+    }
+
+
 def ours(rows: Any, size: int, function: Any, workers: Any, cpus: int) -> ps.Loader[Any]:
     plan = ps.from_arrays({"x": rows}).map(function, workers=workers).batch(size)
     return ps.Loader(plan, to="torch", cpus=cpus)
 
 
 def theirs(rows: Any, size: int, function: Any, context: str) -> DataLoader[Any]:
+    return data_loader(Batches(rows, size, function), context)
+
+
+def data_loader(batches: Batches, context: str) -> DataLoader[Any]:
     return DataLoader(
-        Batches(rows, size, function),
+        batches,
         batch_size=None,
         num_workers=2,
         multiprocessing_context=context,
@@ -78,6 +132,7 @@ def sides_of(rows: Any, size: int, function: Any) -> dict[str, Callable[[], Any]
         "threads, 2 CPUs": lambda: ours(rows, size, function, "thread", 2),
         "1 process": lambda: ours(rows, size, function, "process", 1),
         "2 processes": lambda: ours(rows, size, function, "process", 2),
+        "auto, 2 CPUs": lambda: ours(rows, size, function, "auto", 2),
         "DataLoader, 2 workers": lambda: theirs(rows, size, function, "fork"),
     }
 
@@ -139,6 +194,8 @@ def main() -> None:
     figures: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "torch": torch.__version__}
     figures["small, batches/s"] = measured(sides_of(small, ROWS, busy), asked.rounds, asked.seconds)
     figures["large, batches/s"] = measured(sides_of(large, 1, add_one), asked.rounds, asked.seconds)
+    if vision := vision_sides():
+        figures["torchvision, batches/s"] = measured(vision, asked.rounds, asked.seconds)
     starts: dict[str, Callable[[], Any]] = {
         "2 processes": lambda: ours(small, ROWS, busy, "process", 2),
         "DataLoader, spawn": lambda: theirs(small, ROWS, busy, "spawn"),

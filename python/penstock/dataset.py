@@ -185,7 +185,7 @@ class Dataset:
         self,
         function: Callable[..., Mapping[str, Any]],
         *misplaced: Never,
-        workers: Literal["thread", "process"] = "thread",
+        workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
@@ -195,7 +195,11 @@ class Dataset:
         It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
         most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
         with cloudpickle (`pip install 'penstock[process]'`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
-        DataError if processes end over a batch twice, by a crash or for want of memory.
+        DataError if processes end over a batch twice, by a crash or for want of memory. With "auto" it begins on threads; where these take turns, a batch
+        is made in both ways, and processes get the next ones if they return the same and are faster (`Loader.stats()["functions"]` says why). What a function
+        changes outside of its batch, such as a list that it appends to, is then changed in the other process: leave such functions on threads.
+
+        An `async def` runs on one event loop of the process, in a thread of its own, on up to 16 batches at once (`map_rows`: up to 64 rows).
         """
         check_positional("map", misplaced, _THREADS)
         return self._then(Map(input=self.root, function=function, workers=workers))
@@ -204,7 +208,7 @@ class Dataset:
         self,
         function: Callable[..., Mapping[str, Any]],
         *misplaced: Never,
-        workers: Literal["thread", "process"] = "thread",
+        workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
         check_positional("map_rows", misplaced, _THREADS)
@@ -217,7 +221,7 @@ class Dataset:
         columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
-        workers: Literal["thread", "process"] = "thread",
+        workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
 
@@ -254,7 +258,7 @@ class Dataset:
         function: Callable[..., Mapping[str, Any]],
         *misplaced: Never,
         rows: int = 16,
-        workers: Literal["thread", "process"] = "thread",
+        workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 

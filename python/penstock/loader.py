@@ -576,6 +576,7 @@ class Loader(Generic[BatchT]):
             stalls=self._watchdog.stalls,
             tuning=all_tuning(run, self._lowered.lanes.feeds),
             cache=[cached.rows.figures() for cached in self._lowered.caches],
+            functions=[choice.figures() for choice in self._lowered.workers.choices.values()],
         )
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:

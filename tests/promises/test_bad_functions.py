@@ -329,3 +329,16 @@ def test_functions_that_fork_move_and_outgrow_the_budget(tmp_path: Any) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "done\n"
+
+
+@pytest.mark.parametrize("verb", ["map", "map_rows"])
+def test_loaders_with_functions_within_a_function(verb: str) -> None:
+    """Calls that are watched for random draws run one at a time; those within one do not wait for it."""
+
+    def reads(batch: dict[str, Any]) -> dict[str, Any]:
+        with ps.Loader(getattr(data(), verb)(lambda one: {"id": one["id"] * 2}).batch(BATCH)) as inner:
+            assert sum(int(one["id"].sum()) for one in inner) == ROWS * (ROWS - 1)
+            inner.batch_at(0, 1)
+        return batch
+
+    assert len(run(data().batch(BATCH).map(reads))) == STEPS

@@ -27,6 +27,11 @@ def work_for(flag: threading.Event) -> None:
     _flag.set(flag)
 
 
+def is_of_run() -> bool:
+    """Whether this thread works for a run, and is not the user's."""
+    return _flag.get() is not None
+
+
 def is_stopped() -> bool:
     """Whether this thread's work was cancelled."""
     return stop_flag().is_set()

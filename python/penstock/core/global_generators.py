@@ -32,7 +32,8 @@ Seed = Callable[[int], None]
 
 _alone: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("penstock_alone", default=nullcontext)
 _draw_key: ContextVar[int] = ContextVar("penstock_draw_key", default=0)
-_one_at_a_time = threading.RLock()
+#: Held while generators are lent. What a function starts meanwhile, such as a loader with functions of its own, has a lock of its own: it is waited for.
+_one_at_a_time: ContextVar[AbstractContextManager[object]] = ContextVar("penstock_lent", default=threading.RLock())  # noqa: B039  # it is meant to be one
 
 
 def hold_consumer_with(alone: Callable[[], AbstractContextManager[None]]) -> None:
@@ -48,6 +49,16 @@ def set_draw_key(key: int) -> None:
 def draw_key() -> int:
     """The key of the epoch that this thread reads for; 0 outside of a pipeline."""
     return _draw_key.get()
+
+
+@contextmanager
+def _nested() -> Iterator[None]:
+    before = _alone.set(nullcontext), _one_at_a_time.set(threading.RLock())
+    try:
+        yield
+    finally:
+        _alone.reset(before[0])
+        _one_at_a_time.reset(before[1])
 
 
 class Calls(Protocol):
@@ -83,18 +94,18 @@ class SeededCalls:
         number = next(self._count)
         if self._quiet and not self._draws and number & (number - 1):
             return plain()
-        with _alone.get()(), _one_at_a_time:
+        with _alone.get()(), _one_at_a_time.get(), _nested():
             began_at, is_made, is_one = time.perf_counter(), False, cast("object", plain) is seeded
             if not self._draws:
                 # Where both are one call, it is made once and seeded: a function may change its input in place.
-                made, self._draws, is_seeded = _watched(seeded if is_one else lambda _: plain())
+                made, self._draws, is_seeded = watched(seeded if is_one else lambda _: plain())
                 if not self._draws:
                     self._quiet = True
                     return made
                 is_made = is_seeded and is_one
             if not is_made:
                 with _lent() as generators:
-                    made = seeded(lambda key: _seed(generators, key))
+                    made = seeded(lambda key: seed_all(generators, key))
         if not self._warned:
             self._warn(time.perf_counter() - began_at, rows)
         return made
@@ -110,25 +121,7 @@ class SeededCalls:
         )
 
 
-class OwnGenerators:
-    """The same numbers in a process whose generators nobody else draws from: calls need not wait for each other, and each is watched."""
-
-    def __init__(self, function: Any) -> None:
-        self._draws = mentions_generators(function)
-        self._quiet = False  # a call was watched, and did not draw
-
-    def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
-        """See `SeededCalls.run`."""
-        if not self._draws:
-            was_quiet = self._quiet
-            made, self._draws, is_seeded = _watched((lambda _: plain()) if was_quiet else seeded)
-            self._quiet = not self._draws
-            if self._quiet or (is_seeded and not was_quiet):
-                return made
-        return seeded(lambda key: _seed(_generators(), key))
-
-
-def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool, bool]:
+def watched(call: Callable[[Seed], _T]) -> tuple[_T, bool, bool]:
     """What a call returns, whether it drew, and whether all was seeded that it may have drawn from: it may have imported torch."""
     with _lent() as generators:
         before, drew = [generator.look() for generator in generators], False
@@ -136,21 +129,22 @@ def _watched(call: Callable[[Seed], _T]) -> tuple[_T, bool, bool]:
         def seed(key: int) -> None:
             nonlocal before, drew
             drew = drew or before != [generator.look() for generator in generators]
-            _seed(generators, key)
+            seed_all(generators, key)
             before = [] if drew else [generator.look() for generator in generators]
 
         made = call(seed)
-        is_seeded = len(generators) == len(_generators())
+        is_seeded = len(generators) == len(generators_now())
         drew = drew or not is_seeded or before != [generator.look() for generator in generators]
         return made, drew, is_seeded
 
 
-def _seed(generators: list[_Generator], key: int) -> None:
+def seed_all(generators: list[Generator], key: int) -> None:
+    """Seeds each with a number."""
     for generator in generators:
         generator.seed(key)
 
 
-class _Generator(Protocol):
+class Generator(Protocol):
     """A global generator."""
 
     def get(self) -> Any:
@@ -227,15 +221,15 @@ class _Torch:
         return self.get().numpy().tobytes()
 
 
-def _generators() -> list[_Generator]:
+def generators_now() -> list[Generator]:
     """The global generators of the modules that are imported."""
     torch = sys.modules.get("torch")
     return [_Python(), _NumPy(), *([_Torch(torch)] if hasattr(torch, "default_generator") else [])]
 
 
 @contextmanager
-def _lent() -> Iterator[list[_Generator]]:
-    generators = _generators()
+def _lent() -> Iterator[list[Generator]]:
+    generators = generators_now()
     before = [generator.get() for generator in generators]
     try:
         yield generators

@@ -8,10 +8,14 @@ from typing import Protocol, TypeAlias
 from penstock.batch.stack import check_batch, columns_of, mask_of, stack_rows
 from penstock.core.errors import PlanError
 from penstock.core.spec import Columns, Ids
+from penstock.engine.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
 
 #: Rows: their columns, their numbers for random draws, and the stage's number for these.
 Rows: TypeAlias = tuple[Columns, Ids, int]
+
+#: Batches that are with an async function at once; each has a thread that waits.
+ASYNC_CALLS = 16
 
 #: The column of a predicate's mask.
 MASK = "mask"
@@ -39,8 +43,8 @@ class CallHere:
         return stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(keys), name)
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
-        """One after the other."""
-        return [self(*one) for one in calls]
+        """One after the other; several at once where they are awaited."""
+        return calls_together(lambda one: self(*one), calls, ASYNC_CALLS if self._function.is_async else 1)
 
 
 class MaskHere(CallHere):

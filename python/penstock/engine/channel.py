@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
+from penstock.core.cancel import carried
+
 Item = TypeVar("Item")
 
 
@@ -208,7 +210,7 @@ class Joined:
 
     def start(self, name: str, work: Callable[[], None]) -> None:
         """Runs `work` in a thread of its own that does not keep the process alive."""
-        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread = threading.Thread(target=carried(work), name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
 

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.batch.pad import padded_spec
 from penstock.core import kernels
 from penstock.core.errors import PlanError
+from penstock.core.event_loop import is_async
 from penstock.core.limits import Limits, tightest
 from penstock.core.spec import EntryPoints, Field
 from penstock.deliver import Deliver
@@ -26,7 +27,7 @@ from penstock.engine.cached.chains import split_chains
 from penstock.engine.cached.reader import CacheReader
 from penstock.engine.cached.store import KeepRows
 from penstock.engine.cached.where import where_cache_fits
-from penstock.engine.call import CALLS, Call
+from penstock.engine.call import ASYNC_CALLS, CALLS, Call
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.item_bytes import ColumnBytes
 from penstock.engine.lanes.cut import LaneOutput, cut
@@ -653,12 +654,14 @@ class _Lowering:
 
     def _threads_of(self, node: Map | MapRows) -> dict[str, Any]:
         """How many threads call a function, and what a tuner may do: beyond the CPUs where it waits for something else. Processes compute."""
-        cpus = self.where.cpus
-        if "cpus" in self.fixed or self.is_described:
-            return {"threads": cpus}
+        threads = self.where.cpus if node.workers == "thread" else self.workers.at_once
+        if isinstance(node, Map) and is_async(node.function):  # of map_rows, many rows of a batch are awaited at once
+            return {"threads": max(threads, ASYNC_CALLS)}
+        if "cpus" in self.fixed or self.is_described or node.workers == "auto":
+            return {"threads": threads}
         if node.workers == "process":
-            return {"threads": cpus, "most": cpus, "tuned_as": "process"}
-        return {"threads": min(cpus, _FIRST_FUNCTION_THREADS), "most": max(cpus, _MOST_FUNCTION_THREADS)}
+            return {"threads": threads, "most": threads, "tuned_as": "process"}
+        return {"threads": min(threads, _FIRST_FUNCTION_THREADS), "most": max(threads, _MOST_FUNCTION_THREADS)}
 
     def _call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
         """How a user's function is called."""
@@ -667,8 +670,12 @@ class _Lowering:
             function.finds_all = self.bad is not None
         if isinstance(node, (Map, MapRows)):
             self.functions.append((node, function))
-        is_here = node.workers == "thread" or self.is_described
-        return CALLS[node.verb](function) if is_here else self.workers.function(function, node.verb)
+        here = CALLS[node.verb](function)
+        if self.is_described or node.workers == "thread":
+            return here
+        if node.workers == "auto":
+            return here if function.is_async else self.workers.either(function, node.verb, here)
+        return self.workers.function(function, node.verb)
 
     def pad(self, node: Pad, inputs: Sequence[_Branch]) -> _Branch:
         """Ragged columns become dense."""

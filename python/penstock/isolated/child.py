@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.engine.workers.link import EndedError
+from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.maker import Maker
 from penstock.isolated.messages import AskStats, Begin, Logged, Ready, Stats, Stop, Taken, Warned, failed

@@ -24,8 +24,8 @@ import numpy as np
 from penstock.core.errors import ProcessError
 from penstock.core.spec import Bytes
 from penstock.engine.slots import Slots
-from penstock.engine.workers.link import EndedError
 from penstock.engine.workers.memory import mapped
+from penstock.engine.workers.wire import EndedError
 from penstock.isolated.regions import LARGE_BYTES, Place, Region, Regions
 
 #: Bytes of the envelope and of the message.

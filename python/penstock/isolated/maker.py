@@ -13,7 +13,8 @@ from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Field
 from penstock.deliver.numpy import ToNumpy
 from penstock.deliver.ranks import Ranks
-from penstock.engine.workers.link import EndedError, sendable
+from penstock.engine.workers.link import sendable
+from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.messages import Begin, Column, Made, Places, failed
 from penstock.isolated.regions import Regions

@@ -18,8 +18,8 @@ from typing import Any
 
 from penstock.core.cancel import LOOK_S
 from penstock.core.errors import ProcessError
-from penstock.engine.workers.link import EndedError
 from penstock.engine.workers.process import ending, start
+from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.messages import (
     AskStats,

@@ -36,7 +36,7 @@ def report_text(stats: Mapping[str, Any]) -> str:
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
-    found += _tuning(stats)
+    found += _tuning(stats) + _functions(stats)
     return "\n".join(map(printable, found))
 
 
@@ -119,6 +119,13 @@ def _tuning(stats: Mapping[str, Any]) -> list[str]:
     last = tuning["decisions"][-1]
     change = f"{last['knob']} {last['from']} → {last['to']} after {last['at_s']:.1f} s ({last['why']})"
     return ["", f"tuning: {values}; {tuning['changes']:,} changes, the last: {change}"]
+
+
+def _functions(stats: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['function']} runs {'in processes' if one['workers'] == 'process' else 'on threads'}: {one['why']}"
+        for one in stats.get("functions", ())
+    ]
 
 
 def pending_text(requests: Sequence[Pending]) -> str:

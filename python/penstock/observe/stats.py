@@ -25,12 +25,13 @@ def run_stats(
     stalls: int,
     tuning: dict[str, Any],
     cache: Sequence[dict[str, Any]] = (),
+    functions: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
     waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
-    that nothing was finished. tuning: see `all_tuning`. cache: what each `cache()` holds.
+    that nothing was finished. tuning: see `all_tuning`. cache: what each `cache()` holds. functions: where those of workers="auto" run, and why.
     """
     verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
     samples = meters[-1].rows
@@ -49,6 +50,7 @@ def run_stats(
         "stalls": stalls,
         "tuning": tuning,
         "cache": [*cache],
+        "functions": [*functions],
         "stages": [meter.snapshot(elapsed_s) for meter in meters],
     }
 
@@ -118,6 +120,7 @@ def no_stats() -> dict[str, Any]:
         "stalls": 0,
         "tuning": {"values": {}, "changes": 0, "decisions": []},
         "cache": [],
+        "functions": [],
         "stages": [],
         **rates,
     }

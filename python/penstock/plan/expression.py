@@ -307,10 +307,19 @@ def _is_in(expression: Expression, column: Any) -> npt.NDArray[np.bool_]:
     if letters:
         wanted = pa.array(list(values), column.type)
         return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False))
+    values = [value for value in values if _has_room(value, column)]
     exact = [np.asarray(column) == value for value in values] if len(values) <= _SHOWN else None
     if exact is not None:  # also of integers beside floats
         return np.asarray(reduce(operator.or_, exact, np.zeros(np.shape(column), dtype=bool)))
     return np.isin(column, np.array(list(values)))
+
+
+def _has_room(value: Any, column: Any) -> bool:
+    """Whether a column can hold a number: 1e39 would be infinite as a float32."""
+    if not isinstance(value, float) or not np.issubdtype(np.asarray(column).dtype, np.floating):
+        return True
+    with np.errstate(over="ignore"):
+        return bool(np.isinf(value) or not np.isinf(np.asarray(column).dtype.type(value)))
 
 
 def _is_nan(value: Any) -> npt.NDArray[np.bool_]:

@@ -36,7 +36,7 @@ _MOST_ROWS = 1 << 40
 _MOST_TOGETHER = 1 << 20
 
 #: Where users' functions run.
-_WORKERS = ("thread", "process")
+_WORKERS = ("thread", "process", "auto")
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb", "draws", "in_memory")
@@ -534,7 +534,7 @@ def _check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
 def _check_workers(node: Map | MapRows | FilterFunction | FlatMap) -> None:
     if not is_one_of(node.workers, _WORKERS):
         raise PlanError(
-            f"{node.verb}: workers={quoted(node.workers)}; pass 'thread', or 'process' for functions that hold the interpreter. How many there are "
+            f"{node.verb}: workers={quoted(node.workers)}; pass 'thread', 'process' for functions that hold the interpreter, or 'auto' to find out by measuring. How many there are "
             f"follows from the CPUs that may be used; Loader(cpus=…) limits it"
         )
 

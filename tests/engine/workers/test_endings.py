@@ -271,7 +271,7 @@ def test_without_cloudpickle_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_other_workers_are_errors(workers: Any) -> None:
     data = ps.from_arrays({"x": np.arange(4)})
     for verb in (data.map, data.map_rows, data.filter, data.flat_map):
-        with pytest.raises(ps.PlanError, match=r"workers=.*'thread', or 'process'"):
+        with pytest.raises(ps.PlanError, match=r"workers=.*'thread', 'process' .*or 'auto'"):
             verb(lambda batch: batch, workers=workers)
 
 

@@ -11,14 +11,15 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from penstock.core.errors import PlanError
-from penstock.core.global_generators import OwnGenerators
+from penstock.core.errors import PlanError, ProcessError
+from penstock.core.own_generators import OwnGenerators
 from penstock.core.spec import Columns, Ids
 from penstock.engine.call import CALLS, CallHere
 from penstock.engine.workers.functions import dumps
-from penstock.engine.workers.link import EndedError, Link, pickled_error, sendable, unpickled
+from penstock.engine.workers.link import Link, pickled_error, sendable, unpickled
+from penstock.engine.workers.wire import EndedError
 from penstock.transform.function import BatchFunction, RowFunction
 
 #: A function that is still busy this long after the parent has gone is ended with its process.
@@ -36,15 +37,8 @@ class Sent:
     finds_all: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """An item for the function of this number. sent: the function, where the process has not got it yet."""
-
-    number: int
-    sent: Sent | None
-    columns: Columns
-    keys: Ids
-    key: int
+#: An item: the number of its function; this function, where the process has not got it yet; columns, keys and key (see `Call`).
+Request: TypeAlias = tuple[int, Sent | None, Columns, Ids, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +56,7 @@ def main(descriptor: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     link = Link(socket.socket(fileno=descriptor))
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()
-    functions = dict[int, CallHere]()
+    functions = _Functions()
     with suppress(EndedError):
         sys.argv[:] = link.receive()
         link.send("ready")
@@ -70,11 +64,31 @@ def main(descriptor: int) -> None:
             _serve_one(link, functions)
 
 
-def _serve_one(link: Link, functions: dict[int, CallHere]) -> None:
+class _Functions:
+    """The functions that came, by their numbers; each is loaded when it is first called."""
+
+    def __init__(self) -> None:
+        self._sent, self._loaded = dict[int, Sent](), dict[int, CallHere]()
+
+    def answer(self, request: Request) -> Columns | Failed:
+        """What a function returned, or raised."""
+        number, sent, columns, keys, key = request
+        del request
+        try:
+            if sent is not None:
+                self._sent[number] = sent
+            if (call := self._loaded.get(number)) is None:
+                call = self._loaded[number] = _loaded(self._sent[number])
+            return sendable(call(columns, keys, key))
+        except BaseException as error:  # the parent raises it
+            return _failed(error)
+
+
+def _serve_one(link: Link, functions: _Functions) -> None:
     # The batch and what is made of it are in no variable here: what was received must be free when the answer goes.
     try:
-        link.send(_flushed(_answer(functions, link.receive())))
-    except MemoryError as error:  # for what the function returned
+        link.send(_flushed(functions.answer(link.receive())))
+    except (MemoryError, ProcessError) as error:  # for what came, or what the function returned
         link.send(_failed(error))
 
 
@@ -90,17 +104,6 @@ def _end_with(link: Link) -> None:
     link.wait_for_end()
     time.sleep(_GRACE_S)
     os._exit(0)
-
-
-def _answer(functions: dict[int, CallHere], request: Request) -> Columns | Failed:
-    try:
-        call = functions.get(request.number)
-        if call is None:
-            assert request.sent is not None
-            call = functions[request.number] = _loaded(request.sent)
-        return sendable(call(request.columns, request.keys, request.key))
-    except BaseException as error:  # the parent raises it
-        return _failed(error)
 
 
 def _failed(error: BaseException) -> Failed:

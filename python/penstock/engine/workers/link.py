@@ -2,130 +2,118 @@
 
 A message is pickled (protocol 5). Its large buffers go into a region, which belongs to the sender. The receiver gets views of it. When the last of
 them is gone, its next message says so, and the sender uses the region again: nothing is mapped, or filled with zeros, twice.
+Where the sender may open no more files, buffers travel with the message.
 Both ends are the same program, and what is unpickled comes from a process that this one started, or that started this one.
 """
 
 from __future__ import annotations
 
-import array
 import mmap
 import os
 import pickle
+import resource
 import select
 import socket
 import struct
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.errors import ProcessError
 from penstock.core.spec import Bytes, Columns
-from penstock.engine.workers.memory import mapped, new_region, rounded
+from penstock.engine.workers.memory import NO_FILES, mapped, new_region, rounded
+from penstock.engine.workers.wire import Wire
 
 #: Shorter buffers travel with the message.
 _LARGE_BYTES = 1 << 14
 _ALIGNMENT = 64
-#: A receiver holds views of no more regions: each takes a descriptor. What comes then is copied.
-_MOST_HELD = 16
+#: A receiver holds views of no more regions, nor of more than one for so many files that it may open: each takes a descriptor. What comes then is copied.
+_MOST_HELD, _FILES_FOR_EACH = 16, 32
 
+#: Lengths of the notes and of the message, and whether a descriptor comes with them.
 _HEADER = struct.Struct("<QQ?")
-_DESCRIPTOR_BYTES = array.array("i").itemsize
-
-
-class EndedError(Exception):
-    """The other process is gone. ending: what ended it, where that is known."""
-
-    ending = ""
-
-
-@dataclass(frozen=True)
-class _Envelope:
-    """What goes before a message. region: that of its buffers, of so many bytes; None without any. places: (offset, length) of each buffer.
-
-    released: regions of the receiver, of which the sender holds no more views. forgotten: regions of the sender, which it uses no more.
-    """
-
-    region: int | None
-    size_bytes: int
-    places: list[tuple[int, int]]
-    released: list[int]
-    forgotten: list[int]
 
 
 class Link:
-    """One end. Used by one thread at a time; views may die on any."""
+    """One end. One thread at a time sends, and one receives; views may die on any.
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    Notes go before a message that has any: (region of its buffers or None, its size, (offset, length) of each buffer, regions of the receiver of which
+    the sender holds no more views, regions of the sender that it uses no more).
+    """
+
+    def __init__(self, connection: socket.socket, look: Callable[[], None] | None = None) -> None:
+        self._wire = Wire(connection, look)
+        # The sender's:
         self._mine = dict[int, mmap.mmap]()
         self._free = set[int]()
-        self._theirs = dict[int, mmap.mmap]()
-        self._held = 0
-        self._released = deque[int]()
         self._forgotten = list[int]()
-        self._next_region = 0
+        self._next_region, self._told = 0, 0
+        # The receiver's:
+        self._theirs = dict[int, mmap.mmap]()
+        self._lent = 0
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_held = _MOST_HELD if files == resource.RLIM_INFINITY else min(_MOST_HELD, files // _FILES_FOR_EACH)
+        # From any thread to the sender:
+        self._returned, self._released = deque[int](), deque[int]()
 
     def send(self, message: Any) -> None:
         """Sends a message, and holds nothing of it. EndedError where nobody is there."""
         head, buffers = _pickled(message)
-        del message
-        region, size_bytes, descriptor = None, 0, -1
-        places = _places(buffers)
+        places, region, size_bytes, descriptor = _places(buffers), None, 0, -1
         if buffers:
-            region, descriptor = self._region_of(sum(places[-1]))
+            try:
+                region, descriptor = self._region_of(sum(places[-1]))
+            except OSError as error:
+                if error.errno not in NO_FILES:
+                    raise
+                head, buffers, places = pickle.dumps(message, protocol=5), [], []
+        del message
+        if region is not None:
             size_bytes = len(self._mine[region])
             _copy(buffers, self._mine[region], places)
         del buffers  # views that the message alone held are gone with it
+        released, forgotten, self._forgotten = self._drained(), self._forgotten, []
+        notes = b""
+        if region is not None or released or forgotten:
+            notes = pickle.dumps((region, size_bytes, places, released, forgotten))
         try:
-            envelope = pickle.dumps(_Envelope(region, size_bytes, places, self._drained(), self._forgotten))
-            self._forgotten = []
-            self._put(envelope, head, descriptor)
-        except OSError as error:
-            raise EndedError from error
+            self._wire.put([_HEADER.pack(len(notes), len(head), descriptor >= 0), notes, head], descriptor)
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
 
     def receive(self) -> Any:
-        """The next message; EndedError where the other end is closed."""
-        try:
-            header, descriptor = self._take_header()
-            envelope_bytes, head_bytes, _ = _HEADER.unpack(header)
-            envelope: _Envelope = pickle.loads(self._take(envelope_bytes))  # noqa: S301  # ours, here and below
-            head = self._take(head_bytes)
-        except OSError as error:
-            raise EndedError from error
-        self._free |= {*envelope.released}
-        for number in envelope.forgotten:
+        """The next message; EndedError where the other end is closed, ProcessError where this process may open no more files."""
+        notes_bytes, head_bytes, has_descriptor = _HEADER.unpack(self._wire.take(_HEADER.size))
+        if not notes_bytes:
+            return pickle.loads(self._wire.take(head_bytes))  # noqa: S301  # ours, here and below
+        region, size_bytes, places, released, forgotten = pickle.loads(self._wire.take(notes_bytes))  # noqa: S301
+        head = self._wire.take(head_bytes)
+        self._returned.extend(released)
+        for number in forgotten:
             self._theirs.pop(number, None)
-        if descriptor >= 0:
-            assert envelope.region is not None
-            try:
-                self._theirs[envelope.region] = mapped(descriptor, envelope.size_bytes)
-            finally:
-                os.close(descriptor)
-        return pickle.loads(head, buffers=self._buffers(envelope))  # noqa: S301
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether there is something to receive, the end included, within a time."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
+        if has_descriptor:
+            self._theirs[region] = _mapped(self._wire.descriptor(), size_bytes)
+        return pickle.loads(head, buffers=[] if region is None else self._views(region, places))  # noqa: S301
 
     def wait_for_end(self) -> None:
         """Returns when the other end is closed."""
         poll = select.poll()
-        poll.register(self._socket, 0)  # an end is told all the same
+        poll.register(self._wire.socket, 0)  # an end is told all the same
         poll.poll()
 
+    def end(self) -> None:
+        """Ends the talk: both ends, in all threads, find that the other is gone."""
+        self._wire.end()
+
     def close(self) -> None:
-        """Closes this end; views of memory stay valid."""
-        self._socket.close()
+        """Closes this end, which nobody uses any more; views of memory stay valid."""
+        self._wire.close()
         self._mine.clear()
         self._theirs.clear()
 
@@ -133,6 +121,8 @@ class Link:
 
     def _region_of(self, size_bytes: int) -> tuple[int, int]:
         """A free region of at least so many bytes, and the descriptor of a new one, or -1."""
+        while self._returned:
+            self._free.add(self._returned.popleft())
         wide = [number for number in self._free if len(self._mine[number]) >= size_bytes]
         if wide:
             number = min(wide, key=lambda number: len(self._mine[number]))
@@ -147,14 +137,12 @@ class Link:
         self._mine[number] = memory
         return number, descriptor
 
-    def _buffers(self, envelope: _Envelope) -> list[Any]:
-        if envelope.region is None:
-            return []
-        whole = np.frombuffer(self._theirs[envelope.region], dtype=np.uint8)  # lives as long as any view of it
-        self._held += 1
-        weakref.finalize(whole, self._released.append, envelope.region).atexit = False
-        views = [whole[first : first + length] for first, length in envelope.places]
-        if self._held - len(self._released) > _MOST_HELD:
+    def _views(self, region: int, places: Sequence[tuple[int, int]]) -> list[Any]:
+        whole = np.frombuffer(self._theirs[region], dtype=np.uint8)  # lives as long as any view of it
+        self._lent += 1
+        weakref.finalize(whole, self._released.append, region).atexit = False
+        views = [whole[first : first + length] for first, length in places]
+        if self._lent - self._told - len(self._released) > self._most_held:
             return [view.copy() for view in views]
         return [*views]
 
@@ -162,43 +150,25 @@ class Link:
         drained = list[int]()
         while self._released:
             drained.append(self._released.popleft())
-        self._held -= len(drained)
+        self._told += len(drained)
         return drained
 
-    # The socket
 
-    def _put(self, envelope: bytes, head: bytes, descriptor: int) -> None:
-        header = _HEADER.pack(len(envelope), len(head), descriptor >= 0)
+def _mapped(descriptor: int, size_bytes: int) -> mmap.mmap:
+    """The memory behind a descriptor of the other process's, -1 where there was no room for it; closes that."""
+    try:
         if descriptor >= 0:
-            rights = array.array("i", [descriptor])
-            sent = self._socket.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-            self._socket.sendall(header[sent:] + envelope)
-        else:
-            self._socket.sendall(header + envelope)
-        self._socket.sendall(head)
-
-    def _take_header(self) -> tuple[bytes, int]:
-        """The header, and the descriptor that came with it, or -1."""
-        header, descriptor = b"", -1
-        while len(header) < _HEADER.size:
-            room, flags = socket.CMSG_LEN(_DESCRIPTOR_BYTES), getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-            some, control, _, _ = self._socket.recvmsg(_HEADER.size - len(header), room, flags)
-            if not some:
-                raise EndedError
-            header += some
-            for _, _, rights in control:
-                descriptor = array.array("i", rights[:_DESCRIPTOR_BYTES])[0]
-        return header, descriptor
-
-    def _take(self, size_bytes: int) -> bytearray:
-        taken, done = bytearray(size_bytes), 0
-        with memoryview(taken) as view:
-            while done < size_bytes:
-                some = self._socket.recv_into(view[done:])
-                if not some:
-                    raise EndedError
-                done += some
-        return taken
+            return mapped(descriptor, size_bytes)
+    except OSError as error:
+        if error.errno not in NO_FILES:
+            raise
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    raise ProcessError(
+        "workers='process': this process may open no more files, and each batch that is shared with another one needs one; raise the limit (ulimit -n), hold "
+        "fewer batches, or use workers='thread'"
+    )
 
 
 def _pickled(message: Any) -> tuple[bytes, list[Bytes]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
+
+#: This process, or the machine, has as many files open as it may.
+NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 _FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # one call of the system for all pages
 #: Regions grow in such steps, at least, and in quarters of their size, so that batches of about one size use the same ones.
@@ -18,7 +22,7 @@ def rounded(size_bytes: int) -> int:
 
 
 def new_region(size_bytes: int) -> tuple[int, mmap.mmap]:
-    """A file descriptor, which the other process gets, and the mapping here. MemoryError where there is not that much memory."""
+    """A file descriptor, which the other process gets, and the mapping here. MemoryError where there is not that much memory, OSError for files."""
     descriptor = _anonymous()
     try:
         os.ftruncate(descriptor, size_bytes)
@@ -27,6 +31,8 @@ def new_region(size_bytes: int) -> tuple[int, mmap.mmap]:
         return descriptor, mapped(descriptor, size_bytes)
     except OSError as error:
         os.close(descriptor)
+        if error.errno in NO_FILES:
+            raise
         raise MemoryError(f"{size_bytes:,} bytes to share with a process of workers='process': {error}") from error
 
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
+from typing import Any
 
-from penstock.core.cancel import LOOK_S, check, work_for
+from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns, Ids
-from penstock.engine.call import Rows
+from penstock.engine.call import Call, Rows
+from penstock.engine.calls_together import calls_together
+from penstock.engine.workers.auto import CallAuto, Choice
 from penstock.engine.workers.child import Failed, Request, Sent
 from penstock.engine.workers.functions import pickled_function
-from penstock.engine.workers.link import EndedError, sendable, unpickled
+from penstock.engine.workers.link import sendable, unpickled
 from penstock.engine.workers.process import WorkerProcess
+from penstock.engine.workers.wire import EndedError
 from penstock.transform.function import BatchFunction, RowFunction
 
 #: An item is given to so many processes before it is an error that they end over it.
 _TRIES = 2
+#: Items that a process has at most: the one that it works on, and the next one.
+ITEMS = 2
 
 
 class WorkerError(Exception):
@@ -32,18 +37,27 @@ class WorkerError(Exception):
 
 
 class Pool:
-    """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs."""
+    """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs.
+
+    Each has up to two items: while an answer is taken from it, it works on the next one.
+    """
 
     def __init__(self, most: int) -> None:
         self.most, self._numbers = most, count()
+        self.choices = dict[str, Choice]()  # by "map(augment)"
         self._begin()
 
     def _begin(self) -> None:
         self._owner = os.getpid()
-        self._room = threading.Semaphore(self.most)
-        self._free = deque[WorkerProcess]()
-        self._closings = 0
-        self._finalizer = weakref.finalize(self, _end_all, self._free)
+        self._changed = threading.Condition()
+        self._processes = list[WorkerProcess]()  # the one that got an item last is the last
+        self._starting = 0
+        self._finalizer = weakref.finalize(self, _close_all, self._processes)
+
+    @property
+    def at_once(self) -> int:
+        """Items that may be with processes."""
+        return ITEMS * self.most
 
     def function(self, function: BatchFunction, verb: str) -> CallInProcess:
         """Calls of a user's function in these processes; PlanError if it cannot be sent to them."""
@@ -56,58 +70,94 @@ class Pool:
         )
         return CallInProcess(self, sent, next(self._numbers))
 
-    @contextmanager
-    def process(self) -> Iterator[WorkerProcess]:
-        """A process that nobody else uses; it is ended unless all goes well."""
+    def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
+        """Calls of it here or in these processes, whichever is faster. here: those on threads."""
+        name = f"{verb}({function.name})"
+        choice = self.choices.setdefault(name, Choice(name))
+        return CallAuto(here, lambda: self.function(function, verb), self.close, self.most, choice)
+
+    def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
+        """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
         if self._owner != os.getpid():  # a fork: the processes, and whoever held the lock, are another's
             self._finalizer.detach()
             self._begin()
-        room, closings = self._room, self._closings
-        while not room.acquire(timeout=LOOK_S):
-            check()
+        process = self._enter()
         try:
-            process = self._taken() or WorkerProcess()
-            try:
-                yield process
-            except EndedError as ended:
-                ended.ending = process.end()
-                raise
-            except BaseException:
-                process.kill()
-                process.end()
-                raise
-            self._free.append(process)
-            if closings != self._closings:
-                self.close()
+            return process.ask(lambda: message(process))
+        except EndedError as ended:
+            self._forget(process)
+            ended.ending = process.end()
+            raise
+        except BaseException:
+            self._forget(process)
+            process.end()
+            raise
         finally:
-            room.release()
+            with self._changed:
+                process.items -= 1
+                is_over = not process.items and process not in self._processes
+                self._changed.notify()
+            if is_over:
+                process.close()
 
-    def _taken(self) -> WorkerProcess | None:
-        """The free process that was used last, since its caches are warm; not one that was ended meanwhile."""
-        while True:
-            try:
-                process = self._free.pop()
-            except IndexError:
-                return None
+    def _enter(self) -> WorkerProcess:
+        """A process that an item may be given to, where this one counts from now on."""
+        with self._changed:
+            while True:
+                if (found := self._free()) is not None:
+                    found.items += 1
+                    self._processes.remove(found)
+                    self._processes.append(found)
+                    return found
+                if len(self._processes) + self._starting < self.most:
+                    self._starting += 1
+                    break
+                self._changed.wait(LOOK_S)
+                check()
+        started = None
+        try:
+            started = WorkerProcess()
+            started.items = 1
+        finally:
+            with self._changed:
+                self._starting -= 1
+                if started is not None:
+                    self._processes.append(started)
+                self._changed.notify_all()
+        return started
+
+    def _free(self) -> WorkerProcess | None:
+        """The process without an item that had one last, since its caches are warm; once there are enough, the one that works longest with room for one."""
+        for process in [one for one in reversed(self._processes) if not one.items]:
             if process.is_running:
                 return process
-            process.end()
+            self._processes.remove(process)
+            process.close()
+        if len(self._processes) < self.most:
+            return None
+        return next((process for process in self._processes if process.items < ITEMS), None)
+
+    def _forget(self, process: WorkerProcess) -> None:
+        with self._changed:
+            if process in self._processes:
+                self._processes.remove(process)
 
     def close(self) -> None:
         """Ends the processes that are free, and the others when they are; later calls start new ones."""
-        self._closings += 1
-        if self._owner == os.getpid():
-            _end_all(self._free)
+        if self._owner != os.getpid():
+            return
+        with self._changed:
+            free = [process for process in self._processes if not process.items]
+            self._processes.clear()
+        _close_all(free)
 
 
-def _end_all(processes: deque[WorkerProcess]) -> None:
-    taken = list[WorkerProcess]()
-    while processes:
-        taken.append(processes.pop())
-    for process in taken:
+def _close_all(processes: list[WorkerProcess]) -> None:
+    for process in processes:
         process.kill()
-    for process in taken:
-        process.end()
+    for process in processes:
+        process.close()
+    processes.clear()
 
 
 class CallInProcess:
@@ -119,74 +169,29 @@ class CallInProcess:
     def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
         """What the function returned, or raises what it raised. DataError if processes end over this item."""
         columns, endings = sendable(columns), list[str]()
-        for _ in range(_TRIES):
+        while len(endings) < _TRIES:
             try:
-                with self._pool.process() as process:
-                    answer = self._ask(process, columns, keys, key)
-                return _result(answer)
+                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, key)))
             except EndedError as ended:
-                endings.append(ended.ending)
+                if ended.is_first:
+                    endings.append(ended.ending)
         raise DataError(
             f"{self._where}: the process that ran it ended over this batch of {len(keys):,} rows, and another one over the same: by "
             f"{' and by '.join(endings)}. {_advice(endings)}"
         )
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
-        """Several at once, by as many threads as there are processes."""
-        if len(calls) < 2 or self._pool.most < 2:
-            return [self(*one) for one in calls]
-        made, failed = dict[int, Columns](), dict[int, BaseException]()
-        left, stop = deque(range(len(calls))), threading.Event()
+        """Several at once, by as many threads as items may be with processes."""
+        return calls_together(lambda one: self(*one), calls, self._pool.at_once)
 
-        def work() -> None:
-            work_for(stop)
-            while left:
-                try:
-                    number = left.popleft()
-                except IndexError:
-                    return
-                try:
-                    made[number] = self(*calls[number])
-                except BaseException as error:
-                    failed[number] = error
-                    left.clear()  # all before it are being made
-
-        # No ThreadPoolExecutor: the interpreter waits for its threads before it closes what runs.
-        count = min(len(calls), self._pool.most)
-        threads = [threading.Thread(target=work, name=f"penstock-call-{one}", daemon=True) for one in range(count)]
-        _run(threads, stop)
-        if failed:
-            raise failed[min(failed)]
-        return [made[number] for number in range(len(calls))]
-
-    def _ask(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Columns | Failed:
-        number = self._number
-        sent = None if number in process.functions else self._sent
-        answer: Columns | Failed = process.ask(Request(number=number, sent=sent, columns=columns, keys=keys, key=key))
-        if not isinstance(answer, Failed):
-            process.functions.add(number)
-        return answer
+    def _request(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Request:
+        sent = None if self._number in process.functions else self._sent
+        process.functions.add(self._number)
+        return self._number, sent, columns, keys, key
 
     @property
     def _where(self) -> str:
         return f"{self._sent.verb}({self._sent.name})"
-
-
-def _run(threads: Sequence[threading.Thread], stop: threading.Event) -> None:
-    """Runs threads to their end; when this one's work is cancelled, theirs is."""
-    begun = list[threading.Thread]()
-    try:
-        for thread in threads:
-            thread.start()
-            begun.append(thread)
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(LOOK_S)
-                check()
-    finally:
-        stop.set()
-        for thread in begun:
-            thread.join()
 
 
 def _result(answer: Columns | Failed) -> Columns:

@@ -10,14 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import ProcessError
-from penstock.engine.workers.link import EndedError, Link
+from penstock.engine.workers.link import Link
+from penstock.engine.workers.wire import EndedError
 
 #: Libraries would each start a thread for every CPU, in every process.
 _ONE_THREAD = (
@@ -35,8 +37,29 @@ _THREADS = {"workers": "use workers='thread'", "isolation": "leave isolation= ou
 _living: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
 
 
+class _Turn:
+    """A message on its way. is_lost: it was not answered."""
+
+    __slots__ = ("_locked", "is_lost")
+
+    def __init__(self) -> None:
+        self._locked, self.is_lost = threading.Lock(), False
+        self._locked.acquire()
+
+    def is_done(self, timeout_s: float) -> bool:
+        """Whether its answer came, or is known not to come, within a time."""
+        is_done = self._locked.acquire(timeout=timeout_s)
+        if is_done:
+            self._locked.release()
+        return is_done
+
+    def end(self) -> None:
+        """Says that it is done."""
+        self._locked.release()
+
+
 class WorkerProcess:
-    """A child that calls functions; used by one thread at a time."""
+    """A child that calls functions. Several threads may have messages on their way; it answers them in their order."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -44,27 +67,56 @@ class WorkerProcess:
             self._process = start(
                 theirs, __package__ + ".child", "workers", {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
             )
-            self._link = Link(socket.socket(fileno=ours.detach()))
+            self._link = Link(socket.socket(fileno=ours.detach()), self._look)
         self.functions = set[int]()
+        self.items = 0  # that it has; the pool counts
+        self._sending, self._ending = threading.Lock(), threading.Lock()
+        self._last: _Turn | None = None
+        self._is_killed = False
         _living.add(self)
         try:
-            self.ask([*sys.argv])
+            self.ask(lambda: [*sys.argv])
         except EndedError:
+            ended_by = self.end()
+            self.close()
             raise ProcessError(
-                f"a process of workers='process' ended before its work began, by {self.end()}; what it said stands above, and its command is "
+                f"a process of workers='process' ended before its work began, by {ended_by}; what it said stands above, and its command is "
                 f"{sys.executable}"
             ) from None
         except BaseException:
-            self.end()
+            self.close()
             raise
 
-    def ask(self, message: Any) -> Any:
-        """The answer to a message. EndedError if the process ends instead, StoppedError if this thread's work is cancelled."""
-        self._link.send(message)
-        del message
-        while not self._link.wait(LOOK_S):
-            check()
-        return self._link.receive()
+    def ask(self, message: Callable[[], Any]) -> Any:
+        """The answer to a message, which is made when it is sent.
+
+        EndedError if the process ends instead, StoppedError if this thread's work is cancelled. After any error the process is to be ended.
+        """
+        turn, before = _Turn(), None
+        try:
+            with self._sending:
+                before, self._last = self._last, turn
+                self._link.send(message())
+            while before is not None and not before.is_done(LOOK_S):
+                check()
+            return self._link.receive()
+        except EndedError as ended:
+            while before is not None and not before.is_done(LOOK_S):
+                pass  # it ends with the process
+            ended.is_first = not (self._is_killed or (before is not None and before.is_lost))
+            turn.is_lost = True
+            raise
+        except BaseException:
+            self.kill()
+            turn.is_lost = True
+            raise
+        finally:
+            turn.end()
+
+    def _look(self) -> None:
+        check()
+        if not self.is_running:  # and what a function started keeps its end of the socket open
+            raise EndedError
 
     @property
     def is_running(self) -> bool:
@@ -73,20 +125,28 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Ends the process, whatever it does; `end` waits for it."""
+        self._is_killed = True
         if self._process.returncode is None:
             self._process.kill()
 
     def end(self) -> str:
         """Waits for a process that is ending, and kills one that is not; says what ended it: "signal SIGSEGV", "exit status 3"."""
+        with self._ending:
+            self._link.end()
+            _living.discard(self)
+            try:
+                self._process.wait(0.05)  # it may be ending just now; what it ends by is told
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_PATIENCE_S)
+            return ending(self._process.returncode)
+
+    def close(self) -> None:
+        """Ends the process, if that is not done, and closes what leads to it; when nobody asks it any more."""
+        self.kill()
+        self.end()
         self._link.close()
-        _living.discard(self)
-        try:
-            self._process.wait(0.05)  # it may be ending just now; what it ends by is told
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_PATIENCE_S)
-        return ending(self._process.returncode)
 
     def leave(self) -> None:
         """Lets go of a process that belongs to another one, of which this is a fork."""

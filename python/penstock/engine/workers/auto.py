@@ -1,0 +1,207 @@
+"""`workers="auto"`: threads, unless they take turns and processes are measured to be faster.
+
+The function begins on threads. Where it is at work all the time, and its threads together get about one CPU, as threads do that hold the interpreter,
+a batch is made in both ways; if both are equal, processes get the next ones. They keep the work if they make at least a quarter more batches a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.cancel import LOOK_S, StoppedError, check
+from penstock.core.spec import Columns, Ids
+from penstock.engine.call import Call, Rows
+from penstock.engine.calls_together import calls_together
+
+#: A measurement takes at least so long, and so many calls for each CPU.
+_SECONDS, _CALLS = 0.3, 4
+#: Threads are at work for so much of the time, and get so many CPUs together, where they may be waiting for the interpreter.
+_BUSY, _FEWEST_CPUS, _MOST_CPUS = 0.7, 0.5, 1.3
+#: So many times the batches a second are worth the memory of processes.
+_GAIN = 1.25
+
+
+@dataclass
+class Choice:
+    """Where a function runs, and why."""
+
+    function: str
+    workers: str = "thread"
+    why: str = "nothing was measured yet"
+
+    def figures(self) -> dict[str, str]:
+        """As `Loader.stats()` has it."""
+        return {"function": self.function, "workers": self.workers, "why": self.why}
+
+
+def has_interpreter_lock() -> bool:
+    """Whether threads take turns to run Python; free-threaded Python says no."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+@dataclass
+class _Window:
+    """Calls of one measurement. cpu_s: CPU time of the threads in them; active_s: when there was at least one."""
+
+    skip: int = 0
+    calls: int = 0
+    cpu_s: float = 0.0
+    active_s: float = 0.0
+    now: int = 0
+    began_at: float = field(default_factory=time.perf_counter)
+    active_since: float = 0.0
+
+    def enter(self) -> None:
+        """A call begins."""
+        if not self.now:
+            self.active_since = time.perf_counter()
+        self.now += 1
+
+    def leave(self, cpu_s: float) -> None:
+        """A call ends."""
+        now = time.perf_counter()
+        self.now -= 1
+        self.active_s += now - self.active_since
+        self.active_since = now
+        self.calls, self.cpu_s = self.calls + 1, self.cpu_s + cpu_s
+        if self.skip:  # processes begin
+            self.skip -= 1
+            self.calls, self.cpu_s, self.active_s, self.began_at = 0, 0.0, 0.0, now
+
+    def is_enough(self, cpus: int) -> bool:
+        """Whether something can be said."""
+        return self.calls >= _CALLS * cpus and self.active_s >= _SECONDS
+
+    @property
+    def rate(self) -> float:
+        """Calls a second, while there were any."""
+        return self.calls / max(self.active_s, 1e-9)
+
+
+class CallAuto:
+    """Calls a function on threads or in processes, whichever is faster. there: makes the way to processes, leave: ends them."""
+
+    def __init__(
+        self, here: Call, there: Callable[[], Call], leave: Callable[[], None], cpus: int, choice: Choice
+    ) -> None:
+        self._here, self._make_there, self._leave, self._cpus, self.choice = here, there, leave, cpus, choice
+        self._there: Call | None = None
+        self._lock, self._room = threading.Lock(), threading.Semaphore(cpus)
+        self._window: _Window | None = _Window()
+        self._threads_rate = 0.0
+        if not has_interpreter_lock():
+            self._decide("thread", "threads of this interpreter do not wait for each other")
+        elif cpus < 2:
+            self._decide("thread", "one CPU may be used")
+
+    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """What the function returned, or raises what it raised."""
+        with self._lock:
+            window, there = self._window, self._there
+            if window is not None and there is None and window.is_enough(self._cpus):
+                is_first = self._note_threads(window)
+            else:
+                is_first = False
+        if is_first:
+            return self._compared(columns, keys, key)
+        if there is None:
+            while not self._room.acquire(timeout=LOOK_S):
+                check()
+        try:
+            return self._timed(there or self._here, window, (columns, keys, key))
+        finally:
+            if there is None:
+                self._room.release()
+
+    def many(self, calls: Sequence[Rows]) -> list[Columns]:
+        """Several, at once where they go to processes."""
+        return calls_together(lambda one: self(*one), calls, 1 if self._there is None else 2 * self._cpus)
+
+    def _timed(self, call: Call, window: _Window | None, rows: Rows) -> Columns:
+        if window is None:
+            return call(*rows)
+        with self._lock:
+            window.enter()
+        began_at = time.thread_time()
+        try:
+            return call(*rows)
+        finally:
+            with self._lock:
+                window.leave(time.thread_time() - began_at)
+                if self._window is window and self._there is not None and window.is_enough(self._cpus):
+                    self._judge(window)
+
+    def _note_threads(self, window: _Window) -> bool:
+        """Whether processes are to be tried, after threads were measured; if not, they are measured again."""
+        cpus, busy = window.cpu_s / window.active_s, window.active_s / (time.perf_counter() - window.began_at)
+        if busy >= _BUSY and _FEWEST_CPUS <= cpus <= _MOST_CPUS:
+            self._threads_rate, self._window = window.rate, None
+            return True
+        self._window = _Window()
+        if busy < _BUSY:
+            self.choice.why = f"it is at work for {busy:.0%} of the time only"
+        elif cpus > _MOST_CPUS:
+            self.choice.why = f"its threads use {cpus:.1f} CPUs at once"
+        else:
+            self.choice.why = "it waits for something else than a CPU"
+        return False
+
+    def _compared(self, columns: Columns, keys: Ids, key: int) -> Columns:
+        """What the function returns here; if it returns the same in a process, the next calls go there."""
+        found, wrong = None, ""
+        try:
+            there = self._make_there()
+            found = there(dict(columns), keys, key)
+        except StoppedError:
+            raise
+        except Exception as error:
+            wrong = f"it fails in a process: {type(error).__name__}: {error}"
+        try:
+            made = self._here(columns, keys, key)
+        except BaseException:
+            self._window = _Window()  # it is the batch that is wrong, and another one is tried
+            raise
+        if found is None:
+            self._decide("thread", wrong)
+            return made
+        with self._lock:
+            if not _are_equal(found, made):
+                self._decide("thread", "it returns something else in a process")
+            else:
+                self._there, self._window = there, _Window(skip=2 * self._cpus)
+        return made
+
+    def _judge(self, window: _Window) -> None:
+        gain = window.rate / self._threads_rate
+        found = f"processes make {gain:.2f} times as many batches a second as threads"
+        if gain >= _GAIN:
+            self._decide("process", found)
+        else:
+            self._there = None
+            self._decide("thread", found)
+
+    def _decide(self, workers: str, why: str) -> None:
+        self._window = None
+        self.choice.workers, self.choice.why = workers, why
+        if workers == "thread":
+            self._leave()
+
+
+def _are_equal(one: Columns, other: Columns) -> bool:
+    return one.keys() == other.keys() and all(_is_equal(column, other[name]) for name, column in one.items())
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, pa.Array):
+        return bool(isinstance(other, pa.Array) and one.equals(other))
+    if not isinstance(other, np.ndarray) or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
