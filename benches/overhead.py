@@ -83,7 +83,8 @@ def main() -> None:
     rounds = [{stages: cost(stages, asked.seconds) for stages in STAGES} for _ in range(asked.rounds)]
     batch_us = {stages: statistics.median(one[stages][0] for one in rounds) for stages in STAGES}
     stage_us, stage_cpu_us = (
-        statistics.median(slope({stages: one[stages][which] for stages in STAGES}) for one in rounds) for which in (0, 1)
+        statistics.median(slope({stages: one[stages][which] for stages in STAGES}) for one in rounds)
+        for which in (0, 1)
     )
     between_ms, within_ms = gaps(2)
     figures = {
