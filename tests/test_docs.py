@@ -25,7 +25,7 @@ def blocks_of(page: str) -> list[str]:
 
 
 def marked(page: str) -> Any:
-    trains = re.search("import (accelerate|pytorch_lightning)|from accelerate", "".join(blocks_of(page)))
+    trains = re.search("import (accelerate|jax|pytorch_lightning)|from accelerate", "".join(blocks_of(page)))
     return pytest.param(page, marks=pytest.mark.trainers) if trains else page
 
 

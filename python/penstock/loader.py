@@ -61,8 +61,9 @@ class Loader(Generic[BatchT]):
     gives tuples in the order of the columns, "namedtuple" named ones, a dataclass (or NamedTuple class) objects of it, whose
     fields must be the columns.
 
-    to: "numpy" or "torch"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. rank, world_size: this
-    process's share; found from torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
+    to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
+    sharding of the rows, which makes global arrays of batches. rank, world_size: this
+    process's share; found from JAX, torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
     the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
     parallel: the data-parallel group). memory: what this loader holds at most, as bytes or as text like "4GB": what is read
     ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but not the batches that you hold
@@ -165,8 +166,9 @@ class Loader(Generic[BatchT]):
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
-        self._ranks, self._ranks_agree = Ranks(rank=rank, world_size=world_size, process_group=process_group), False
         self._deliver, self._delivery = self._open_deliver(to, device), to if device is None else f"{to} on {device}"
+        given = Ranks(rank=rank, world_size=world_size, process_group=process_group, framework=self._deliver.ranks)
+        self._ranks, self._ranks_agree = given, False
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
         self._watchdog = Watchdog(watchdog)
@@ -273,7 +275,8 @@ class Loader(Generic[BatchT]):
         finally:
             if this_pass == progress.newest_pass:
                 progress.is_running = False
-                if not ended:
+                # At the interpreter's end modules are empty, and every run is closed.
+                if not ended and _close_runs is not None:
                     self._stop()
 
     def _begin(self) -> int:

@@ -16,7 +16,7 @@ else:
 
     BatchT = TypeVar("BatchT")
 
-To: TypeAlias = Literal["numpy", "torch"]
+To: TypeAlias = Literal["numpy", "torch", "jax"]
 
 
 class LoaderOptions(TypedDict, total=False):

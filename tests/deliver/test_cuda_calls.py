@@ -80,7 +80,7 @@ def test_a_failed_copy_waits_for_those_that_began(cuda: FakeCuda) -> None:
     deliver = delivery.ToTorch("cuda")
     cuda.fail_at = 1
     with pytest.raises(RuntimeError, match="the copy failed") as failed:
-        deliver.finish({"x": column(), "y": column()})
+        deliver.finish({"x": column(), "y": column()}, 4)
     assert len(cuda.copies) == 1
     assert cuda.pending(deliver._stream) == []
     assert not hasattr(failed.value, "__notes__")
@@ -93,7 +93,7 @@ def test_a_device_error_says_that_it_may_be_of_earlier_work(cuda: FakeCuda, monk
     monkeypatch.setattr(delivery, "_DeviceError", DeviceError)
     cuda.fail_at, cuda.error = 0, DeviceError("an illegal memory access was encountered")
     with pytest.raises(DeviceError) as failed:
-        delivery.ToTorch("cuda").finish({"x": column()})
+        delivery.ToTorch("cuda").finish({"x": column()}, 4)
     assert "CUDA_LAUNCH_BLOCKING=1" in failed.value.__notes__[0]
 
 
@@ -129,7 +129,7 @@ def test_two_threads_copy_on_the_side_stream(cuda: FakeCuda) -> None:
 
 
 def test_waiting_for_a_copy_keeps_no_core_busy(cuda: FakeCuda) -> None:
-    delivery.ToTorch("cuda").finish({"x": column()})
+    delivery.ToTorch("cuda").finish({"x": column()}, 4)
     assert cuda.events == [{"blocking": True}]
 
 
@@ -137,7 +137,7 @@ def test_copies_to_other_devices_block(cuda: FakeCuda, monkeypatch: pytest.Monke
     monkeypatch.setattr(delivery, "_device", torch.device)
     deliver = delivery.ToTorch("mps")
     text = pa.array(["a"])
-    made = deliver.finish({"x": column(), "text": text})
+    made = deliver.finish({"x": column(), "text": text}, 4)
     assert made["text"] is text
     assert [non_blocking for _, non_blocking, _ in cuda.copies] == [False]
     assert (cuda.events, deliver.new_memory, deliver.copies) == ([], None, True)

@@ -24,11 +24,14 @@ class Deliver(Protocol):
     def copies(self) -> bool:
         """Whether `finish` copies to a device's memory."""
 
+    def ranks(self) -> tuple[int, int] | None:
+        """The rank and the number of ranks that the framework itself knows; None where others say so."""
+
     def convert(self, column: Any, field: Field) -> Any:
         """One converted column, in a worker thread."""
 
-    def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """All converted columns, in a worker thread."""
+    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
+        """All converted columns, in a worker thread: of one step, or of several with `rows` rows each."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch."""
@@ -38,15 +41,22 @@ class Deliver(Protocol):
 
 
 def open_deliver(to: str, device: Any) -> Deliver:
-    """The delivery to a framework: "numpy" or "torch"; PlanError if it is not installed."""
+    """The delivery to a framework: "numpy", "torch" or "jax"; PlanError if it is not installed."""
     if is_one_of(to, ("numpy",)):
         if device is not None and str(device).partition(":")[0] != "cpu":
-            raise PlanError(f"to='numpy' delivers to the CPU, not to device={quoted(device)}; use to='torch'")
+            raise PlanError(
+                f"to='numpy' delivers to the CPU, not to device={quoted(device)}; use to='torch' or to='jax'"
+            )
         from penstock.deliver.numpy import ToNumpy
 
         return ToNumpy()
     if is_one_of(to, ("torch",)):
         module = importlib.import_module("penstock.deliver.torch")
         return module.ToTorch(device)  # type: ignore[no-any-return]
-    close = difflib.get_close_matches(quoted(to).strip("'"), ("numpy", "torch"), n=1)
-    raise PlanError(f"to={quoted(to)}; choose 'numpy' or 'torch'{f'; did you mean {close[0]!r}?' if close else ''}")
+    if is_one_of(to, ("jax",)):
+        module = importlib.import_module("penstock.deliver.jax")
+        return module.ToJax(device)  # type: ignore[no-any-return]
+    close = difflib.get_close_matches(quoted(to).strip("'"), ("numpy", "torch", "jax"), n=1)
+    raise PlanError(
+        f"to={quoted(to)}; choose 'numpy', 'torch' or 'jax'{f'; did you mean {close[0]!r}?' if close else ''}"
+    )

@@ -18,13 +18,16 @@ class ToNumpy:
     new_memory = None
     copies = False
 
+    def ranks(self) -> None:
+        """NumPy knows of none."""
+
     def convert(self, column: Any, field: Field) -> Any:
         """One column of an item, in a worker thread."""
         if field.dtype != "bfloat16" or isinstance(column, pa.Array):
             return column
         return column.view(_bfloat16())
 
-    def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
         """All converted columns of an item, in a worker thread."""
         return columns
 

@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -47,17 +48,22 @@ class Group(NamedTuple):
     store: Store | None
 
 
+def _nobody() -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
     """Finds a loader's rank and world size when they are needed, since the process group may be made after the loader.
 
-    As passed, else from torch.distributed if it is initialised, else from torchrun's environment, else 0 of 1. Arguments must
-    agree with torch.distributed. process_group: the ranks that share the data, if not all of them do.
+    As passed, else from the framework that gets the batches (JAX), else from torch.distributed if it is initialised, else from torchrun's
+    environment, else 0 of 1. Arguments must agree with torch.distributed. process_group: the ranks that share the data, if not all of them do.
     """
 
     rank: int | None = None
     world_size: int | None = None
     process_group: Any = None
+    framework: Callable[[], tuple[int, int] | None] = _nobody
     _number: int = field(init=False, default=-1)  # counts the loaders with explicit ranks: the same on all ranks
 
     def __post_init__(self) -> None:
@@ -77,6 +83,8 @@ class Ranks:
 
     def find(self) -> tuple[int, int]:
         """The current rank and world size; PlanError if the arguments contradict the process group."""
+        if self.rank is None and self.process_group is None and (found := self.framework()) is not None:
+            return found
         group = self._group()
         if self.rank is None or self.world_size is None:
             return group[:2] if group is not None else _ranks_of_environment()

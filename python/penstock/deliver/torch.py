@@ -46,6 +46,9 @@ class ToTorch:
         """Allocates pinned memory for CUDA; None for ordinary memory."""
         return _pinned if self.on_cuda else None
 
+    def ranks(self) -> None:
+        """See `deliver.ranks`, which asks torch.distributed whatever the batches are."""
+
     def convert(self, column: Any, field: Field) -> Any:
         """One column of an item as a tensor on the host, sharing its memory."""
         if isinstance(column, pa.Array) or not isinstance(column, np.ndarray):
@@ -63,7 +66,7 @@ class ToTorch:
                 f"to='torch': PyTorch has no dtype like NumPy's {column.dtype}; convert the column in a map"
             ) from None
 
-    def finish(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
         """All columns of an item on the device."""
         if not self.copies:
             return columns

@@ -48,7 +48,13 @@ class Knob:
     @property
     def unit(self) -> str:
         """What is counted."""
-        return "batches at once in processes" if self.kind == "process" else "reads at once" if self.kind == "read" else "threads"
+        return (
+            "batches at once in processes"
+            if self.kind == "process"
+            else "reads at once"
+            if self.kind == "read"
+            else "threads"
+        )
 
     def hold(self, aim: Aim, now_s: float) -> None:
         """That did not help: not again for a while, each time for longer."""

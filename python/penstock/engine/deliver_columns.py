@@ -39,7 +39,7 @@ class DeliverColumns:
             )
             for name, column in columns.items()
         }
-        return item.to(Delivered, columns=self._deliver.finish(converted))
+        return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step))
 
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size
