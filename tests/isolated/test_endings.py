@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 import penstock as ps
+from support.alone import alone
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +75,7 @@ def test_a_child_that_dies_is_an_error_and_a_new_pass_works() -> None:
     assert left() == before
 
 
+@alone
 def test_what_was_given_stays_and_nothing_else() -> None:
     before = left()
     numbers = np.arange(200_000).reshape(-1, 1_000)
@@ -97,6 +99,7 @@ def test_what_was_given_stays_and_nothing_else() -> None:
     assert left() == before
 
 
+@alone
 def test_a_fork_leaves_what_its_parent_gives_back() -> None:
     """Memory of batches that a fork holds is not used again; the loader of the fork says what to do."""
     with ps.Loader(

@@ -87,7 +87,7 @@ def test_a_plan_that_cannot_work(write: Any, message: str) -> None:
         ({"memory": 1.5}, "memory=1.5 is not a size"),
         ({"memory": float("nan")}, "memory=nan is not a size"),
         ({"memory": True}, "memory=True is not a size"),
-        ({"to": "pytorch"}, r"to='pytorch'; choose 'numpy' or 'torch'; did you mean 'torch'\?"),
+        ({"to": "pytorch"}, r"to='pytorch'; choose 'numpy', 'torch' or 'jax'; did you mean 'torch'\?"),
         ({"device": "mps"}, "to='numpy' delivers to the CPU, not to device='mps'; use to='torch'"),
         ({"rank": 1}, "pass both rank and world_size"),
         (

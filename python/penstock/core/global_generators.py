@@ -3,7 +3,7 @@
 A function that draws from a global generator on a pipeline thread would give other rows in every run, and change the random
 numbers of the training loop. So its calls run one at a time, while the loop waits for a batch. The generators are saved,
 seeded for the row or batch, and restored. Whether a function draws is read from its code (`mentions_generators`), and checked
-in its calls number 1, 2, 4, 8, …. A function that does not draw runs on all threads.
+in its calls number 1, 2, 4, 8, …, but for async functions. A function that does not draw runs on all threads.
 
 Not covered: generators on GPUs, and those that a function makes without a seed (`numpy.random.default_rng()`).
 """
@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
+from penstock.core.event_loop import is_async
 from penstock.core.random_use import mentions_generators
 from penstock.core.warned import warn
 
@@ -81,6 +82,7 @@ class SeededCalls:
         self._name, self._instead = name, instead
         self._draws = mentions_generators(function)
         self._warned = False
+        self._is_watched = not is_async(function)  # while one is awaited, others run
         self._quiet = False  # a call was watched, and did not draw
         self._count = count(1)
 
@@ -92,7 +94,7 @@ class SeededCalls:
     def run(self, plain: Callable[[], _T], seeded: Callable[[Seed], _T], *, rows: int) -> _T:
         """What `plain()` returns if it draws nothing, else what `seeded(seed)` returns, which seeds before each call."""
         number = next(self._count)
-        if self._quiet and not self._draws and number & (number - 1):
+        if not self._draws and (not self._is_watched or (self._quiet and number & (number - 1))):
             return plain()
         with _alone.get()(), _one_at_a_time.get(), _nested():
             began_at, is_made, is_one = time.perf_counter(), False, cast("object", plain) is seeded
