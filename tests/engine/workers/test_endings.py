@@ -98,7 +98,8 @@ def test_lane_functions_stop_at_once() -> None:
     before = threading.active_count(), children()
     loader = ps.Loader(data, cpus=2)
     close_later(loader)
-    assert (threading.active_count(), children()) == before
+    assert threading.active_count() <= before[0]  # some of earlier tests may end meanwhile
+    assert children() == before[1]
 
 
 def test_nothing_is_left_after_a_loader() -> None:
