@@ -204,9 +204,9 @@ class Child:
         if self._link.is_closed:
             return ProcessError("the loader was closed while a batch was awaited; begin a new pass")
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS_S)  # it may be ending just now; what it ends by is told
+            self._process.wait(_ANSWERS_S)  # it may be ending just now; what it ends by is told
+        ended_by = "closing its connection" if self.is_running else ending(self._process.returncode)
         self.kill()
-        ended_by = ending(self._process.returncode)
         return ProcessError(
             f"isolation='process': the process that makes the batches ended by {ended_by}. {_advice(ended_by)} A new pass starts another process"
         )
