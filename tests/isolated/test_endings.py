@@ -18,6 +18,7 @@ import pytest
 
 import penstock as ps
 from support.alone import alone
+from support.shared import shared_memory
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,7 @@ def numbers(function: Any = None, rows: int = 400, **options: Any) -> ps.Dataset
 
 def left() -> tuple[set[str], int, list[int], int]:
     gc.collect()
-    return {*os.listdir("/dev/shm")}, threading.active_count(), children(), len(os.listdir("/proc/self/fd"))
+    return shared_memory(), threading.active_count(), children(), len(os.listdir("/proc/self/fd"))
 
 
 def test_a_child_that_dies_is_an_error_and_a_new_pass_works() -> None:

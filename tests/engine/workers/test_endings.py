@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import penstock as ps
+from support.shared import shared_memory
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +111,7 @@ def test_nothing_is_left_after_a_loader() -> None:
     def copied(batch: dict[str, Any]) -> dict[str, Any]:
         return {"x": np.repeat(batch["x"][:, None], 50_000, axis=1)}
 
-    before = {*os.listdir("/dev/shm")}, threading.active_count(), children()
+    before = shared_memory(), threading.active_count(), children()
     loader = ps.Loader(numbers(sleep), cpus=2)
     close_later(loader)
     loader = ps.Loader(numbers(copied), cpus=1)
@@ -120,13 +121,14 @@ def test_nothing_is_left_after_a_loader() -> None:
     gc.collect()
     assert (batch["x"][:, -1] == np.arange(10)).all()  # what was given stays
     assert (single["x"][:, 0] == np.arange(10, 20)).all()
-    assert ({*os.listdir("/dev/shm")}, threading.active_count(), children()) == before
+    assert (shared_memory(), threading.active_count(), children()) == before
 
 
 SCRIPT = """
 import os, signal, sys, time
 import numpy as np
 import penstock as ps
+from support.shared import shared_memory
 
 print("script", os.getpid(), flush=True)  # no `if __name__`
 
