@@ -17,6 +17,7 @@ from penstock.engine.stage import Stage
 
 #: A window ends after so many seconds, if so many items came meanwhile; the first that fits.
 _WINDOWS = ((0.4, 16), (1.0, 4), (2.0, 2))
+_SHORTEST_S = _WINDOWS[0][0]
 #: A stage whose threads wait for input for less than this share of the time has its input.
 _HAS_INPUT = 0.25
 #: After a change this much passes before the next window, and as many items' times as this.
@@ -128,13 +129,16 @@ class Tuner:
         self._waited_s += waited_s
         self._full += is_full
         seconds = now - self._cut_at
-        if self._settle_until or not any(seconds >= least and self._items >= items for least, items in _WINDOWS):
+        if self._settle_until or seconds < _SHORTEST_S or not self._is_window(seconds):
             return
         decisions = self._controller.look(now, self._window(crews, seconds))
         self._apply(crews, decisions)
         self._cut(crews, now)
         if decisions:
             self._settle_until = now + max(_SETTLE_S, *(self._item_s(crews, one) for one in decisions))
+
+    def _is_window(self, seconds: float) -> bool:
+        return any(seconds >= least and self._items >= items for least, items in _WINDOWS)
 
     def while_waiting(self, crews: Sequence[Crew]) -> None:
         """Nothing came for some time: a stage whose threads all work on long items gets more, if the CPUs are idle."""

@@ -147,3 +147,17 @@ def test_what_is_measured_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         assert made(({}), np.arange(2), 0) == {}
         assert why in choice.why
         assert choice.workers == "thread"
+
+
+def test_calls_in_which_processes_start_are_not_measured() -> None:
+    window = auto._Window(skip=2)
+    first = [window.enter() for _ in range(3)]
+    window.leave(1.0, counts=first[0])
+    window.leave(1.0, counts=first[1])
+    started = window.enter()
+    window.leave(1.0, counts=first[2])  # a process that started late answers for the first time
+    assert (window.calls, window.active_s) == (0, 0.0)
+    window.leave(1.0, counts=started)
+    assert (first, started) == ([False] * 3, True)
+    assert window.calls == 1
+    assert window.rate > 0

@@ -49,7 +49,10 @@ def has_interpreter_lock() -> bool:
 
 @dataclass
 class _Window:
-    """Calls of one measurement. cpu_s: CPU time of the threads in them; active_s: when there was at least one."""
+    """Calls of one measurement. cpu_s: CPU time of the threads in them; active_s: when there was at least one.
+
+    skip: so many calls, and those that begin before these have ended, are not counted: processes start in them.
+    """
 
     skip: int = 0
     calls: int = 0
@@ -59,21 +62,22 @@ class _Window:
     began_at: float = field(default_factory=time.perf_counter)
     active_since: float = 0.0
 
-    def enter(self) -> None:
-        """A call begins."""
+    def enter(self) -> bool:
+        """A call begins; whether it counts."""
         if not self.now:
             self.active_since = time.perf_counter()
         self.now += 1
+        return not self.skip
 
-    def leave(self, cpu_s: float) -> None:
-        """A call ends."""
+    def leave(self, cpu_s: float, *, counts: bool) -> None:
+        """A call ends. The measurement begins when the last that does not count has ended."""
         now = time.perf_counter()
         self.now -= 1
         self.active_s += now - self.active_since
         self.active_since = now
         self.calls, self.cpu_s = self.calls + 1, self.cpu_s + cpu_s
-        if self.skip:  # processes begin
-            self.skip -= 1
+        if not counts:
+            self.skip = max(0, self.skip - 1)
             self.calls, self.cpu_s, self.active_s, self.began_at = 0, 0.0, 0.0, now
 
     def is_enough(self, cpus: int) -> bool:
@@ -129,13 +133,13 @@ class CallAuto:
         if window is None:
             return call(*rows)
         with self._lock:
-            window.enter()
+            counts = window.enter()
         began_at = time.thread_time()
         try:
             return call(*rows)
         finally:
             with self._lock:
-                window.leave(time.thread_time() - began_at)
+                window.leave(time.thread_time() - began_at, counts=counts)
                 if self._window is window and self._there is not None and window.is_enough(self._cpus):
                     self._judge(window)
 
