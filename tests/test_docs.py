@@ -26,7 +26,9 @@ def blocks_of(page: str) -> list[str]:
 
 
 def marked(page: str) -> Any:
-    trains = re.search("import (accelerate|jax|pytorch_lightning)|from accelerate", "".join(blocks_of(page)))
+    trains = re.search(
+        "import (accelerate|jax|penstock.tensorflow|pytorch_lightning)|from accelerate", "".join(blocks_of(page))
+    )
     return pytest.param(page, marks=pytest.mark.trainers) if trains else page
 
 
@@ -41,9 +43,11 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
-    if "import jax" in "".join(blocks_of(page)):  # which warns of any fork in its process
-        if importlib.util.find_spec("jax") is None:
-            pytest.skip("JAX is not installed")
+    alone = re.search("import (jax|penstock.tensorflow)", "".join(blocks_of(page)))
+    if alone:  # in a process of its own, since others fork
+        library = alone[1].rpartition(".")[2]
+        if importlib.util.find_spec(library) is None:
+            pytest.skip(f"{library} is not installed")
         subprocess.run([sys.executable, "-c", "\n".join(blocks_of(page))], check=True)
         return
     names: dict[str, object] = {}

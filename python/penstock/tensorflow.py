@@ -1,0 +1,194 @@
+"""TensorFlow: the batches of a loader as a `tf.data.Dataset`, for `model.fit` and distribution strategies.
+
+with ps.Loader(train) as loader:
+    model.fit(penstock.tensorflow.as_dataset(loader, lambda batch: (batch["image"], batch["label"])), epochs=3)
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import DataError, PlanError
+from penstock.core.quoted import quoted
+from penstock.loader import Loader
+
+try:
+    tf: Any = importlib.import_module("tensorflow")
+except ImportError:
+    raise PlanError(
+        "penstock.tensorflow: TensorFlow is not installed; run pip install 'penstock[tensorflow]'"
+    ) from None
+
+__all__ = ["as_dataset"]
+
+#: TensorFlow aborts the process where it computes with memory that does not begin at such an address.
+_ALIGNED = 64
+
+Batch: TypeAlias = dict[str, Any]
+
+
+def as_dataset(loader: Loader[Any], select: Callable[[Batch], Any] | None = None) -> Any:
+    """A `tf.data.Dataset` of a loader's batches: iterating it once is one pass, the rest of an epoch after a resume, as with the loader itself.
+
+    select: what the model gets of a batch, a dict of tensors by column name, in TensorFlow's structures: `lambda batch: (batch["image"], batch["label"])`.
+
+    Arrays become tensors without a copy, where TensorFlow takes their memory. Text becomes `tf.string`, lists of numbers `tf.RaggedTensor`. `element_spec` has the
+    columns' dtypes and shapes, with None for rows, which the last batch may have fewer of. Shapes come from the first batch, which is made when this is called.
+
+    Its cardinality is that of an epoch, and unknown where the loader stands within one: a first pass that is shorter than the others is one `fit` of its own.
+
+    Only one iterator at a time goes on: a second one begins a new pass of the loader, and the first raises. PlanError for a loader that does not give dicts of
+    NumPy arrays; DataError, in `tf.errors.UnknownError`, for a batch that has other columns, dtypes or shapes than the first.
+    """
+    if not isinstance(loader, Loader):
+        raise PlanError(f"as_dataset: {quoted(loader)} is no loader; pass a penstock.Loader")
+    passes = _Passes(loader)
+    spec = passes.spec
+    names = list(spec)
+
+    def next_batch(number: Any) -> Any:
+        tensors = tf.py_function(passes.next_batch, [number], [spec[name] for name in names])
+        for name, tensor in zip(names, tensors, strict=True):
+            if not isinstance(spec[name], tf.RaggedTensorSpec):
+                tensor.set_shape(spec[name].shape)
+        batch = dict(zip(names, tensors, strict=True))
+        return batch if select is None else select(batch)
+
+    def one_pass(_: Any) -> Any:
+        number, batches = tf.py_function(passes.begin, [], [tf.int64, tf.int64])
+        number.set_shape([])
+        batches.set_shape([])
+        return tf.data.Dataset.range(batches).map(lambda _: next_batch(number))
+
+    made = tf.data.Dataset.from_tensors(0).flat_map(one_pass)
+    if not loader.step:  # else the first pass is shorter
+        made = made.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = (
+        False  # the loader prefetches, and its state is that of the batch that was taken
+    )
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )  # the loader shares rows among ranks
+    return made.with_options(options)
+
+
+class _Passes:
+    """Passes of a loader, by number. TensorFlow calls these functions, in threads of its own."""
+
+    def __init__(self, loader: Loader[Any]) -> None:
+        self._loader, self._lock = loader, threading.Lock()
+        self._number = self._left = 0
+        self._batches: Iterator[Any] = iter(())
+        self._first: Any = None
+        first = self._first_batch()
+        if not isinstance(first, dict) or not all(isinstance(one, (np.ndarray, pa.Array)) for one in first.values()):
+            raise PlanError(
+                "as_dataset: the loader's batches are no dicts of NumPy arrays; leave to= and structure= out"
+            )
+        self.spec = {name: _spec_of(name, column) for name, column in first.items()}
+
+    def _first_batch(self) -> Any:
+        """The batch that comes first; the loader's position stays."""
+        state, batches = self._loader.state_dict(), iter(self._loader)
+        try:
+            first = next(batches, None)
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+        self._loader.load_state_dict(state)
+        return first
+
+    def begin(self) -> tuple[Any, Any]:
+        """Begins a pass: its number, and how many batches it has."""
+        with self._lock:
+            self._number += 1
+            self._batches = iter(self._loader)
+            self._first = next(self._batches, None)  # which begins the pass
+            self._left = 0 if self._first is None else len(self._loader) - self._loader.step + 1
+            return np.int64(self._number), np.int64(self._left)
+
+    def next_batch(self, number: Any) -> list[Any]:
+        """The tensors of the next batch."""
+        with self._lock:
+            if int(number) != self._number:
+                raise PlanError("as_dataset: a newer iterator uses the loader; use one at a time, or a loader for each")
+            batch, self._first = next(self._batches) if self._first is None else self._first, None
+            self._left -= 1
+            if not self._left:
+                next(self._batches, None)  # ends the pass
+        if batch.keys() != self.spec.keys():
+            raise DataError(f"as_dataset: a batch has the columns {[*batch]}, the first had {[*self.spec]}")
+        return [_tensor_of(name, column, self.spec[name]) for name, column in batch.items()]
+
+
+def _spec_of(name: str, column: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return tf.TensorSpec([None, *column.shape[1:]], _dtype_of(name, column.dtype))
+    kind = column.type
+    if _is_text(kind):
+        return tf.TensorSpec([None], tf.string)
+    depth = 0
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind, depth = kind.value_type, depth + 1
+    if depth != 1 or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise PlanError(
+            f"as_dataset: column {quoted(name)} is of {column.type}, which is no tensor; pad it, or leave it out with columns="
+        )
+    return tf.RaggedTensorSpec([None, None], _dtype_of(name, np.dtype(kind.to_pandas_dtype())), ragged_rank=1)
+
+
+def _dtype_of(name: str, dtype: Any) -> Any:
+    try:
+        return tf.as_dtype(dtype)
+    except TypeError:
+        raise PlanError(
+            f"as_dataset: TensorFlow has no {dtype}, of which column {quoted(name)} is; cast it, or leave it out"
+        ) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        is_it(kind)
+        for is_it in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    )
+
+
+def _tensor_of(name: str, column: Any, spec: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        if _dtype_of(name, column.dtype) != spec.dtype or not spec.shape.is_compatible_with(column.shape):
+            raise DataError(
+                f"as_dataset: column {quoted(name)} has {column.dtype}{list(column.shape)}, where the first batch had {spec.dtype.name}{spec.shape.as_list()}; "
+                "resize, crop or pad its values to one shape"
+            )
+        return _shared(column)
+    if column.null_count:
+        raise DataError(
+            f"as_dataset: column {quoted(name)} has missing values, which TensorFlow has not; fill or filter them"
+        )
+    if _is_text(column.type):
+        return tf.constant(column.cast(pa.large_binary()).to_pylist(), tf.string, shape=[len(column)])
+    edges = column.offsets.to_numpy()
+    values = column.values.slice(int(edges[0]), int(edges[-1] - edges[0]))
+    if values.null_count:
+        raise DataError(
+            f"as_dataset: column {quoted(name)} has missing values, which TensorFlow has not; fill or filter them"
+        )
+    return tf.RaggedTensor.from_row_splits(
+        tf.constant(values.to_numpy(), spec.dtype), tf.constant(edges - edges[0], tf.int64), validate=False
+    )
+
+
+def _shared(column: Any) -> Any:
+    """A tensor in the array's memory, which is not used again as long as it lives; a copy where TensorFlow cannot have that."""
+    if column.ctypes.data % _ALIGNED:
+        return tf.convert_to_tensor(column)
+    try:
+        return tf.experimental.dlpack.from_dlpack(column.__dlpack__())
+    except (BufferError, TypeError, ValueError, RuntimeError, tf.errors.OpError):
+        return tf.convert_to_tensor(column)

@@ -1,0 +1,185 @@
+"""TensorFlow datasets of loaders: the same batches, memory that is shared, resuming, Keras, strategies. test_tensorflow.py runs these."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.core.errors import PlanError
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+import penstock.tensorflow as pt  # noqa: E402  # after its import was tried
+
+ROWS, SIZE = 203, 16
+
+
+def data() -> ps.Dataset:
+    draw = np.random.default_rng(0)
+    return ps.from_arrays(
+        {
+            "x": draw.random((ROWS, 7), dtype=np.float32),
+            "image": draw.integers(0, 255, (ROWS, 60, 50, 3), dtype=np.uint8),
+            "flag": np.arange(ROWS) % 2 == 0,
+            "half": draw.random(ROWS).astype(np.float16),
+            "text": pa.array([f"row {number} ☃" for number in range(ROWS)]),
+            "ragged": pa.array([list(range(number % 5)) for number in range(ROWS)], pa.large_list(pa.int32())),
+        }
+    ).shuffle(seed=3)
+
+
+def plain(batch: Any) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for name, column in batch.items():
+        if isinstance(column, tf.RaggedTensor):
+            found[name] = column.to_list()
+        elif isinstance(column, pa.Array):
+            found[name] = column.to_pylist()
+        else:
+            values = np.asarray(column)
+            found[name] = (
+                [one.decode() for one in values] if values.dtype == object else (values.dtype, values.tolist())
+            )
+    return found
+
+
+def test_the_same_batches_and_the_spec() -> None:
+    with ps.Loader(data().batch(SIZE)) as loader, ps.Loader(data().batch(SIZE)) as wanted:
+        made = pt.as_dataset(loader)
+        assert made.element_spec["image"] == tf.TensorSpec([None, 60, 50, 3], tf.uint8)
+        assert made.element_spec["text"] == tf.TensorSpec([None], tf.string)
+        assert made.element_spec["ragged"] == tf.RaggedTensorSpec([None, None], tf.int32, 1)
+        for _ in range(2):
+            assert [plain(batch) for batch in made] == [plain(batch) for batch in wanted]
+            assert loader.state_dict() == wanted.state_dict()
+
+
+def test_memory_is_shared_and_not_written_while_a_tensor_lives() -> None:
+    rows = np.random.default_rng(0).random((40, 300_000), dtype=np.float32)
+    plan = ps.from_arrays({"x": rows}).shuffle(seed=3).batch(8)
+    with ps.Loader(plan, prefetch=1) as loader, ps.Loader(plan) as wanted:
+        kept = [batch["x"] for batch in pt.as_dataset(loader)]
+        for found, batch in zip(kept, wanted, strict=True):
+            assert np.array_equal(found, batch["x"])
+        column = next(iter(wanted))["x"]
+        shared = pt._shared(column)
+        column[0, 0] = 7
+        assert shared[0, 0] == 7
+        unaligned = column.reshape(-1)[1:]
+        copied = pt._shared(unaligned)
+        unaligned[0] = 8
+        assert copied[0] != 8
+
+
+def test_a_pass_goes_on_where_a_state_was_taken() -> None:
+    plan = data().batch(SIZE)
+    with ps.Loader(plan) as loader, ps.Loader(plan) as wanted:
+        for _, _ in zip(range(5), pt.as_dataset(loader), strict=False):
+            pass
+        for step, _ in enumerate(wanted):
+            if step == 4:
+                break
+        state = json.loads(json.dumps(wanted.state_dict()))
+    with ps.Loader(plan) as loader, ps.Loader(plan) as wanted:
+        wanted.load_state_dict(state)
+        loader.load_state_dict(state)
+        made = pt.as_dataset(loader)
+        assert [plain(batch) for batch in made] == [plain(batch) for batch in wanted]
+        assert len(list(made)) == len(wanted)
+
+
+def model_of() -> Any:
+    model = tf.keras.Sequential([tf.keras.Input([7]), tf.keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+
+
+def pair(batch: Any) -> Any:
+    return batch["x"], tf.cast(batch["flag"], tf.float32)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_keras_fits(*, mirrored: bool) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) if mirrored else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = model_of()
+    with ps.Loader(data().batch(SIZE)) as loader:
+        history = model.fit(pt.as_dataset(loader, pair), epochs=3, verbose=0, shuffle=False).history["loss"]
+        assert len(history) == 3
+        assert loader.epoch >= 3  # a strategy takes batches ahead
+        assert history[-1] < history[0]
+
+
+@pytest.mark.parametrize("from_function", [False, True])
+def test_replicas_get_the_rows_of_a_batch(*, from_function: bool) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with ps.Loader(data().batch(SIZE)) as loader, ps.Loader(data().batch(SIZE)) as wanted:
+        made = pt.as_dataset(loader, lambda batch: batch["x"])
+        spread = (
+            strategy.distribute_datasets_from_function(lambda _: made)
+            if from_function
+            else strategy.experimental_distribute_dataset(made)
+        )
+        found = [strategy.experimental_local_results(one) for one in spread]
+        rows = np.concatenate([np.asarray(part) for parts in found for part in parts])
+        assert np.array_equal(rows, np.concatenate([batch["x"] for batch in wanted]))
+        assert len(found[0]) == 2
+
+
+def test_another_shape_is_an_error() -> None:
+    def cut(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"x": batch["x"][:, : 7 if 0 in batch["id"] else 3]}
+
+    plan = ps.from_arrays({"x": np.ones((64, 7), np.float32), "id": np.arange(64)}).map(cut).batch(16)
+    with ps.Loader(plan, prefetch=1) as loader, pytest.raises(Exception, match=r"column 'x'|another|shape"):
+        list(pt.as_dataset(loader))
+
+
+def test_an_error_of_a_function_comes_through() -> None:
+    def bad(batch: dict[str, Any]) -> dict[str, Any]:
+        if 40 in batch["x"]:
+            raise RuntimeError("row 40 is bad")
+        return batch
+
+    with (
+        ps.Loader(ps.from_arrays({"x": np.arange(64)}).map(bad).batch(8)) as loader,
+        pytest.raises(tf.errors.OpError, match="row 40 is bad"),
+    ):
+        list(pt.as_dataset(loader))
+
+
+def test_a_second_iterator_is_not_given_the_firsts_batches() -> None:
+    with ps.Loader(ps.from_arrays({"x": np.arange(64)}).batch(8)) as loader:
+        made = pt.as_dataset(loader)
+        first = iter(made)
+        next(first)
+        assert [batch["x"][0].numpy() for batch in made] == [*range(0, 64, 8)]
+        with pytest.raises(tf.errors.OpError, match="a newer iterator uses the loader"):
+            next(first)
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (lambda: [1, 2], "no loader"),
+        (
+            lambda: ps.Loader(ps.from_arrays({"x": np.arange(9)}).batch(3), structure="tuple"),
+            "no dicts of NumPy arrays",
+        ),
+        (lambda: ps.Loader(ps.from_arrays({"x": pa.array([[[1]], [[2], [3]]])}).batch(1)), "'x' is of .*pad it"),
+    ],
+)
+def test_what_cannot_be_a_dataset(make: Callable[[], Any], found: str) -> None:
+    with pytest.raises(PlanError, match=found):
+        pt.as_dataset(make())
