@@ -128,7 +128,6 @@ SCRIPT = """
 import os, signal, sys, time
 import numpy as np
 import penstock as ps
-from support.shared import shared_memory
 
 print("script", os.getpid(), flush=True)  # no `if __name__`
 
