@@ -2,8 +2,8 @@
 
     python benches/beside_training.py [--rounds 5] [--seconds 6] [--json FILE]
 
-Both loaders read the same map-style dataset, whose samples take some 0.2 ms of NumPy each, and both keep up: the step is the bottleneck, so that all sides have the
-same throughput. The step is a small convolutional network, forward, backward and SGD, with PyTorch's default threads; its milliseconds count without the wait for
+Both loaders read the same map-style dataset, whose samples take some 0.2 ms of NumPy each, and the step is the bottleneck: who slows it less has the higher throughput.
+The step is a small convolutional network, forward, backward and SGD, with PyTorch's default threads; its milliseconds count without the wait for
 the batch. "alone" trains on one batch again and again. Each side runs in a process of its own, in turn; of the rounds, the median counts.
 """
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.errors import PlanError
+from penstock.core.errors import DataError, PlanError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -137,13 +137,31 @@ def test_replicas_get_the_rows_of_a_batch(*, from_function: bool) -> None:
         assert len(found[0]) == 2
 
 
-def test_another_shape_is_an_error() -> None:
-    def cut(batch: dict[str, Any]) -> dict[str, Any]:
-        return {"x": batch["x"][:, : 7 if 0 in batch["id"] else 3]}
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (np.ones((4, 3), np.float32), r"column 'x' has float32\[4, 3\], where the first batch had float32\[None, 7\]"),
+        (np.ones((4, 7)), "column 'x' has float64"),
+    ],
+)
+def test_another_shape_or_dtype_is_an_error(column: Any, found: str) -> None:
+    with pytest.raises(DataError, match=found):
+        pt._tensor_of("x", column, tf.TensorSpec([None, 7], tf.float32))
 
-    plan = ps.from_arrays({"x": np.ones((64, 7), np.float32), "id": np.arange(64)}).map(cut).batch(16)
-    with ps.Loader(plan, prefetch=1) as loader, pytest.raises(Exception, match=r"column 'x'|another|shape"):
-        list(pt.as_dataset(loader))
+
+@pytest.mark.parametrize("column", [pa.array(["a", None]), pa.array([[1], None]), pa.array([[1], [None]])])
+def test_missing_values_are_an_error(column: Any) -> None:
+    with pytest.raises(DataError, match="column 'y' has missing values"):
+        pt._tensor_of("y", column, pt._spec_of("y", column))
+
+
+@pytest.mark.parametrize("size", [ROWS, 150])
+def test_epochs_of_one_and_of_two_batches(size: int) -> None:
+    with ps.Loader(data().batch(size)) as loader, ps.Loader(data().batch(size)) as wanted:
+        made = pt.as_dataset(loader)
+        for _ in range(3):
+            assert [plain(batch) for batch in made] == [plain(batch) for batch in wanted]
+            assert loader.state_dict() == wanted.state_dict()
 
 
 def test_an_error_of_a_function_comes_through() -> None:
