@@ -31,7 +31,7 @@ from penstock.inputs.pipe import open_pipe
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.observe.quarantine import ids_in, read_quarantine
-from penstock.plan.picked_nodes import Exclude
+from penstock.plan.nodes.picked import Exclude
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.protocol import Format
 from penstock.source.selection import Asked

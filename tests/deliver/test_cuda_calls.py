@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine import lower
+from penstock.engine.lower import plan as lower
 from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -65,7 +65,7 @@ def test_no_other_device_is_touched(cuda: FakeCuda) -> None:
 def test_a_slot_is_not_used_again_before_its_copy_ended(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, item_bytes: int
 ) -> None:
-    monkeypatch.setattr(lower, "_ITEM_BYTES", item_bytes)
+    monkeypatch.setattr(lower, "ITEM_BYTES", item_bytes)
     with ps.Loader(data().batch(100), to="torch", device="cuda", cpus=2) as loader:
         for epoch in range(3):
             for step, batch in enumerate(loader):
@@ -103,7 +103,7 @@ def test_a_device_error_says_that_it_may_be_of_earlier_work(cuda: FakeCuda, monk
 def test_every_stream_that_a_batch_is_taken_on_is_told(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, item_bytes: int
 ) -> None:
-    monkeypatch.setattr(lower, "_ITEM_BYTES", item_bytes)
+    monkeypatch.setattr(lower, "ITEM_BYTES", item_bytes)
     device = torch.device("cuda", 0)
     streams = [FakeStream(device, number=number) for number in (100, 101, 100, 0, 101)]
     with ps.Loader(data().batch(100), to="torch", device=device) as loader:
@@ -147,7 +147,7 @@ def test_copies_to_other_devices_block(cuda: FakeCuda, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("prefetch", [None, 8])
 def test_batches_on_the_device_are_few(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, prefetch: int | None) -> None:
-    monkeypatch.setattr(lower, "_ITEM_BYTES", 1)
+    monkeypatch.setattr(lower, "ITEM_BYTES", 1)
     samples = ps.from_arrays({"x": np.zeros((4000, COLUMNS), np.float32)}).batch(100)
     with ps.Loader(samples, to="torch", device="cuda", cpus=2, prefetch=prefetch) as loader:
         batches = iter(loader)

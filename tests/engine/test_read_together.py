@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.engine import lower
+from penstock.engine.lower import reading
 from penstock.engine.read.records import WindowedRecords
 from penstock.source.checks.build import build_checksums
 from support import tfrecords
@@ -125,7 +125,7 @@ def test_the_same_batches_as_read_one_by_one(kind: str, tmp_path: Path, monkeypa
     parts = datasets(tmp_path, kind)
     together = {name: batches(data, rank=1) for name, data in plans(parts).items()}
     with monkeypatch.context() as alone:
-        alone.setattr(lower, "read_together", lambda *_: None)
+        alone.setattr(reading, "read_together", lambda *_: None)
         for name, data in plans(parts).items():
             assert together[name], name
             for one, other in zip(together[name], batches(data, rank=1), strict=True):
@@ -234,7 +234,7 @@ def test_other_sources_as_one_by_one(
             return [stage.name for stage in lowered_of(loader).stages], [keep(batch) for batch in loader]
 
     stages, together = found()
-    monkeypatch.setattr(lower, "read_together", lambda *_: None)
+    monkeypatch.setattr(reading, "read_together", lambda *_: None)
     stages_alone, alone = found()
     assert ("mix" in stages, "mix" in stages_alone) == (False, True)
     assert together

@@ -18,7 +18,7 @@ from penstock.plan.nodes import (
     Shuffle,
     Zip,
 )
-from penstock.plan.picked_nodes import REORDERING
+from penstock.plan.nodes.picked import REORDERING
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.protocol import Access
 

@@ -29,7 +29,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, Shuffle, Transform, check_seed
-from penstock.plan.picked_nodes import Balance, Filter, Sample, Sort, Split
+from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
 

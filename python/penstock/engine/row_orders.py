@@ -44,7 +44,7 @@ from penstock.plan.nodes import (
     Skip,
     Take,
 )
-from penstock.plan.picked_nodes import PICKED, Exclude, PickedRows
+from penstock.plan.nodes.picked import PICKED, Exclude, PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, inputs_of
 from penstock.plan.weights import quotas_of

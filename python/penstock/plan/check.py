@@ -38,7 +38,7 @@ from penstock.plan.nodes import (
     Transform,
     Zip,
 )
-from penstock.plan.picked_nodes import Exclude, PickedRows
+from penstock.plan.nodes.picked import Exclude, PickedRows
 from penstock.plan.row_choice import RowChoice
 from penstock.plan.tree import find, flow, inputs_of, leaves
 

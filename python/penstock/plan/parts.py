@@ -21,7 +21,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Transform,
 )
-from penstock.plan.picked_nodes import PickedRows
+from penstock.plan.nodes.picked import PickedRows
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160

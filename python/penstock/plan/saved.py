@@ -25,8 +25,8 @@ from penstock.plan.difference import Described, differences
 from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.nodes import FUNCTION_NODES, Cache, Node, Read, describe, digest, of_all_ranks
+from penstock.plan.nodes.picked import PICKING
 from penstock.plan.parts import parts_of
-from penstock.plan.picked_nodes import PICKING
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 

@@ -1,0 +1,77 @@
+"""What becomes of columns: chosen, transformed, given to functions, kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.derived.row_cache.in_memory import MemoryCaches
+from penstock.plan.nodes.functions import check_function
+
+if TYPE_CHECKING:
+    from penstock.plan.nodes import Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """Some columns of the input, in this order."""
+
+    input: Node
+    columns: tuple[str, ...]
+    verb: str = "select"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform:
+    """Chains of native ops, each for one column. draws: of each chain the two numbers that key its random choices, and how many of its ops ran before it, below a cache (see `rules.numbered`)."""
+
+    input: Node
+    ops: tuple[tuple[str, tuple[Any, ...]], ...]
+    draws: tuple[tuple[int, int, int], ...] = field(default=(), metadata={"affects_result": False})
+    verb: str = "transform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch. draws: keys its random numbers."""
+
+    input: Node
+    function: Callable[..., Mapping[str, Any]]
+    workers: str = field(default="thread", metadata={"affects_result": False})
+    draws: int = field(default=0, metadata={"affects_result": False})
+    verb: str = "map"
+
+    def __post_init__(self) -> None:
+        check_function(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRows:
+    """A user's function: one row's dict in, one row's dict out. workers: as of `Map`."""
+
+    input: Node
+    function: Callable[..., Mapping[str, Any]]
+    workers: str = field(default="thread", metadata={"affects_result": False})
+    draws: int = field(default=0, metadata={"affects_result": False})
+    verb: str = "map_rows"
+
+    def __post_init__(self) -> None:
+        check_function(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """Rows that were made once are kept. folder: None in memory, "" in the user's cache. size_bytes: at most, None for what there is room for.
+
+    freeze_random: whether random ops below give the rows of epoch 0 for ever.
+    """
+
+    input: Node
+    folder: str | None = field(default=None, metadata={"affects_result": False})
+    size_bytes: int | None = field(default=None, metadata={"affects_result": False})
+    freeze_random: bool = False
+    in_memory: MemoryCaches = field(
+        default_factory=MemoryCaches, compare=False, repr=False, metadata={"affects_result": False}
+    )
+    verb: str = "cache"
