@@ -518,6 +518,26 @@ def test_stats_and_report_say_what_is_kept_and_where_it_would_pay() -> None:
         assert "would keep" not in loader.report()
 
 
+def test_the_report_says_in_which_dataset_of_a_mix_a_cache_would_pay() -> None:
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.02)
+        return {"y": batch["i"] * 2}
+
+    def double(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"y": batch["y"] * 2}
+
+    quick = ps.from_arrays(columns()).map(lambda batch: {"y": batch["i"]})
+    data = ps.mix([quick, ps.from_arrays(columns()).map(slow)], weights=[0.5, 0.5], rows=100)
+    for plan, wanted in (
+        (data, ".slow', in dataset 1 of mix, would keep its rows; from the second epoch on"),
+        (data.map(double), ".double' would keep 100 rows of 8 bytes"),
+    ):
+        with ps.Loader(plan.batch(20), rank=0, world_size=1, cpus=1) as loader:
+            for _ in loader:
+                pass
+            assert wanted in loader.report()
+
+
 def test_nothing_is_read_ahead_of_what_is_kept(tmp_path: Path) -> None:
     data = ps.zip([ps.from_arrays(columns()).cache(tmp_path), ps.from_arrays({"mate": np.arange(100)})]).batch(10)
     with ps.Loader(data, rank=0, world_size=1, epochs=1) as loader:  # nothing of a next epoch is on its way

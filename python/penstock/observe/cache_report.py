@@ -14,12 +14,18 @@ def cache_lines(stats: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def cache_advice(stats: Mapping[str, Any], stages: Sequence[str], rows: int) -> list[str]:
-    """Where a cache would take away what limits the loader, and how many bytes it would keep. stages: those whose rows are the same in every epoch, in order."""
+def cache_advice(stats: Mapping[str, Any], cacheable: Sequence[tuple[str, Sequence[str]]], rows: int) -> list[str]:
+    """Where a cache would take away what limits the loader, and how many bytes it would keep.
+
+    cacheable: which dataset could be kept ("" for all rows), and the stages, in order, whose rows are the same in every epoch then.
+    """
+    of, stages = next(((of, stages) for of, stages in cacheable if stats["bottleneck"] in stages), ("", ()))
     last = next((stage for stage in stats["stages"] if stages and stage["name"] == stages[-1]), None)
-    if last is None or stats["bottleneck"] not in stages or not last["samples_per_s"]:
+    if last is None or not last["samples_per_s"]:
         return []
+    later = f"from the second epoch on {stats['bottleneck']!r} would have nothing to do"
+    if of:
+        return [f"cache() behind {stages[-1]!r}, in {of}, would keep its rows; {later}"]
     row_bytes = last["bytes_per_s"] / last["samples_per_s"]
     held = f"{rows:,} rows of {row_bytes:,.0f} bytes, {rows * row_bytes / 1e9:,.2f} GB in all"
-    later = f"from the second epoch on {stats['bottleneck']!r} would have nothing to do"
     return [f"cache() behind {stages[-1]!r} would keep {held}; {later}"]

@@ -6,7 +6,7 @@ from penstock.core.errors import PlanError
 from penstock.deliver import Deliver
 from penstock.engine.bad_rows import Tolerance
 from penstock.engine.cached.chains import split_chains
-from penstock.engine.cached.where import where_cache_fits
+from penstock.engine.cached.where import cache_places
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.lanes.cut import cut
 from penstock.engine.lanes.feeds import LaneFeeds
@@ -86,7 +86,10 @@ def lower(
         budget=lowering.budget,
         workers=lowering.workers,
         tuner=Tuner(lowering.stages, [each.budget for each in lowering.every()], fixed),
-        cacheable=tuple(stage.name for stage in lowering.stages[: where_cache_fits(root, lowering.stages_after)]),
+        cacheable=tuple(
+            (place.of, tuple(stage.name for stage in lowering.stages[place.first : place.end]))
+            for place in cache_places(root, lowering.stages_after)
+        ),
         caches=tuple(reader.cached for reader in lowering.caches.values()),
         below=tuple(each.budget for each in lowering.every() if each is not lowering),
         window_bytes=sum(each.window_bytes for each in lowering.every()),
