@@ -144,12 +144,16 @@ class Pool:
             if process in self._processes:
                 self._processes.remove(process)
 
+    def rest(self) -> None:
+        """Returns when nothing is tried any more; processes stay for the next pass."""
+        for auto in self._autos:
+            auto.wait()
+
     def close(self) -> None:
         """Ends the processes that are free, and the others when they are; later calls start new ones."""
         if self._owner != os.getpid():
             return
-        for auto in self._autos:
-            auto.wait()
+        self.rest()
         with self._changed:
             free = [process for process in self._processes if not process.items]
             self._processes.clear()
