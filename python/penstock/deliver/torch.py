@@ -182,6 +182,11 @@ def _pinned(size: int) -> Any:
         return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
 
 
+def group_of_all() -> Any:
+    """The process group of all ranks, the same object as long as it lasts; None without one."""
+    return torch.distributed.group.WORLD
+
+
 def distributed_group(process_group: Any = None) -> tuple[int, int, Any] | None:
     """Rank, world size and store of a process group, by default the one of all ranks; None without torch.distributed."""
     distributed = sys.modules.get("torch.distributed")
