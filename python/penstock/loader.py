@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
-from penstock.core.errors import DataError, PlanError, ProcessError, StateError
+from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, StateError
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
@@ -205,8 +205,12 @@ class Loader(Generic[BatchT]):
         )
         self._single_steps = SingleSteps()
         self._place = self._ranks.place()
-        self._take(self._new_share(self._place[:2]))
-        self._structure = Structure(structure, self._lowered.columns)
+        try:
+            self._take(self._new_share(self._place[:2]))
+            self._structure = Structure(structure, self._lowered.columns)
+        except PenstockError as error:
+            self._ranks.fail(error)
+            raise
         self._ranks.announce(self._plan_of_rank)
 
     # Whose share

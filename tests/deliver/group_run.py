@@ -160,6 +160,7 @@ def differences() -> dict[str, Any]:
         "policy": begun(dataset(), on_error="skip" if rank == 1 else "raise"),
         "all": begun(dataset(seed=rank)),
         "functions": begun(plain.map(_add(rank)).batch(12)),
+        "not made": begun(dataset(49 if rank == 2 else 48)),
         "same after all": begun(dataset()),
     }
 
@@ -216,7 +217,8 @@ def models() -> dict[str, Any]:
 
     sharded = make()
     fully_shard(sharded, mesh=init_device_mesh("cpu", (WORLD,)))
-    return {"ddp": _steps(DistributedDataParallel(make())), "fsdp": _steps(sharded)}
+    one = _steps(torch.nn.DataParallel(make()))  # each rank for itself
+    return {"dp": len(one), "ddp": _steps(DistributedDataParallel(make())), "fsdp": _steps(sharded)}
 
 
 def one_rank() -> dict[str, Any]:

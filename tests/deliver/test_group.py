@@ -89,6 +89,7 @@ def test_a_group_that_changes_under_way(seen: list[dict[str, Any]]) -> None:
 
 def test_models(seen: list[dict[str, Any]]) -> None:
     assert all(one["models"] == seen[0]["models"] for one in seen)
+    assert seen[0]["models"]["dp"] == 4
     assert seen[0]["models"]["ddp"] == pytest.approx(seen[0]["models"]["fsdp"], abs=1e-4)
 
 
@@ -156,6 +157,13 @@ def test_ranks_that_differ_fail_on_all(seen: list[dict[str, Any]], what: str, ra
 
 def test_where_all_differ_two_are_shown(seen: list[dict[str, Any]]) -> None:
     assert_all_fail([one["differences"]["all"] for one in seen], *["; and 1 more. Give"] * 4)
+
+
+def test_a_loader_that_one_rank_cannot_make(seen: list[dict[str, Any]]) -> None:
+    found = [one["differences"]["not made"] for one in seen]
+    text = "PlanError: the last global batch has 1 rows, too few for 4 ranks; choose"
+    assert found.pop(2).startswith(text)
+    assert all(one.startswith(f"PlanError: Loader: not made on rank 2: {text[11:]}") for one in found)
 
 
 def test_functions_may_hold_the_rank(seen: list[dict[str, Any]]) -> None:

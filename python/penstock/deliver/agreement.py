@@ -4,7 +4,7 @@ Each rank writes a digest of what its loader will do into the process group's ke
 that makes no such loader keeps nobody waiting forever, and loaders may be begun in any order. Which loader of another rank is meant says the place in
 the code where it was made, with all its callers, and how many were made there before.
 
-    penstock/WHERE/SIZE/RANK   digest of what this rank's loader will do; "!" and a text where its arguments are wrong
+    penstock/WHERE/SIZE/RANK   digest of what this rank's loader will do; "!" and a text where its ranks are wrong, "?" where it could not be made
     penstock/about/DIGEST      the same in full
     penstock/same/DIGEST/RANK  set where this rank has any such loader
     penstock/begun/RANK        digest of the loader that it began last
@@ -85,15 +85,16 @@ class Agreement:
         store.set(self._key(members, members.me), digest)
         return digest
 
-    def report_wrong(self, members: Members, wrong: str) -> None:
-        """Say that this rank's arguments are wrong, and wait a little until the others have read it."""
-        members.store.set(self._key(members, members.me), f"!{wrong}")
+    def report(self, members: Members, wrong: str, *, is_of_ranks: bool) -> None:
+        """Say why this rank has no loader, and wait a little until the others have read it."""
+        members.store.set(self._key(members, members.me), f"{'!' if is_of_ranks else '?'}{wrong}")
         self._leave(members)
 
     def agree(self, members: Members, said: Said) -> bool:
         """Whether all ranks make the same; False if some did not say so in time.
 
-        Raises PlanError on all ranks where they do not, with the difference, and WrongError where a rank's arguments are wrong.
+        Raises PlanError on all ranks where they do not, with the difference, or where one could not be made; WrongError where the ranks that
+        were passed are wrong.
         """
         mine = self.announce(members, said.text)
         members.store.set(f"penstock/begun/{members.me}", mine)
@@ -101,10 +102,14 @@ class Agreement:
         for rank in missing:
             if (digest := self._of_other_loader(members, rank)) is not None:
                 found[rank] = digest
-        wrong = [text[1:] for text in found.values() if text.startswith("!")]
-        if wrong:
-            self._leave(members)
-            raise WrongError(wrong[0])
+        for rank, text in found.items():
+            if text[:1] in ("!", "?"):
+                self._leave(members)
+                raise (
+                    WrongError(text[1:])
+                    if text[0] == "!"
+                    else PlanError(f"Loader: not made on rank {rank}: {text[1:]}")
+                )
         notes, is_wrong = _compared(members, {rank: digest for rank, digest in found.items() if digest != mine}, said)
         if is_wrong:
             self._leave(members)

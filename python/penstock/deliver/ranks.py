@@ -87,12 +87,20 @@ class Ranks:
         if group is not None and (self.rank, self.world_size) != group[:2]:
             wrong = f"rank {group.rank} of the {group.world_size} in the process group was given {self._given}"
             if (members := self._members()) is not None:
-                try:
-                    self._agreement.report_wrong(members, wrong)
-                except RuntimeError as error:
-                    _warn_of_store(error)
+                self._report(members, wrong, is_of_ranks=True)
             raise self._contradiction(wrong)
         return Found(self.rank, self.world_size, "")
+
+    def fail(self, error: Exception) -> None:
+        """Tell the other ranks that this one has no loader, and why."""
+        if (members := self._members()) is not None:
+            self._report(members, str(error), is_of_ranks=False)
+
+    def _report(self, members: Members, wrong: str, *, is_of_ranks: bool) -> None:
+        try:
+            self._agreement.report(members, wrong, is_of_ranks=is_of_ranks)
+        except RuntimeError as error:
+            _warn_of_store(error)
 
     def announce(self, said: Callable[[], Said]) -> None:
         """Tell the other ranks what this one will do, if there is a process group yet."""
