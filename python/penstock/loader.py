@@ -185,7 +185,7 @@ class Loader(Generic[BatchT]):
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
         self._watchdog = Watchdog(watchdog)
-        self._ledger = None if ledger is None else Ledger(ledger)
+        self._ledger = None if ledger is None or not self._ranks.records else Ledger(ledger)
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
         self._lane_places: Any = None  # as they were loaded
@@ -649,7 +649,8 @@ class Loader(Generic[BatchT]):
         stats, lowered = self.stats(), self._lowered
         advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
         sharing = explain_sharing(lowered.order, self._share.place[1])
-        return "\n\n".join([report_text(stats), self._shown_rank, *cache_lines(stats), *advice, *sharing])
+        rank = [] if self._place == (0, 1, "") else [self._shown_rank]
+        return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
 
     def _about_stall(self) -> str:
         """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""

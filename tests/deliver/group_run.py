@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -139,6 +140,8 @@ def meshes() -> dict[str, Any]:
         "no mesh": {"data_dims": "dp"},
     }
     found["wrong"] = {name: said(lambda given=given: ps.Loader(dataset(), **given)) for name, given in wrong.items()}
+    with ps.Loader(dataset(), mesh=mesh, data_dims="dp", ledger=folder / "ledger") as recorded:
+        ids(recorded)
     found["other dims"] = begun(dataset(), mesh=mesh, data_dims="dp" if rank < 3 else "tp")
     found["other data"] = begun(dataset(seed=rank % 2), mesh=mesh, data_dims="dp")
     return found
@@ -183,6 +186,12 @@ def orders() -> dict[str, Any]:
     train, validation = ps.Loader(dataset()), ps.Loader(dataset(24))
     for name in ("train", "validation") if rank % 2 else ("validation", "train"):
         found[name] = said(lambda name=name: ids(train if name == "train" else validation))
+    numbers = [ps.from_arrays({"id": np.arange(first, first + ROWS)}).shuffle(seed=0) for first in (0, 100)]
+    weighted = ps.Loader(ps.mix(numbers, weights=[1, 1], rows=ROWS).batch(12))
+    dist.barrier()
+    time.sleep(0.3 * rank)
+    weighted.set_weights([3, 1])
+    found["weighted"] = said(lambda: sum(row < 100 for step in ids(weighted) for row in step))
     dist.barrier()
     if rank == 1:
         found["alone"] = said(lambda: first(dataset(36)))

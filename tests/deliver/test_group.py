@@ -36,7 +36,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         env={**environment, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
     )
     assert ended.returncode == 0, ended.stderr
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in RANKS]
+    found = [json.loads((folder / f"{rank}.json").read_text()) for rank in RANKS]
+    return [
+        {**one, "ledger": sorted(path.name.split("-", 1)[1][:19] for path in (folder / "ledger").iterdir())}
+        for one in found
+    ]
 
 
 def wanted(rank: int, world_size: int, epoch: int = 0, first: int = 0) -> list[list[int]]:
@@ -107,6 +111,10 @@ def test_ranks_of_a_mesh(seen: list[dict[str, Any]]) -> None:
             assert meshes["half"] == wanted(rank // 3, 2)
         else:
             assert "mesh dp=2, data along dp: this process is not in the mesh; create the loader on" in meshes["half"]
+
+
+def test_one_rank_of_a_group_writes_the_ledger(seen: list[dict[str, Any]]) -> None:
+    assert seen[0]["ledger"] == ["rank-00000-of-00002", "rank-00001-of-00002"]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +192,7 @@ def test_loaders_in_any_order(seen: list[dict[str, Any]]) -> None:
     assert [one["train"] for one in orders] == [*starmap(wanted, ((rank, 4) for rank in RANKS))]
     assert [len(one["validation"]) for one in orders] == [2] * 4
     assert orders[0]["look"] == wanted(0, 4)[0]
+    assert sum(one["weighted"] for one in orders) == 36, "weights that are set after the loader is made"
     batch, warned = orders[1]["alone"]
     assert len(batch) == 3
     assert "ranks 0, 2, 3 of 4 did not make this loader within" in warned

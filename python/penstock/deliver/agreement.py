@@ -4,7 +4,7 @@ Each rank writes a digest of what its loader will do into the process group's ke
 that makes no such loader keeps nobody waiting forever, and loaders may be begun in any order. Which loader of another rank is meant says the place in
 the code where it was made, with all its callers, and how many were made there before.
 
-    penstock/WHERE/SIZE/RANK   digest of what this rank's loader will do; "!" and a text where its ranks are wrong, "?" where it could not be made
+    penstock/WHERE/SIZE/RANK   digest of what this rank's loader does; "~" before it until the first pass; "!" and a text where its ranks are wrong, "?" where it could not be made
     penstock/about/DIGEST      the same in full
     penstock/same/DIGEST/RANK  set where this rank has any such loader
     penstock/begun/RANK        digest of the loader that it began last
@@ -75,14 +75,14 @@ class Agreement:
 
     def __init__(self) -> None:
         self._where = _where_made()
-        self._has_left = False
+        self._has_left = self._has_waited = False
 
-    def announce(self, members: Members, text: str) -> str:
-        """Say what the loader will do, so that nobody waits for its first pass; returns the digest."""
+    def announce(self, members: Members, text: str, *, is_final: bool = False) -> str:
+        """Say what the loader will do, so that nobody waits for its first pass; returns the digest. Not final, other weights may still be set."""
         digest, store = _digest(text), members.store
         store.set(f"penstock/about/{digest}", text)
         store.set(f"penstock/same/{digest}/{members.me}", "")
-        store.set(self._key(members, members.me), digest)
+        store.set(self._key(members, members.me), digest if is_final else f"~{digest}")
         return digest
 
     def report(self, members: Members, wrong: str, *, is_of_ranks: bool) -> None:
@@ -91,12 +91,12 @@ class Agreement:
         self._leave(members)
 
     def agree(self, members: Members, said: Said) -> bool:
-        """Whether all ranks make the same; False if some did not say so in time.
+        """Whether all ranks make the same; False if some did not say so in time. Then the next pass asks again, and does not wait.
 
         Raises PlanError on all ranks where they do not, with the difference, or where one could not be made; WrongError where the ranks that
         were passed are wrong.
         """
-        mine = self.announce(members, said.text)
+        mine = self.announce(members, said.text, is_final=True)
         members.store.set(f"penstock/begun/{members.me}", mine)
         found, missing = self._wait(members, mine)
         for rank in missing:
@@ -105,11 +105,9 @@ class Agreement:
         for rank, text in found.items():
             if text[:1] in ("!", "?"):
                 self._leave(members)
-                raise (
-                    WrongError(text[1:])
-                    if text[0] == "!"
-                    else PlanError(f"Loader: not made on rank {rank}: {text[1:]}")
-                )
+                if text[0] == "!":
+                    raise WrongError(text[1:])
+                raise PlanError(f"Loader: not made on rank {rank}: {text[1:]}")
         notes, is_wrong = _compared(members, {rank: digest for rank, digest in found.items() if digest != mine}, said)
         if is_wrong:
             self._leave(members)
@@ -119,7 +117,8 @@ class Agreement:
             )
         if notes:
             warn(f"Loader: the ranks' functions hold other values: {notes}; each rank goes on with its own")
-        if missing:
+        if missing and not self._has_waited:
+            self._has_waited = True
             warn(
                 f"Loader: {_named(missing)} of {len(members.ranks)} did not make this loader within {_AGREE_S:g} s, so whether the data is the "
                 f"same there is not known; a loader of one rank alone needs a process_group of its own"
@@ -132,21 +131,26 @@ class Agreement:
     def _wait(self, members: Members, mine: str) -> tuple[dict[int, str], list[int]]:
         """What each rank said, and the ranks that said nothing; returns at the first difference, once others had time to say theirs."""
         store, began = members.store, time.monotonic()
-        until, poll_s = began + _AGREE_S, _FIRST_POLL_S
+        until, poll_s = began + (0 if self._has_waited else _AGREE_S), _FIRST_POLL_S
         found: dict[int, str] = {}
+        other: dict[int, str] = {}  # of ranks whose loaders may still become like this one
         missing = [*members.ranks]
         while True:
             late = _absent(store, {rank: self._key(members, rank) for rank in missing})
             arrived = [rank for rank in missing if rank not in late]
-            values = _values(store, [self._key(members, rank) for rank in arrived])
-            found.update(zip(arrived, values, strict=True))
-            missing = late
+            for rank, value in zip(
+                arrived, _values(store, [self._key(members, rank) for rank in arrived]), strict=True
+            ):
+                digest = value.removeprefix("~")
+                (found if digest in (value, mine) else other)[rank] = digest
+            missing = [rank for rank in missing if rank not in found]
             if any(value != mine for value in found.values()):
                 until = min(until, time.monotonic() + _READ_S)
             if missing and time.monotonic() > began + _EQUAL_S:
                 missing = _absent(store, {rank: f"penstock/same/{mine}/{rank}" for rank in missing})
             if not missing or time.monotonic() > until:
-                return found, missing
+                found.update({rank: other[rank] for rank in missing if rank in other})
+                return found, [rank for rank in missing if rank not in other]
             time.sleep(poll_s)
             poll_s = min(_LAST_POLL_S, poll_s * 1.5)
 

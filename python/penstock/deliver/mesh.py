@@ -15,11 +15,15 @@ _HOW = "Loader(…, mesh=mesh, data_dims='dp')"
 
 @dataclass(frozen=True, kw_only=True)
 class MeshShare:
-    """rank, world_size: among the groups that get different rows. members: all ranks of the mesh, as numbers of the whole process group."""
+    """rank, world_size: among the groups that get different rows. members: all ranks of the mesh, as numbers of the whole process group.
+
+    is_first: whether this is the first of those that get its rows.
+    """
 
     rank: int
     world_size: int
     members: tuple[int, ...]
+    is_first: bool
     shown: str
 
 
@@ -72,5 +76,6 @@ def share_in(mesh: Any, data_dims: tuple[str, ...]) -> MeshShare:
         rank=rank,
         world_size=math.prod(sizes[name] for name in data_dims),
         members=tuple(mesh.mesh.flatten().tolist()),
+        is_first=not any(places[name] for name in places if name not in data_dims),
         shown=shown,
     )

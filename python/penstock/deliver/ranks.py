@@ -149,6 +149,12 @@ class Ranks:
         return "all ranks" if share is None else share.shown
 
     @property
+    def records(self) -> bool:
+        """Whether this rank writes the ledger: one of those that get the same rows."""
+        share = self._mesh_share
+        return share is None or share.is_first
+
+    @property
     def _given(self) -> str:
         return f"rank={self.rank}, world_size={self.world_size}"
 
