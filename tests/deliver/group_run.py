@@ -142,6 +142,7 @@ def meshes() -> dict[str, Any]:
     found["wrong"] = {name: said(lambda given=given: ps.Loader(dataset(), **given)) for name, given in wrong.items()}
     with ps.Loader(dataset(), mesh=mesh, data_dims="dp", ledger=folder / "ledger") as recorded:
         ids(recorded)
+    found["forgotten"] = begun(dataset())
     found["other dims"] = begun(dataset(), mesh=mesh, data_dims="dp" if rank < 3 else "tp")
     found["other data"] = begun(dataset(seed=rank % 2), mesh=mesh, data_dims="dp")
     return found
@@ -234,7 +235,7 @@ def one_rank() -> dict[str, Any]:
     found: dict[str, Any] = {}
     torch.set_num_threads(1)
     init()
-    for name, scenario in {"epochs": epochs, "meshes": meshes, "differences": differences, "models": models}.items():
+    for name, scenario in {"epochs": epochs, "differences": differences, "models": models, "meshes": meshes}.items():
         found[name] = scenario()
         dist.barrier()
     state = found["epochs"]["state"]

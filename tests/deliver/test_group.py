@@ -113,6 +113,13 @@ def test_ranks_of_a_mesh(seen: list[dict[str, Any]]) -> None:
             assert "mesh dp=2, data along dp: this process is not in the mesh; create the loader on" in meshes["half"]
 
 
+def test_a_mesh_that_was_not_passed(seen: list[dict[str, Any]]) -> None:
+    for rank in RANKS:
+        batch, warned = seen[rank]["meshes"]["forgotten"]
+        assert batch == wanted(rank, 4)[0]
+        assert "a device mesh with the dimension 'tp', along which ranks get different rows here" in warned
+
+
 def test_one_rank_of_a_group_writes_the_ledger(seen: list[dict[str, Any]]) -> None:
     assert seen[0]["ledger"] == ["rank-00000-of-00002", "rank-00001-of-00002"]
 

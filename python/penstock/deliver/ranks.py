@@ -18,6 +18,11 @@ from penstock.deliver.launchers import Found
 from penstock.deliver.mesh import MeshShare, check_mesh, share_in
 
 _GROUP = "the process group"
+#: Names of mesh dimensions along which ranks work on the same batch: tensor, pipeline, context (sequence) parallel.
+_SHARING = (
+    *("tp", "pp", "cp", "sp", "mp", "tensor", "pipeline", "context", "sequence", "model"),
+    *("tensor_parallel", "pipeline_parallel", "context_parallel", "sequence_parallel", "model_parallel"),
+)
 
 
 class Group(NamedTuple):
@@ -113,6 +118,7 @@ class Ranks:
     def agree(self, said: Callable[[], Said]) -> bool:
         """Whether there is nothing more to compare: PlanError if the ranks of the process group do not do the same."""
         members = self._members()
+        self._warn_of_peers()
         if members is None:
             if self.rank is None and self._group() is None and launchers.is_half_set():
                 warn(f"Loader: {launchers.notes()[0]}, so this process reads all rows; set both, or none")
@@ -124,6 +130,17 @@ class Ranks:
         except RuntimeError as error:
             _warn_of_store(error)
             return False
+
+    def _warn_of_peers(self) -> None:
+        """Say so where there is a mesh whose ranks usually share batches, and this loader was not given it."""
+        if self.rank is not None or self.process_group is not None or self._dims or self._group() is None:
+            return
+        found = importlib.import_module("penstock.deliver.torch").mesh_dimensions()
+        if shared := [name for name in found if name in _SHARING]:
+            warn(
+                f"Loader: there is a device mesh with the dimension {quoted(shared[0])}, along which ranks get different rows here; if they work on "
+                f"the same batch, pass mesh=mesh and data_dims=…, the dimensions along which batches differ"
+            )
 
     def watch(self, began: Found) -> Callable[[], None]:
         """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows."""
