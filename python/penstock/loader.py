@@ -243,9 +243,7 @@ class Loader(Generic[BatchT]):
         """What must be the same on all ranks."""
         return PlanOfRank(
             plan=self._saved_plan.on(self._share.world_size),
-            data=self.dataset.digest,
-            samples=self._lowered.order.samples,
-            node=self._share.node.get("node"),
+            data=None if self._share.node else (self.dataset.digest, self._lowered.order.samples),
             options={
                 "world_size": self._share.world_size,
                 "division of rows": self._ranks.shown,
