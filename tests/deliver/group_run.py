@@ -20,6 +20,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import penstock as ps
+import penstock.deliver.torch  # before the fork
+import penstock.loader
 from penstock.deliver import agreement
 
 WORLD, ROWS = 4, 48
@@ -179,7 +181,6 @@ def begin_late() -> list[list[int]]:
 
 def orders() -> dict[str, Any]:
     """Two loaders, which ranks begin in other orders, and one that a rank makes for itself."""
-    agreement._AGREE_S = 2.0
     agreement._EQUAL_S = 0.1
     found = {}
     if rank == 0:
@@ -194,8 +195,10 @@ def orders() -> dict[str, Any]:
     weighted.set_weights([3, 1])
     found["weighted"] = said(lambda: sum(row < 100 for step in ids(weighted) for row in step))
     dist.barrier()
+    agreement._AGREE_S = 0.5
     if rank == 1:
         found["alone"] = said(lambda: first(dataset(36)))
+    agreement._AGREE_S, agreement._READ_S = 4.0, 1.0
     dist.barrier()
     found["branch"] = said(begin_early if rank == 2 else begin_late)
     return found
