@@ -58,7 +58,7 @@ class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
     A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
-    gives tuples in the order of the columns, "namedtuple" named ones, a dataclass (or NamedTuple class) objects of it, whose
+    gives tuples in the order of the columns, "namedtuple" named ones, "arrow", "pandas" and "polars" frames, a dataclass (or NamedTuple class) objects of it, whose
     fields must be the columns.
 
     to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
@@ -121,7 +121,7 @@ class Loader(Generic[BatchT]):
         self: Loader[Any],
         dataset: Dataset,
         *misplaced: Never,
-        structure: Literal["namedtuple"],
+        structure: Literal["namedtuple", "arrow", "pandas", "polars"],
         **options: Unpack[LoaderOptions],
     ) -> None: ...
     @overload
