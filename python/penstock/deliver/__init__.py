@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of
+from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
@@ -23,6 +24,10 @@ class Deliver(Protocol):
     @property
     def copies(self) -> bool:
         """Whether `finish` copies to a device's memory."""
+
+    @property
+    def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
+        """What `finish` takes of a converted column of uint8 images, whose flags and ops the device applies; None where it applies none."""
 
     def ranks(self) -> tuple[int, int] | None:
         """The rank and the number of ranks that the framework itself knows; None where others say so."""

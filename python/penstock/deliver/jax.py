@@ -40,6 +40,7 @@ class ToJax:
     """
 
     new_memory = None
+    on_device = None
 
     def __init__(self, device: Any = None) -> None:
         self._place = _place(device)

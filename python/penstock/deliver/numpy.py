@@ -16,6 +16,7 @@ class ToNumpy:
     """Delivers columns as they are. bfloat16 needs the package ml_dtypes."""
 
     new_memory = None
+    on_device = None
     copies = False
 
     def ranks(self) -> None:
