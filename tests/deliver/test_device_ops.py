@@ -138,7 +138,7 @@ def test_substitutes_are_mirrored_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch)
     broken = [b"no image" if i % 5 == 2 else encoded(picture(40, 30, i), "JPEG") for i in range(40)]
     dataset = ps.from_arrays({"image": broken}).shuffle(seed=3).transform(image=CHAINS["both flips"]).batch(8)
     here, there = both(dataset, monkeypatch, on_error="substitute")
-    with here, there, pytest.warns(UserWarning):
+    with here, there, pytest.warns(UserWarning, match="More bad samples"):  # noqa: PT031
         assert there._lowered.on_device
         for _ in range(2):
             assert_equal(here, there)

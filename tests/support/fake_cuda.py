@@ -31,7 +31,7 @@ class FakeStream:
 
     def wait_event(self, event: FakeEvent) -> None:
         """What the stream does later comes behind the event; here the consumer reads on the host, at once."""
-        self.cuda.waits.append((self, event))
+        self.cuda.waits.append((self, event.on))
         self.cuda.do(event.before)
 
     def wait_stream(self, stream: FakeStream) -> None:
@@ -133,8 +133,11 @@ class FakeCuda:
         with self._lock:
             self.copies.append((stream, non_blocking, threading.current_thread().name))
             address, room = tensor.data_ptr(), tensor.nbytes
-            self._pending.append((stream, lambda: ctypes.memmove(made.data_ptr(), address, room)))
-            self._made.append(weakref.ref(made))
+            held = weakref.ref(made)  # whoever drops a tensor on the device frees it, whatever is to be done with it
+            self._pending.append(
+                (stream, lambda: (to := held()) is None or ctypes.memmove(to.data_ptr(), address, room))
+            )
+            self._made.append(held)
         return made
 
     def kernel(self, pixels: Any, flags: Any, ops: Any) -> Any:
@@ -144,7 +147,14 @@ class FakeCuda:
         made = torch.empty_like(torch_pixels.expression(pixels, flags, ops, affine))
         with self._lock:
             self.kernels.append((stream, threading.current_thread().name))
-            self._pending.append((stream, lambda: made.copy_(torch_pixels.expression(pixels, flags, ops, affine))))
+            held = weakref.ref(made)
+            self._pending.append(
+                (
+                    stream,
+                    lambda: (to := held()) is None or to.copy_(torch_pixels.expression(pixels, flags, ops, affine)),
+                )
+            )
+            self._made.append(held)
         return made
 
     def pending(self, stream: FakeStream) -> list[Pending]:
@@ -166,11 +176,12 @@ class FakeEvent:
 
     def __init__(self, cuda: FakeCuda, options: dict[str, Any]) -> None:
         self._cuda = cuda
+        self.on: FakeStream | None = None
         self.before: list[Pending] = []
         cuda.events.append(options)
 
     def record(self, stream: FakeStream) -> None:
-        self.before = self._cuda.pending(stream)
+        self.on, self.before = stream, self._cuda.pending(stream)
 
     def query(self) -> bool:
         if self._cuda.lost is not None:
