@@ -66,7 +66,7 @@ def test_a_slot_is_not_used_again_before_its_copy_ended(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, item_bytes: int
 ) -> None:
     monkeypatch.setattr(lower, "ITEM_BYTES", item_bytes)
-    with ps.Loader(data().batch(100), to="torch", device="cuda", cpus=2) as loader:
+    with ps.Loader(data().batch(100), to="torch", device="cuda", cpus=2, prefetch=6) as loader:
         for epoch in range(5):
             for step, batch in enumerate(loader):
                 ids = loader.sample_ids(epoch, step)
