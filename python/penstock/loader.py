@@ -610,7 +610,8 @@ class Loader(Generic[BatchT]):
 
     def explain(self) -> str:
         """The plan as this loader runs it, in words: see `Dataset.explain`; and which ops the device does."""
-        return printable_lines(explain(self.dataset.root, self._share_now().world_size, self._deliver))
+        deliver = None if self._is_isolated else self._deliver  # the child delivers NumPy arrays
+        return printable_lines(explain(self.dataset.root, self._share_now().world_size, deliver))
 
     def _about_stall(self) -> str:
         """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""

@@ -114,6 +114,16 @@ def test_a_device_that_falls_behind_holds_few_items(cuda: FakeCuda) -> None:
     assert made[-1]["x"].tolist() == column().tolist()
 
 
+def test_batches_that_are_kept_take_no_pinned_memory(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower, "ITEM_BYTES", 1)
+    with ps.Loader(data().batch(100), to="torch", device="cuda", cpus=2, prefetch=2) as loader:
+        kept = [batch for _ in range(3) for batch in loader]
+        made = sum(ring.made_bytes for ring in lowered_of(loader).slots)
+        assert made < 16 * (1 << 16) < sum(batch["x"].nbytes for batch in kept) / 4
+    for batch in kept:
+        assert (batch["x"].numpy() == batch["id"].numpy()[:, None]).all()
+
+
 def test_a_device_that_is_lost_says_so_and_hangs_nobody(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     class DeviceError(RuntimeError):
         pass
