@@ -32,7 +32,6 @@ from penstock.engine.stage import Delivered
 from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
 from penstock.engine.watchdog import Watchdog
-from penstock.engine.workers.pool import Pool
 from penstock.loader_types import BatchT, LoaderOptions, To
 from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.cache_report import cache_advice, cache_lines
@@ -233,7 +232,7 @@ class Loader(Generic[BatchT]):
             self._lowered.slots,
             self._ahead,
             self._lowered.lanes,
-            self._lowered.workers,
+            self._lowered.workers.close,
         )
 
     def _places_now(self) -> dict[str, list[Place]]:
@@ -278,7 +277,7 @@ class Loader(Generic[BatchT]):
                 progress.is_running = False
                 # At the interpreter's end modules are empty, and every run is closed.
                 if not ended and _close_runs is not None:
-                    self._stop()
+                    self._stop(keep_processes=True)
 
     def _begin(self) -> int:
         """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
@@ -291,7 +290,7 @@ class Loader(Generic[BatchT]):
             )
         self._one_by_one = False
         if self._runs and self._progress.is_broken_off:
-            self._stop()  # where lanes stand counts from here
+            self._stop(keep_processes=True)  # where lanes stand counts from here
         self._progress.begin_pass()
         self._lane_places = None  # of lanes that other ranks have, they are out of date from now on
         if self._ledger is not None:
@@ -320,7 +319,7 @@ class Loader(Generic[BatchT]):
             if self._one_by_one or self._lowered.steps_per_item == 1:
                 raise
             # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
-            self._stop()
+            self._stop(keep_processes=True)
             self._one_by_one = True
             return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
@@ -338,7 +337,7 @@ class Loader(Generic[BatchT]):
             run, position = self._runs[0]
             if self._normal(position[0]) == here and here.epoch < self._until:
                 return run, position
-            self._stop()
+            self._stop(keep_processes=True)
         depth = self._depth()
         if self._epochs is not None:
             self._until = max(self._epochs, here.epoch + 1)
@@ -506,7 +505,7 @@ class Loader(Generic[BatchT]):
             state = {**state, "lanes": self._share.places_at(position, self.dataset)}
         places = self._places_here(state["lanes"]) if self._lowered.lanes else {}
         self._use_weights(ChangedWeights.of_state(self.dataset.root, state))
-        self._stop()
+        self._stop(keep_processes=True)
         self._progress.load(position, steps=len(self))
         self._lowered.lanes.begin(position, places)
         self._lane_places = state.get("lanes")
@@ -627,12 +626,13 @@ class Loader(Generic[BatchT]):
         """
         self._stop()
 
-    def _stop(self) -> None:
-        """Stops what makes batches; what is dear to start again may stay."""
+    def _stop(self, *, keep_processes: bool = False) -> None:
+        """Stops what makes batches; processes may stay for the next pass, since some take seconds to start."""
         self._last_stats = self.stats()
         lanes, was_running = self._lowered.lanes, bool(self._runs)
         places = lanes.places(self._progress.here) if lanes and was_running else {}
-        _close_runs(self._runs, (), self._ahead, lanes, self._lowered.workers)
+        workers = self._lowered.workers
+        _close_runs(self._runs, (), self._ahead, lanes, workers.rest if keep_processes else workers.close)
         if was_running:
             lanes.begin(self._progress.here, places)
         self._single_steps.clear()
@@ -667,12 +667,12 @@ def _close_runs(
     slots: tuple[Slots, ...],
     prefetching: Sequence[Ahead],
     lanes: LaneFeeds,
-    workers: Pool,
+    end_processes: Callable[[], None],
 ) -> None:
     lanes.close()
     for run, _ in [*runs]:
         run.close()
-    workers.close()
+    end_processes()
     for ahead in prefetching:
         ahead.stop()
     runs.clear()

@@ -160,7 +160,7 @@ class IsolatedLoader(Loader[BatchT]):
         super().close()
         self._leave_child(at_once=False)
 
-    def _stop(self) -> None:
+    def _stop(self, *, keep_processes: bool = False) -> None:
         self._keep_places()
         if self._child is not None and self._expected is not None and not self._child.is_of_fork:
             self._child.stop()

@@ -14,6 +14,7 @@ import pytest
 import penstock as ps
 from penstock.engine.workers import auto
 from penstock.engine.workers.auto import CallAuto, Choice
+from penstock.engine.workers.pool import Pool
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +29,14 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "_FEWEST_CPUS", 0.0)
     monkeypatch.setattr(auto, "_MOST_CPUS", 99.0)
     monkeypatch.setattr(auto, "_GAIN", 0.0)
+
+    def tried(call: CallAuto, *rows: Any) -> Any:
+        made = compared(call, *rows)
+        call.wait()
+        return made
+
+    compared = CallAuto._compared
+    monkeypatch.setattr(CallAuto, "_compared", tried)  # an epoch is over sooner than processes start
 
 
 def run(function: Any, verb: str = "map", **options: Any) -> tuple[list[dict[str, list[Any]]], dict[str, str]]:
@@ -113,6 +122,27 @@ def test_bad_rows_are_bad_wherever_it_runs() -> None:
         with ps.Loader(plan, cpus=2, on_error="substitute") as loader, pytest.warns(UserWarning, match="no number"):
             found.append([batch["x"].tolist() for batch in loader])
     assert found[0] == found[1]
+
+
+def test_threads_go_on_while_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow_start(_: Any) -> Any:
+        began.set()
+        assert goes_on.wait(60)
+        return lambda columns, *_: columns
+
+    monkeypatch.undo()
+    monkeypatch.setattr(auto, "_SECONDS", 0.0)
+    monkeypatch.setattr(auto, "_BUSY", 0.0)
+    monkeypatch.setattr(auto, "_FEWEST_CPUS", 0.0)
+    monkeypatch.setattr(auto, "_MOST_CPUS", 99.0)
+    monkeypatch.setattr(Pool, "function", lambda *_: slow_start(None))
+    with ps.Loader(ps.from_arrays({"x": np.arange(ROWS)}).map(busy, workers="auto").batch(8), cpus=2) as loader:
+        assert len(list(loader)) == 300
+        assert began.wait(60)
+        assert loader.stats()["functions"][0]["workers"] == "thread"
+        goes_on.set()
 
 
 def test_one_cpu_async_functions_and_free_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,36 @@ def test_lane_functions_stop_at_once() -> None:
     assert children() == before[1]
 
 
+def test_processes_stay_when_a_pass_is_broken_off() -> None:
+    """Some take seconds to import what a function needs."""
+
+    def tells(batch: dict[str, Any]) -> dict[str, Any]:
+        return {**batch, "process": np.full(len(batch["x"]), os.getpid())}
+
+    plan = ps.from_arrays({"x": np.arange(400)}).map(tells, workers="process").batch(4)
+    with ps.Loader(plan, cpus=2) as loader:
+        seen = set[int]()
+        for _ in range(5):
+            for _, batch in zip(range(3), loader, strict=False):
+                seen |= {*batch["process"].tolist()}
+        loader.set_epoch(7)
+        whole = list(loader)
+        assert [batch["x"].tolist() for batch in whole] == [[*range(4 * step, 4 * step + 4)] for step in range(100)]
+        assert len(seen | {int(batch["process"][0]) for batch in whole}) <= 2
+
+
+def test_a_call_that_takes_long_does_not_hold_up_the_end_of_a_pass() -> None:
+    def sleeps(batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["x"][0] >= 4:
+            time.sleep(600)
+        return batch
+
+    with ps.Loader(ps.from_arrays({"x": np.arange(40)}).map(sleeps, workers="process").batch(4), cpus=2) as loader:
+        for _ in range(2):
+            assert next(iter(loader))["x"].tolist() == [0, 1, 2, 3]
+            loader.set_epoch(0)
+
+
 def test_nothing_is_left_after_a_loader() -> None:
     def sleep(batch: dict[str, Any]) -> dict[str, Any]:
         time.sleep(1000)

@@ -1,7 +1,7 @@
 """`workers="auto"`: threads, unless they take turns and processes are measured to be faster.
 
 The function begins on threads. Where it is at work all the time, and its threads together get about one CPU, as threads do that hold the interpreter,
-a batch is made in both ways; if both are equal, processes get the next ones. They keep the work if they make at least a quarter more batches a second.
+processes start while threads go on, and each makes a batch that a thread made; if all are equal, processes get the next ones. They keep the work if they make at least a quarter more batches a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.cancel import LOOK_S, StoppedError, check
+from penstock.core.cancel import LOOK_S, StoppedError, carried, check
 from penstock.core.spec import Columns, Ids
 from penstock.engine.call import Call, Rows
 from penstock.engine.calls_together import calls_together
@@ -101,6 +101,7 @@ class CallAuto:
         self._lock, self._room = threading.Lock(), threading.Semaphore(cpus)
         self._window: _Window | None = _Window()
         self._threads_rate = 0.0
+        self._trial: threading.Thread | None = None
         if not has_interpreter_lock():
             self._decide("thread", "threads of this interpreter do not wait for each other")
         elif cpus < 2:
@@ -159,29 +160,40 @@ class CallAuto:
         return False
 
     def _compared(self, columns: Columns, keys: Ids, key: int) -> Columns:
-        """What the function returns here; if it returns the same in a process, the next calls go there."""
-        found, wrong = None, ""
-        try:
-            there = self._make_there()
-            found = there(dict(columns), keys, key)
-        except StoppedError:
-            raise
-        except Exception as error:
-            wrong = f"it fails in a process: {type(error).__name__}: {error}"
+        """What the function returns here; meanwhile processes start, and if one returns the same, the next calls go there."""
+        rows = _copied(columns), keys.copy(), key
         try:
             made = self._here(columns, keys, key)
         except BaseException:
             self._window = _Window()  # it is the batch that is wrong, and another one is tried
             raise
-        if found is None:
-            self._decide("thread", wrong)
-            return made
-        with self._lock:
-            if not _are_equal(found, made):
-                self._decide("thread", "it returns something else in a process")
-            else:
-                self._there, self._window = there, _Window(skip=2 * self._cpus)
+        self._trial = threading.Thread(
+            target=carried(self._try), args=(rows, _copied(made)), name="penstock-trial", daemon=True
+        )
+        self._trial.start()
         return made
+
+    def _try(self, rows: Rows, made: Columns) -> None:
+        """Every process makes what was made here: it starts, imports what the function needs, and is compared."""
+        try:
+            there = self._make_there()
+            found = there.many([rows] * self._cpus)
+        except StoppedError:
+            self._window = _Window()
+            return
+        except BaseException as error:
+            self._decide("thread", f"it fails in a process: {type(error).__name__}: {error}")
+            return
+        if not all(_are_equal(one, made) for one in found):
+            self._decide("thread", "it returns something else in a process")
+            return
+        with self._lock:
+            self._there, self._window = there, _Window(skip=2 * self._cpus)
+
+    def wait(self) -> None:
+        """Returns when no process is being tried any more; what tries one ends with the run that began it."""
+        if self._trial is not None and self._trial is not threading.current_thread():
+            self._trial.join()
 
     def _judge(self, window: _Window) -> None:
         gain = window.rate / self._threads_rate
@@ -197,6 +209,11 @@ class CallAuto:
         self.choice.workers, self.choice.why = workers, why
         if workers == "thread":
             self._leave()
+
+
+def _copied(columns: Columns) -> Columns:
+    """Columns that nobody else changes."""
+    return {name: column.copy() if isinstance(column, np.ndarray) else column for name, column in columns.items()}
 
 
 def _are_equal(one: Columns, other: Columns) -> bool:

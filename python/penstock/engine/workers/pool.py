@@ -45,6 +45,7 @@ class Pool:
     def __init__(self, most: int) -> None:
         self.most, self._numbers = most, count()
         self.choices = dict[str, Choice]()  # by "map(augment)"
+        self._autos = list[CallAuto]()
         self._begin()
 
     def _begin(self) -> None:
@@ -74,7 +75,8 @@ class Pool:
         """Calls of it here or in these processes, whichever is faster. here: those on threads."""
         name = f"{verb}({function.name})"
         choice = self.choices.setdefault(name, Choice(name))
-        return CallAuto(here, lambda: self.function(function, verb), self.close, self.most, choice)
+        self._autos.append(CallAuto(here, lambda: self.function(function, verb), self.close, self.most, choice))
+        return self._autos[-1]
 
     def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
         """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
@@ -142,10 +144,16 @@ class Pool:
             if process in self._processes:
                 self._processes.remove(process)
 
+    def rest(self) -> None:
+        """Returns when nothing is tried any more; processes stay for the next pass."""
+        for auto in self._autos:
+            auto.wait()
+
     def close(self) -> None:
         """Ends the processes that are free, and the others when they are; later calls start new ones."""
         if self._owner != os.getpid():
             return
+        self.rest()
         with self._changed:
             free = [process for process in self._processes if not process.items]
             self._processes.clear()

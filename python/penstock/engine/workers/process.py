@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from penstock.core.cancel import LOOK_S, check
+from penstock.core.cancel import LOOK_S, check, is_stopped
 from penstock.core.errors import ProcessError
 from penstock.engine.workers.link import Link
 from penstock.engine.workers.wire import EndedError
@@ -32,6 +33,8 @@ _ONE_THREAD = (
     "RAYON_NUM_THREADS",
 )
 _PATIENCE_S = 10.0
+#: An answer to work that was cancelled is awaited for so long: where it comes, the process goes on with the next work, and need not start again.
+_LATE_S = 0.3
 _THREADS = {"workers": "use workers='thread'", "isolation": "leave isolation= out"}
 
 _living: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
@@ -72,7 +75,7 @@ class WorkerProcess:
         self.items = 0  # that it has; the pool counts
         self._sending, self._ending = threading.Lock(), threading.Lock()
         self._last: _Turn | None = None
-        self._is_killed = False
+        self._is_killed, self._cancelled_at = False, 0.0
         _living.add(self)
         try:
             self.ask(lambda: [*sys.argv])
@@ -90,15 +93,16 @@ class WorkerProcess:
     def ask(self, message: Callable[[], Any]) -> Any:
         """The answer to a message, which is made when it is sent.
 
-        EndedError if the process ends instead, StoppedError if this thread's work is cancelled. After any error the process is to be ended.
+        EndedError if the process ends instead, StoppedError if this thread's work is cancelled and the answer does not come soon. After any error the process is to be ended.
         """
         turn, before = _Turn(), None
+        self._cancelled_at = 0.0
         try:
             with self._sending:
                 before, self._last = self._last, turn
                 self._link.send(message())
             while before is not None and not before.is_done(LOOK_S):
-                check()
+                self._check()
             return self._link.receive()
         except EndedError as ended:
             while before is not None and not before.is_done(LOOK_S):
@@ -113,8 +117,17 @@ class WorkerProcess:
         finally:
             turn.end()
 
+    def _check(self) -> None:
+        """StoppedError if this thread's work was cancelled a while ago."""
+        if not is_stopped():
+            return
+        now = time.monotonic()
+        self._cancelled_at = self._cancelled_at or now
+        if now - self._cancelled_at > _LATE_S:
+            check()
+
     def _look(self) -> None:
-        check()
+        self._check()
         if not self.is_running:  # and what a function started keeps its end of the socket open
             raise EndedError
 
