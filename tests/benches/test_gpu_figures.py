@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import subprocess
 import sys
@@ -55,6 +56,32 @@ def test_the_table() -> None:
     page = f"# GPU\n\n{gpu.BEGIN}\n\nnot yet\n\n{gpu.END}\n\nMore.\n"
     assert gpu.written(page, text) == f"# GPU\n\n{gpu.BEGIN}\n\n{text}\n\n{gpu.END}\n\nMore.\n"
     assert gpu.PAGE.read_text().count(gpu.BEGIN) == gpu.PAGE.read_text().count(gpu.END) == 1
+
+
+@pytest.mark.slow
+def test_a_side_gives_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.syspath_prepend(str(BENCHES))
+    script("gpu").make_photographs(tmp_path, 20)
+    side = script("gpu_side")
+    asked = argparse.Namespace(data=tmp_path, batch=10, device="cpu")
+    batches, shapes = side.penstock(asked), []
+    images_per_s, waited = side.rate(
+        lambda images, labels: shapes.append((images.shape, labels.dtype)), batches, asked, 0.1
+    )
+    assert images_per_s > 0
+    assert 0 <= waited <= 1
+    assert set(shapes) == {((10, 3, 224, 224), torch.int64)}
+    assert next(batches)[0].is_contiguous(memory_format=torch.channels_last)
+    batches.close()
+
+
+@pytest.mark.parametrize(("name", "millions"), [("resnet18", 11.69), ("resnet50", 25.56)])
+def test_the_models_are_those_of_the_paper(name: str, millions: float) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    with torch.device("meta"):
+        model = script("gpu_model").resnet(name)
+    assert round(sum(weights.numel() for weights in model.parameters()) / 1e6, 2) == millions
 
 
 @pytest.mark.slow

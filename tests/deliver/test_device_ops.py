@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -30,6 +31,12 @@ def photographs() -> ps.Dataset:
 def pixels(channels: int = 3) -> ps.Dataset:
     made = np.random.default_rng(0).integers(0, 256, (ROWS, 7, 9, channels), np.uint8)
     return ps.from_arrays({"image": made, "label": np.arange(ROWS)})
+
+
+def ragged() -> ps.Dataset:
+    tokens = pa.array([list(range(i + 1)) for i in range(ROWS)])
+    made = np.random.default_rng(0).integers(0, 256, (ROWS, 7, 9, 3), np.uint8)
+    return ps.from_arrays({"image": made, "tokens": tokens})
 
 
 def both(dataset: ps.Dataset, patch: pytest.MonkeyPatch, **options: Any) -> tuple[ps.Loader[Any], ps.Loader[Any]]:
@@ -92,6 +99,7 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "repeated": lambda: photographs().repeat(3).shuffle(seed=1).transform(image=CHAINS["usual"]).batch(4),
     "mixed below": lambda: ps.mix([photographs(), photographs().skip(2)], weights=[0.5, 0.5], rows=24).transform(image=CHAINS["usual"]).batch(4),
     "two transforms": lambda: photographs().transform(image=[*CHAINS["usual"][:2], image.ToLayout("NHWC")]).shuffle(seed=2).transform(image=CHAINS["usual"][2:]).batch(4),
+    "beside padded text": lambda: ragged().shuffle(seed=2).transform(image=[FLIP, NORMALIZE]).batch_padded(4),
     "chosen": lambda: photographs().filter(ps.col("label") > 3).shuffle(seed=2).transform(image=CHAINS["usual"]).batch(4),
     "cached below": lambda: photographs().transform(image=[image.Decode(), image.Resize((20, 20))]).cache().transform(image=[FLIP, NORMALIZE]).batch(4),
 }  # fmt: skip

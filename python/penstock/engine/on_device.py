@@ -14,6 +14,7 @@ from penstock.plan.nodes import (
     Bucket,
     Every,
     Node,
+    Pad,
     Repeat,
     Select,
     Shard,
@@ -25,8 +26,8 @@ from penstock.plan.nodes import (
 from penstock.plan.nodes.picked import PICKED, Exclude
 from penstock.transform.image.device import Split
 
-#: What neither looks at pixels nor moves them from one dataset's rows to another's.
-_PASSES = (Batch, BatchTokens, Bucket, Shuffle, Shard, Repeat, Take, Skip, Every, Select, Exclude, *PICKED)
+#: What neither looks at images nor moves them from one dataset's rows to another's; ragged columns, which are padded, are no images.
+_PASSES = (Batch, BatchTokens, Bucket, Pad, Shuffle, Shard, Repeat, Take, Skip, Every, Select, Exclude, *PICKED)
 
 
 def last_transform(root: Node) -> Node | None:
