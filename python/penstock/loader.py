@@ -636,6 +636,7 @@ class Loader(Generic[BatchT]):
         if was_running:
             lanes.begin(self._progress.here, places)
         self._single_steps.clear()
+        self._deliver.wait()
         for slots in self._lowered.slots:
             slots.drop()
         self._bad_samples.close()

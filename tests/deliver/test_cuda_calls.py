@@ -75,7 +75,7 @@ def test_a_slot_is_not_used_again_before_its_copy_ended(
                 assert batch["text"].to_pylist() == [str(i) for i in ids]
         (ring, _) = lowered_of(loader).slots
         assert ring.made_bytes < 5 * 4000 * COLUMNS * 4 / 2, "slots were used again"
-    assert threading.current_thread().name not in cuda.host_waits, "the consumer waited for nothing"
+        assert threading.current_thread().name not in cuda.host_waits, "the consumer waited for nothing"
 
 
 def test_images_cross_as_bytes_and_a_kernel_follows_on_the_side_stream(cuda: FakeCuda) -> None:
@@ -265,18 +265,24 @@ def test_pinned_memory_is_the_hosts_whatever_the_default_device_is(cuda: FakeCud
     assert {str(options["device"]) for options in cuda.pinned} == {"cpu"}
 
 
-def test_close_leaves_slots_to_copies_that_are_under_way(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_waits_for_copies_that_are_under_way(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lower, "ITEM_BYTES", 1)
     loader = ps.Loader(data().batch(500), to="torch", device="cuda", cpus=2)
     batches = iter(loader)
     batch = next(batches)
     ring = lowered_of(loader).slots[0]
     assert eventually(lambda: len(cuda.pending(loader._deliver._stream)) > 0)
-    loader.close()
-    assert threads() == []
-    assert cuda.pending(loader._deliver._stream), "made ahead, and nobody waited for it"
+    cuda.gate.clear()
+    closing = threading.Thread(target=loader.close)
+    closing.start()
+    assert cuda.waiting.acquire(timeout=10)
+    assert closing.is_alive()
     assert ring._lent, "the copies read from their slots"
-    loader._deliver._in_flight.wait()
+    cuda.gate.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert cuda.pending(loader._deliver._stream) == []
     ring._take_back()
     assert not ring._lent
     assert (batch["x"].numpy() == batch["id"].numpy()[:, None]).all()
+    assert threads() == []

@@ -38,6 +38,9 @@ class Deliver(Protocol):
     def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
         """All converted columns, in a worker thread: of one step, or of several with `rows` rows each."""
 
+    def wait(self) -> None:
+        """Waits for copies to a device that are under way, and lets go of what they read; when the loader stops."""
+
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch."""
 

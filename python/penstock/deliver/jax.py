@@ -87,6 +87,9 @@ class ToJax:
                 f"batch(…, drop_last=True)), and other dtypes than numbers need a map"
             ) from error
 
+    def wait(self) -> None:
+        """Nothing is under way."""
+
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread."""
         return columns

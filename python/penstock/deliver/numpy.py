@@ -32,6 +32,9 @@ class ToNumpy:
         """All converted columns of an item, in a worker thread."""
         return columns
 
+    def wait(self) -> None:
+        """Nothing is under way."""
+
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread, before its first batch."""
         return columns

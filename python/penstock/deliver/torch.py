@@ -124,6 +124,10 @@ class ToTorch:
             return column.to(self.device, non_blocking=self.on_cuda)
         return column
 
+    def wait(self) -> None:
+        """Waits for the copies that are under way, which read from slots."""
+        self._in_flight.wait()
+
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread; for CUDA, its stream waits for the copies and is recorded for their memory."""
         if isinstance(columns, OnStream):
