@@ -4,6 +4,7 @@
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
+#   make gpu     tests and figures on a GPU, in less than ten minutes; needs Python, PyTorch and the built package, and builds nothing
 #   make pictures   the pictures of docs/order.md anew, from trainings that it runs, and that of docs/jpeg.md (a minute)
 #   make wheel   a wheel for Python 3.11 and newer, in dist/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
@@ -30,7 +31,7 @@ unexport CONDA_PREFIX
 # Tests start many interpreters, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-long lint bench pictures docs fuzz wheel build clean tools prepare servers compiled
+.PHONY: demo quick test test-long lint bench gpu pictures docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
@@ -68,6 +69,9 @@ bench: build
 	test -n "$(BENCH)" || $(BIN)/python benches/beside_training.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/dropin.py
 	test -n "$(BENCH)" || $(BIN)/python benches/tuning.py
+
+gpu:
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) benches/gpu.py
 
 pictures: build
 	$(BIN)/python benches/order_pictures.py

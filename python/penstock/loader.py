@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, StateError
 from penstock.core.given import is_one_of, is_whole
-from penstock.core.quoted import quoted
+from penstock.core.quoted import printable_lines, quoted
 from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
@@ -22,6 +22,7 @@ from penstock.deliver import open_deliver
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
+from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.lanes.states import Place, checked_lanes, merge_states
 from penstock.engine.read.ahead import Ahead
@@ -649,6 +650,11 @@ class Loader(Generic[BatchT]):
         rank = [] if self._place == (0, 1, "") else [self._shown_rank]
         return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
 
+    def explain(self) -> str:
+        """The plan as this loader runs it, in words: see `Dataset.explain`; and which ops the device does."""
+        deliver = None if self._is_isolated else self._deliver  # the child delivers NumPy arrays
+        return printable_lines(explain(self.dataset.root, self._share_now().world_size, deliver))
+
     def _about_stall(self) -> str:
         """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""
         found = [f"{self!r}", self.report(), pending_text(pending_requests())]
@@ -673,6 +679,7 @@ class Loader(Generic[BatchT]):
         if was_running:
             lanes.begin(self._progress.here, places)
         self._single_steps.clear()
+        self._deliver.wait()
         for slots in self._lowered.slots:
             slots.drop()
         self._bad_samples.close()

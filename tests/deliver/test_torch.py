@@ -137,6 +137,19 @@ def test_no_such_device(to: Any, device: Any, message: str) -> None:
         ps.Loader(data(8).batch(4), to=to, device=device)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_why_there_is_no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(
+        ps.PlanError, match="CUDA_VISIBLE_DEVICES='' in the environment says which it may see; use device='cpu'"
+    ):
+        ps.Loader(data(8).batch(4), to="torch", device="cuda")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(ps.PlanError, match="is built without CUDA, so it sees no CUDA device; use device='cpu'"):
+        ps.Loader(data(8).batch(4), to="torch", device="cuda")
+
+
 def test_the_device_that_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, found in {"is_available": True, "device_count": 4, "current_device": 3}.items():
         monkeypatch.setattr(torch.cuda, name, lambda found=found: found)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of
+from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
@@ -24,6 +25,10 @@ class Deliver(Protocol):
     def copies(self) -> bool:
         """Whether `finish` copies to a device's memory."""
 
+    @property
+    def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
+        """What `finish` takes of a converted column of uint8 images, whose flags and ops the device applies; None where it applies none."""
+
     def ranks(self) -> tuple[int, int] | None:
         """The rank and the number of ranks that the framework itself knows; None where others say so."""
 
@@ -32,6 +37,9 @@ class Deliver(Protocol):
 
     def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
         """All converted columns, in a worker thread: of one step, or of several with `rows` rows each."""
+
+    def wait(self) -> None:
+        """Waits for copies to a device that are under way, and lets go of what they read; when the loader stops."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch."""

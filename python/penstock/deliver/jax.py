@@ -40,6 +40,7 @@ class ToJax:
     """
 
     new_memory = None
+    on_device = None
 
     def __init__(self, device: Any = None) -> None:
         self._place = _place(device)
@@ -85,6 +86,9 @@ class ToJax:
                 f"to='jax': column {name!r}, {column.dtype} {column.shape}: {error}; with a sharding each batch needs rows for every device (use "
                 f"batch(…, drop_last=True)), and other dtypes than numbers need a map"
             ) from error
+
+    def wait(self) -> None:
+        """Nothing is under way."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread."""

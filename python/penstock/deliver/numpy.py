@@ -16,6 +16,7 @@ class ToNumpy:
     """Delivers columns as they are. bfloat16 needs the package ml_dtypes."""
 
     new_memory = None
+    on_device = None
     copies = False
 
     def ranks(self) -> None:
@@ -30,6 +31,9 @@ class ToNumpy:
     def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
         """All converted columns of an item, in a worker thread."""
         return columns
+
+    def wait(self) -> None:
+        """Nothing is under way."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread, before its first batch."""

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.errors import PlanError
+from penstock.core.errors import PlanError, ProcessError
+from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
+from penstock.deliver.in_flight import InFlight
 from penstock.deliver.numpy import parts_of
 
 try:
     import torch
 except ImportError as missing:
     raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); pip install 'penstock[torch]'") from missing
+
+from penstock.deliver.torch_pixels import PixelKernel, Pixels  # which imports it
+
+#: Items whose copies may be under way at once: those in the hands of two threads, and two that wait for the consumer.
+_MOST_IN_FLIGHT = 4
 
 #: The class of errors on a device; older versions have none.
 _DeviceError: Any = getattr(torch, "AcceleratorError", ())
@@ -27,8 +37,9 @@ _DeviceError: Any = getattr(torch, "AcceleratorError", ())
 class ToTorch:
     """Tensors on a device; text and ragged columns stay Arrow arrays on the host.
 
-    CUDA: the slots are pinned. A worker thread starts the copies of an item on the loader's own stream, and waits for them
-    before the slots are used again. Each stream on which the consumer takes a batch is recorded for the batch's memory
+    CUDA: the slots are pinned. A worker thread starts the copies of an item on the loader's own stream, and behind them the kernel for
+    images (see `torch_pixels`), and waits for neither: slots are used again once an event behind the copies has passed. The stream on
+    which the consumer takes a batch waits for that event, on the device, and is recorded for the batch's memory
     (`record_stream`), which is not reused before the work queued there is done. "cuda" is the device that is current at
     construction.
 
@@ -40,6 +51,17 @@ class ToTorch:
         self.device = _device("cpu" if device is None else device)
         self.copies, self.on_cuda = self.device.type != "cpu", self.device.type == "cuda"
         self._stream = torch.cuda.Stream(self.device) if self.on_cuda else None
+        self._process = os.getpid()
+        self._pixels = PixelKernel(self.device)
+        self._in_flight = InFlight(_MOST_IN_FLIGHT)
+        if self.on_cuda:
+            # Copies that are under way when the loader is dropped still read from its slots.
+            weakref.finalize(self, self._in_flight.wait)
+
+    @property
+    def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
+        """On CUDA, puts off the end of a chain of image ops until the bytes are there."""
+        return _pixels if self.on_cuda else None
 
     @property
     def new_memory(self) -> Any:
@@ -67,41 +89,54 @@ class ToTorch:
             ) from None
 
     def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
-        """All columns of an item on the device."""
+        """All columns of an item on the device; on CUDA, once the copies that this begins are done."""
         if not self.copies:
             return columns
-        try:
-            return self._move_on_stream(columns) if self.on_cuda else self._move(columns)
-        except _DeviceError as error:
-            error.add_note(
-                "penstock: earlier work on the device may have caused this error; CUDA_LAUNCH_BLOCKING=1 in the environment "
-                "shows which"
-            )
-            raise
+        with _noting_device_errors():
+            if not self.on_cuda:
+                return {name: self._moved(column) for name, column in columns.items()}
+            if os.getpid() != self._process:
+                raise ProcessError(
+                    "this loader uses CUDA, which does not work in a forked child; make the Loader in the child, and start children with the "
+                    "'spawn' method"
+                )
+            self._in_flight.let_go()
+            return self._move_on_stream(columns)
 
-    def _move_on_stream(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def _move_on_stream(self, columns: dict[str, Any]) -> OnStream:
         # Set the device too: else leaving the stream would select device 0 for this thread, and make a context there.
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
-            copied = torch.cuda.Event(blocking=True)  # waits without using a core
+            copied = torch.cuda.Event(blocking=True)  # whoever does wait for it uses no core
             try:
-                return self._move(columns)
+                moved = OnStream({name: self._moved(column) for name, column in columns.items()})
             finally:  # after an error too: copies in flight still read from the slots
                 copied.record(self._stream)
-                copied.synchronize()
+                self._in_flight.keep(copied, columns)
+        moved.copied = copied
+        return moved
 
-    def _move(self, columns: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: column.to(self.device, non_blocking=self.on_cuda) if isinstance(column, torch.Tensor) else column
-            for name, column in columns.items()
-        }
+    def _moved(self, column: Any) -> Any:
+        """A column on the device."""
+        if isinstance(column, Pixels):
+            flags = None if column.flags is None else self._moved(column.flags)
+            return self._pixels(self._moved(column.tensor), flags, column.ops)
+        if isinstance(column, torch.Tensor):
+            return column.to(self.device, non_blocking=self.on_cuda)
+        return column
+
+    def wait(self) -> None:
+        """Waits for the copies that are under way, which read from slots."""
+        self._in_flight.wait()
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """All columns of an item, in the consumer's thread; records the consumer's stream for CUDA memory."""
-        if self.on_cuda:
-            stream = torch.cuda.current_stream(self.device)
-            for column in columns.values():
-                if isinstance(column, torch.Tensor):
-                    column.record_stream(stream)
+        """All columns of an item, in the consumer's thread; for CUDA, its stream waits for the copies and is recorded for their memory."""
+        if isinstance(columns, OnStream):
+            with _noting_device_errors():
+                stream = torch.cuda.current_stream(self.device)
+                stream.wait_event(columns.copied)
+                for column in columns.values():
+                    if isinstance(column, torch.Tensor):
+                        column.record_stream(stream)
         return columns
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
@@ -113,18 +148,41 @@ class ToTorch:
         return self._taken_over(parts) if self.on_cuda else parts.pop
 
     def _taken_over(self, parts: list[Any]) -> Callable[[], Any]:
-        """Returns the parts. `receive` recorded the consumer's stream for their memory; a later stream is recorded here."""
+        """Returns the parts. `receive` did what the consumer's stream needs; a later stream is told here."""
         recorded = torch.cuda.current_stream(self.device)
 
         def take() -> Any:
             nonlocal recorded
             part, stream = parts.pop(), torch.cuda.current_stream(self.device)
             if stream != recorded:
+                stream.wait_stream(self._stream)
                 part.record_stream(stream)
                 recorded = stream
             return part
 
         return take
+
+
+class OnStream(dict[str, Any]):
+    """Columns that are on the device once the event `copied` has passed."""
+
+    copied: Any = None
+
+
+@contextmanager
+def _noting_device_errors() -> Iterator[None]:
+    try:
+        yield
+    except _DeviceError as error:
+        error.add_note(
+            "penstock: earlier work on the device may have caused this error; CUDA_LAUNCH_BLOCKING=1 in the environment shows which. After it, "
+            "a process cannot use CUDA any more: start again from the last checkpoint"
+        )
+        raise
+
+
+def _pixels(column: Any, flags: Any, ops: PixelOps) -> Pixels:
+    return Pixels(tensor=column, flags=None if flags is None else torch.from_numpy(flags), ops=ops)
 
 
 def _device(wanted: Any) -> torch.device:
@@ -143,12 +201,25 @@ def _device(wanted: Any) -> torch.device:
         return device
     if device.type != "cuda":
         return _usable(device, wanted)
+    if getattr(torch.cuda, "_is_in_bad_fork", bool)():
+        raise ProcessError(
+            f"device={quoted(wanted)}: this process was forked from one that had used CUDA, where CUDA does not work; start it with the 'spawn' method"
+        )
     if not torch.cuda.is_available():
-        raise PlanError(f"device={quoted(wanted)}: this PyTorch sees no CUDA device; use device='cpu'")
+        raise PlanError(f"device={quoted(wanted)}: {_why_no_cuda()}; use device='cpu'")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= (count := torch.cuda.device_count()):
         raise PlanError(f"device={quoted(wanted)}: there are {count} CUDA devices, counted from 0; name one of these")
     return torch.device("cuda", index)
+
+
+def _why_no_cuda() -> str:
+    if not (torch.version.cuda or torch.version.hip):
+        return f"this PyTorch ({torch.__version__}) is built without CUDA, so it sees no CUDA device"
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        if name in os.environ:
+            return f"this PyTorch sees no CUDA device, and {name}={quoted(os.environ[name])} in the environment says which it may see"
+    return "this PyTorch sees no CUDA device"
 
 
 def _meant(wanted: Any) -> str:

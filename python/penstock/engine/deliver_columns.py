@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from penstock.core.errors import PlanError
 from penstock.core.rows import spans_to_arrow
 from penstock.core.spec import Field, Spans
 from penstock.deliver import Deliver
+from penstock.engine.on_device import MovedOps
 from penstock.engine.ordering import Where
 from penstock.engine.slots import Slots
-from penstock.engine.stage import Columned, Delivered, Item
+from penstock.engine.stage import Columned, Delivered, Item, Part
 from penstock.order.batches import BatchOrder, Last
 
 #: The column that says which rows are padding, where a plan pads.
@@ -22,8 +24,11 @@ VALID = "valid"
 class DeliverColumns:
     """Columns to what the user's framework works with."""
 
-    def __init__(self, deliver: Deliver, order: BatchOrder, where: Where, slots: Slots) -> None:
+    def __init__(
+        self, deliver: Deliver, order: BatchOrder, where: Where, slots: Slots, on_device: Mapping[str, MovedOps]
+    ) -> None:
         self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
+        self._on_device = on_device
 
     def __call__(self, item: Columned) -> Delivered:
         """The item, ready for the consumer; with a column that says which rows are padding, where the plan pads."""
@@ -39,7 +44,17 @@ class DeliverColumns:
             )
             for name, column in columns.items()
         }
+        self._leave_to_device(item, part, converted)
         return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step))
+
+    def _leave_to_device(self, item: Columned, part: Part, columns: dict[str, Any]) -> None:
+        """Says of columns what the device is to make of them."""
+        moved = {name: ops for name, ops in self._on_device.items() if name in columns}
+        if moved:
+            epoch, keys = item.draw_of(part, is_frozen=False)
+            assert self._deliver.on_device is not None  # or nothing would be left to it
+            for name, ops in moved.items():
+                columns[name] = self._deliver.on_device(columns[name], ops.flags(epoch, keys), ops.split.pixels)
 
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.deliver import open_deliver
+from penstock.deliver import Deliver, open_deliver
 from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
@@ -18,8 +18,11 @@ from penstock.plan.rules import Change, optimize
 from penstock.plan.tree import find, flow, leaves
 
 
-def explain(root: Node, world_size: int | None) -> str:
-    """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
+def explain(root: Node, world_size: int | None, deliver: Deliver | None = None) -> str:
+    """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it.
+
+    deliver: as a loader delivers; NumPy arrays, if it is None.
+    """
     sources = [leaf.opened.source for leaf in leaves(root)]
     changes = list[Change]()
     runs = optimize(root, changes=changes)
@@ -37,13 +40,13 @@ def explain(root: Node, world_size: int | None) -> str:
         *(explain_mix(node) for node in flow(root) if isinstance(node, Mix)),
     ]
     if find(root, Batch) is not None:
-        parts.append(_explain_order(root, world_size))
+        parts.append(_explain_order(root, world_size, deliver or open_deliver("numpy", None)))
     return "\n\n".join(parts)
 
 
-def _explain_order(root: Node, world_size: int | None) -> str:
+def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
     where = some_rank(root, world_size)
-    lowered = lower(root, open_deliver("numpy", None), where, is_described=True)
+    lowered = lower(root, deliver, where, is_described=True)
     order = lowered.order
     lines = [
         "Order",
@@ -59,6 +62,7 @@ def _explain_order(root: Node, world_size: int | None) -> str:
         "Stages",
         *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
         *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
+        *([f"  on the device, to which bytes are copied: {lowered.on_device}"] if lowered.on_device else []),
     ]
     return "\n".join(lines)
 

@@ -28,7 +28,7 @@ class Lowered:
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
     that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
-    cacheable: where there is none, which dataset one could keep ("" for all rows), and the stages that would be below it.
+    cacheable: where there is none, which dataset one could keep ("" for all rows), and the stages that would be below it. on_device: which ops the device does, in words.
     """
 
     order: BatchOrder
@@ -48,6 +48,7 @@ class Lowered:
     caches: tuple[CachedRows, ...] = ()
     cacheable: tuple[tuple[str, tuple[str, ...]], ...] = ()
     below: tuple[Budget, ...] = ()
+    on_device: str = ""
     warned: list[int] = field(default_factory=list)
 
     def to_read(self, ids: Ids) -> Ids:

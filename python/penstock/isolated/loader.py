@@ -166,6 +166,7 @@ class IsolatedLoader(Loader[BatchT]):
             self._child.stop()
         self._expected = None
         self._single_steps.clear()
+        self._deliver.wait()
         for slots in (*self._lowered.slots, *([] if self._pinned is None else [self._pinned])):
             slots.drop()
         self._bad_samples.close()

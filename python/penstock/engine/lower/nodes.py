@@ -18,6 +18,7 @@ from penstock.engine.cached.store import KeepRows
 from penstock.engine.call import ASYNC_CALLS
 from penstock.engine.lanes.cut import LaneOutput
 from penstock.engine.lower.reading import ReadingStages
+from penstock.engine.on_device import MovedOps
 from penstock.engine.pad import PadColumns
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.select import SelectColumns
@@ -53,6 +54,7 @@ from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access
 from penstock.transform.function import name_of
 from penstock.transform.image import fuse
+from penstock.transform.image.device import split
 
 #: Threads for a user's function: at first, since it may hold the interpreter, and where it waits for something else.
 _FIRST_FUNCTION_THREADS, _MOST_FUNCTION_THREADS = 4, 64
@@ -165,9 +167,14 @@ class NodeStages(ReadingStages):
     def transform(self, node: Transform, inputs: Sequence[Branch]) -> Branch:
         """Native ops on columns."""
         (branch,) = inputs
-        applied, spec = {}, None if branch.spec is None else dict(branch.spec)
-        for (name, ops), (*_, begin) in zip(node.ops, node.draws, strict=True):
+        applied, draws, spec = {}, list[tuple[int, int]](), None if branch.spec is None else dict(branch.spec)
+        for (name, ops), (number, place, begin) in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
+            if spec is not None and node is self.on_device.transform:
+                ops = self._host_ops(name, ops, spec[name], (number, place), begin)  # noqa: PLW2901  # what is left of them
+                if not ops:
+                    continue
+            draws.append((number, place))
             if spec is None or self.is_described:
                 applied[name] = ColumnKernel(ops, first, branch.limits, first_number=begin)
                 continue
@@ -183,15 +190,27 @@ class NodeStages(ReadingStages):
             self.slots,
             applied,
             seed=self.seed,
-            draws=[(number, place) for number, place, _ in node.draws],
+            draws=draws,
             budget=self.budget,
             is_frozen=self.frozen > 0,
         )
+        if not applied:
+            return replace(branch, spec=spec)
         self.applied.append(apply)
         before = self.number_of("transform")
         name = "transform" if before == 0 else f"transform {before + 1}"
         self.add_fallible(branch.sources, name, "cpu", apply, threads=self.together)
         return replace(branch, spec=spec)
+
+    def _host_ops(
+        self, name: str, ops: tuple[Any, ...], source: Field, draw: tuple[int, int], begin: int
+    ) -> tuple[Any, ...]:
+        """The ops that stay on the host, of a chain whose end the device does."""
+        found = split(ops, source, first_number=begin)
+        if found is None:
+            return ops
+        self.on_device.columns[name] = MovedOps(split=found, seed=self.seed, draw=draw)
+        return found.host
 
     def _places_of(self, branch: Branch) -> RowPlaces:
         """Names the rows of a branch, with those that follow them in it."""

@@ -14,6 +14,7 @@ from penstock.engine.lower.lanes import LANE_ROWS
 from penstock.engine.lower.nodes import NodeStages
 from penstock.engine.lower.stages import FAR_BYTES, ITEM_BYTES
 from penstock.engine.lowered import Lowered
+from penstock.engine.on_device import in_words, last_transform
 from penstock.engine.ordering import Where, order_of
 from penstock.engine.slots import Slots
 from penstock.engine.tuner import Tuner
@@ -61,12 +62,14 @@ def lower(
     lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
     alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
+    if deliver.on_device is not None:
+        lowering.on_device.transform = last_transform(root)
     lowering.add_reading()
     whole = lowering.branch(root)
     kind = "copy" if deliver.copies else "cpu"
-    lowering.add(
-        "deliver", kind, DeliverColumns(deliver, order, where, lowering.record_slots), threads=lowering.together
-    )
+    on_device = lowering.on_device.columns
+    deliver_columns = DeliverColumns(deliver, order, where, lowering.record_slots, on_device)
+    lowering.add("deliver", kind, deliver_columns, threads=lowering.together)
     rows = lowering.rows_per_step
     row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
     paced = [source.rows_together // rows for source in sources if isinstance(source, Paced)]
@@ -82,6 +85,7 @@ def lower(
         images=lowering.images,
         lanes=LaneFeeds(lowering.feeds, order, lowering.lanes),
         slots=tuple(slots for each in lowering.every() for slots in (each.slots, each.record_slots)),
+        on_device=in_words(on_device),
         columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
         budget=lowering.budget,
         workers=lowering.workers,

@@ -18,6 +18,7 @@ from penstock.engine.call import CALLS, Call
 from penstock.engine.item_bytes import ColumnBytes
 from penstock.engine.lanes.feed import LaneFeed
 from penstock.engine.lanes.states import lanes_of
+from penstock.engine.on_device import OnDevice
 from penstock.engine.ordering import Where
 from penstock.engine.read.begin import Cursor
 from penstock.engine.row_counts import first_ids_of
@@ -66,6 +67,7 @@ class Lowering:
         self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
         self.is_described, self.fixed = False, frozenset[str]()
         self.workers = Pool(where.cpus)
+        self.on_device = OnDevice()
         sources = [leaf.opened.source for leaf in self.leaves]
         self.widest: dict[str, Field] = {name: field for source in sources for name, field in source.spec.items()}
         size_bytes = sum(source.manifest.size_bytes for source in sources)
@@ -148,7 +150,7 @@ class Lowering:
         order, budget_bytes = ListedOrder(rows=ListedRows(input=self.order.rows)), self.budget.limit_bytes
         side = type(self)(self.root, order, Where(cpus=self.where.cpus), self.seed, Slots(), budget_bytes)
         assert self.tolerance is not None
-        side.workers = self.workers
+        side.workers, side.on_device = self.workers, self.on_device
         side.tolerate(replace(self.tolerance, substitutes=False), is_here=True)
         side.add_reading()
         side.branch(side.root)

@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `colour` and `numbers` have them; `kernel` fuses a chain of them into one native call.
+`op` says what an op is; `decode`, `geometry`, `colour` and `numbers` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do.
 """
 
 from penstock.transform.image.colour import RandomGrayscale

@@ -102,7 +102,7 @@ def fuse(
     size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
     the size. first_number: of the first op, by which random ones draw, where others of the chain are done already. Raises PlanError if the chain cannot work.
     """
-    chain = _chain(ops, source, first_number)
+    chain = chain_of(ops, source, first_number)
     probe = _program(chain, 1, 1, limits)
     if source.dtype != "bytes":
         height, width = (axis or 0 for axis in source.shape[:2])
@@ -122,7 +122,8 @@ def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
 _LARGE = 1 << 10
 
 
-def _chain(ops: Sequence[ImageOp], source: Field, first_number: int) -> Chain:
+def chain_of(ops: Sequence[ImageOp], source: Field, first_number: int) -> Chain:
+    """What the ops describe together, on `source`; PlanError if they cannot follow each other. See `fuse`."""
     chain = Chain(channels=_channels(ops, source), encoded=source.dtype == "bytes")
     for number, op in enumerate(ops, first_number):
         if not isinstance(op, ImageOp):

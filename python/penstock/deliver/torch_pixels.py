@@ -1,0 +1,91 @@
+"""The end of chains of image ops on a device of PyTorch's: one Triton kernel, or the same as an expression of tensors."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
+from penstock.core.warned import warn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels:
+    """uint8 images, and what becomes of them on the device. flags: one byte an image, how it is mirrored; None where none is."""
+
+    tensor: torch.Tensor
+    flags: torch.Tensor | None
+    ops: PixelOps
+
+
+class PixelKernel:
+    """Runs ops on pixels that are on the device, on the stream that is current. The results are those of the CPU's kernel, bit for bit."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._affine: dict[PixelOps, torch.Tensor] = {}
+        self._fused: Any = None
+        self._is_tried = device.type != "cuda"
+        self._lock = threading.Lock()
+
+    def __call__(self, pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps) -> torch.Tensor:
+        """Images of `ops.dtype`, in `ops.layout_to`."""
+        affine = self._affine_of(ops)
+        if not self._is_tried:
+            made = self._first(pixels, flags, ops, affine)
+            if made is not None:
+                return made
+        return (self._fused or expression)(pixels, flags, ops, affine)
+
+    def _affine_of(self, ops: PixelOps) -> torch.Tensor:
+        """Scale and bias, float32 of shape (2, 3), on the device."""
+        with self._lock:
+            if ops not in self._affine:
+                self._affine[ops] = affine_of(ops).to(self._device, non_blocking=True)
+            return self._affine[ops]
+
+    def _first(self, *arguments: Any) -> torch.Tensor | None:
+        """The result of the fused kernel's first call, which compiles it; None, and a warning, where that cannot be."""
+        with self._lock:
+            if self._is_tried:
+                return None
+            try:
+                fused = importlib.import_module("penstock.deliver.triton_pixels").fused
+                made: torch.Tensor = fused(*arguments)
+                self._fused = fused
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except (
+                Exception
+            ) as error:  # no Triton, no compiler for its launcher, no cache folder, a device that it does not know, …
+                if isinstance(error, getattr(torch, "AcceleratorError", ())):
+                    raise
+                warn(
+                    f"penstock: Triton cannot compile the kernel for images on the device ({type(error).__name__}: {error}); several kernels of "
+                    f"PyTorch do the same, slower; install triton and a C compiler",
+                    stacklevel=2,
+                )
+                return None
+            finally:
+                self._is_tried = True
+            return made
+
+
+def affine_of(ops: PixelOps) -> torch.Tensor:
+    """Scale and bias, float32 of shape (2, 3), on the host."""
+    return torch.tensor([ops.scale, ops.bias], dtype=torch.float32, device="cpu")
+
+
+def expression(pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor) -> torch.Tensor:
+    """The kernel's work in tensors' own operations, on any device."""
+    images = pixels.permute(0, 3, 1, 2) if ops.layout_from == "NHWC" else pixels
+    if flags is not None:
+        for bit, axis in ((HORIZONTAL, 3), (VERTICAL, 2)):
+            images = torch.where((flags & bit).bool()[:, None, None, None], images.flip(axis), images)
+    scale, bias = affine[:, : images.shape[1], None, None]
+    numbers = images.float().mul_(scale).add_(bias).type(getattr(torch, ops.dtype))  # two roundings, as on the CPU
+    return (numbers.permute(0, 2, 3, 1) if ops.layout_to == "NHWC" else numbers).contiguous()

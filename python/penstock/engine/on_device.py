@@ -1,0 +1,66 @@
+"""Which ops of a plan the device does, after the copy, in place of the CPU before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.core import kernels
+from penstock.core.spec import Bytes, Ids
+from penstock.order.keys import TRANSFORM_KEY
+from penstock.plan.nodes import (
+    Batch,
+    BatchTokens,
+    Bucket,
+    Every,
+    Node,
+    Pad,
+    Repeat,
+    Select,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+    Transform,
+)
+from penstock.plan.nodes.picked import PICKED, Exclude
+from penstock.transform.image.device import Split
+
+#: What neither looks at images nor moves them from one dataset's rows to another's; ragged columns, which are padded, are no images.
+_PASSES = (Batch, BatchTokens, Bucket, Pad, Shuffle, Shard, Repeat, Take, Skip, Every, Select, Exclude, *PICKED)
+
+
+def last_transform(root: Node) -> Node | None:
+    """The transform whose result is delivered as it is: no function, cache or mix is between; None if there is none."""
+    node = root
+    while isinstance(node, _PASSES):
+        node = node.input
+    return node if isinstance(node, Transform) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedOps:
+    """The end of one column's chain. draw: the two numbers that key the chain's random choices, beside seed and epoch."""
+
+    split: Split
+    seed: int
+    draw: tuple[int, int]
+
+    def flags(self, epoch: int, keys: Ids) -> Bytes | None:
+        """How each row's image is mirrored; None where no op mirrors. See `Item.draw_of` for epoch and keys."""
+        return self.split.flags(kernels.mix([self.seed, epoch, TRANSFORM_KEY, *self.draw]), keys)
+
+
+@dataclass
+class OnDevice:
+    """What a device does of a plan. transform: the node whose chains may be split. columns: filled while the plan is lowered."""
+
+    transform: Node | None = None
+    columns: dict[str, MovedOps] = field(default_factory=dict)
+
+
+def in_words(columns: Mapping[str, MovedOps]) -> str:
+    """What a device does, for people: "image: RandomHorizontalFlip, Normalize"; "" for nothing."""
+    return "; ".join(
+        f"{name}: {', '.join(type(op).__name__ for op in moved.split.moved)}" for name, moved in columns.items()
+    )

@@ -1,0 +1,96 @@
+"""The end of a chain that a device can do: bytes cross the bus, and flips, Normalize, ToDtype and ToLayout run there.
+
+split([Decode(), RandomResizedCrop(224), RandomHorizontalFlip(), Normalize(IMAGENET)], Field("bytes")).host ==
+    (Decode(), RandomResizedCrop(224), ToLayout("NCHW"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
+from penstock.core.spec import Field, Ids
+from penstock.transform.image.geometry import RandomHorizontalFlip, RandomVerticalFlip
+from penstock.transform.image.kernel import chain_of
+from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout
+from penstock.transform.image.op import ImageOp
+
+_ON_DEVICE = (RandomHorizontalFlip, RandomVerticalFlip, Normalize, ToDtype, ToLayout)
+
+_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """A chain in two parts. host: the ops that stay, which give uint8; none where the pixels are delivered as they are.
+
+    moved: those of the device, as written. flips: for each random flip among them its number in the chain, its probability and its bit.
+    """
+
+    host: tuple[ImageOp, ...]
+    moved: tuple[ImageOp, ...]
+    flips: tuple[tuple[int, float, int], ...]
+    pixels: PixelOps
+
+    def flags(self, key: int, samples: Ids) -> npt.NDArray[np.uint8] | None:
+        """How each image is mirrored, as bits: the draws that the native ops make. None where no op mirrors."""
+        if not self.flips:
+            return None
+        flags = np.zeros(len(samples), np.uint8)
+        for number, p, bit in self.flips:
+            flags ^= (uniform(key, samples, number) < p) * np.uint8(bit)
+        return flags
+
+
+def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Split | None:
+    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes. Raises PlanError as `fuse` does."""
+    chain = chain_of(ops, source, first_number)
+    numbers = chain.numbers
+    if numbers.dtype == "uint8":
+        return None
+    begin = len(ops)
+    while begin and isinstance(ops[begin - 1], _ON_DEVICE):
+        begin -= 1
+    host, moved = tuple(ops[:begin]), tuple(ops[begin:])
+    flips = tuple(
+        (number, op.p, HORIZONTAL if isinstance(op, RandomHorizontalFlip) else VERTICAL)
+        for number, op in enumerate(moved, first_number + begin)
+        if isinstance(op, (RandomHorizontalFlip, RandomVerticalFlip))
+    )
+    return Split(
+        host=(*host, ToLayout(chain.layout)) if host else (),
+        moved=moved,
+        flips=flips,
+        pixels=PixelOps(
+            dtype=numbers.dtype,
+            scale=numbers.scale,
+            bias=numbers.bias,
+            layout_from=chain.layout if host else "NHWC",
+            layout_to=chain.layout,
+        ),
+    )
+
+
+def uniform(key: int, samples: Ids, number: int) -> npt.NDArray[np.float64]:
+    """The first uniform number of each sample's generator for op `number`, as rust/src/keys.rs draws it."""
+    with np.errstate(over="ignore"):
+        state = _mixed(_GOLDEN ^ np.uint64(3), np.uint64(key))
+        state = _mixed(_mixed(state, samples.astype(np.uint64)), np.uint64(number))
+        bits: npt.NDArray[np.uint64] = _finalised(state + _GOLDEN)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mixed(
+    state: npt.NDArray[np.uint64] | np.uint64, word: npt.NDArray[np.uint64] | np.uint64
+) -> npt.NDArray[np.uint64]:
+    return _finalised(state * np.uint64(0xD134_2543_DE82_EF95) ^ _finalised(word + _GOLDEN))
+
+
+def _finalised(x: npt.NDArray[np.uint64] | np.uint64) -> npt.NDArray[np.uint64]:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
