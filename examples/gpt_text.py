@@ -1,0 +1,52 @@
+"""A small GPT on real text, packed into sequences: python examples/gpt_text.py [STEPS]"""
+
+import sys
+import tempfile
+
+import torch
+from local_data import packed
+from torch import nn
+
+import penstock as ps
+
+LENGTH, WIDTH = 128, 64
+
+
+class GPT(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(256, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, 0.0, batch_first=True) for _ in range(2)
+        )
+        self.head = nn.Linear(WIDTH, 256)
+
+    def forward(self, tokens: torch.Tensor, places: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
+        x = self.token(tokens) + self.place(places)
+        same = (documents[:, :, None] == documents[:, None, :]) & torch.ones(LENGTH, LENGTH).tril().bool()
+        for block in self.blocks:
+            x = block(x, src_mask=~same.repeat_interleave(4, dim=0))
+        return self.head(x)
+
+
+def main() -> None:
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    torch.manual_seed(0)
+    model = GPT()
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = packed(folder, LENGTH, steps)
+        for step, batch in enumerate(ps.Loader(plan, to="torch")):
+            loss = nn.functional.cross_entropy(
+                model(batch["tokens"], batch["position_ids"], batch["segment_ids"])[:, :-1].flatten(0, 1),
+                batch["tokens"][:, 1:].flatten(),
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % 20 == 0 or step == steps - 1:
+                print(f"step {step}: loss {loss.item():.3f}")
+
+
+if __name__ == "__main__":
+    main()

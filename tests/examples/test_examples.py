@@ -1,0 +1,48 @@
+"""The examples run as their first lines say, on what is on the machine; each in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+#: By file: its arguments, the library that it needs, and what it says at the end.
+RUNS = {
+    "resnet_photographs.py": (["2"], "torch", "rank 1 of 2, step 8: loss"),
+    "gpt_text.py": (["4"], "torch", "step 3: loss"),
+    "gpt_text_jax.py": (["3"], "jax", "step 2: loss"),
+    "tabular.py": (["4"], "sklearn", "of 55 rows"),
+    "keras_fit.py": (["1"], "tensorflow", "of the last epoch"),
+    "lightning_resume.py": ([], "pytorch_lightning", "resumed for 23: the same batches"),
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.trainers]
+
+
+def test_all_are_run() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*RUNS, "local_data.py"}
+    assert all(len(path.read_text().splitlines()) < 60 for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("example", RUNS)
+def test_it_runs(example: str) -> None:
+    arguments, library, said = RUNS[example]
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2"] if example.startswith("resnet") else []
+    command = [sys.executable, *launcher, EXAMPLES / example, *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
