@@ -18,7 +18,7 @@ from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
-from penstock.deliver import open_deliver
+from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
@@ -57,11 +57,13 @@ class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
     A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
-    gives tuples in the order of the columns, "namedtuple" named ones, a dataclass (or NamedTuple class) objects of it, whose
-    fields must be the columns.
+    gives tuples in the order of the columns, "namedtuple" named ones, "tensordict" TensorDicts, a dataclass (or NamedTuple class) objects
+    of it, whose fields must be the columns.
 
     to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
-    sharding of the rows, which makes global arrays of batches. rank, world_size: this
+    sharding of the rows, which makes global arrays of batches. convert: by column a dtype, such as "int64" for labels; "list" for text, bytes or ragged
+    numbers as a list of rows; for torch also "nested", a jagged tensor of a ragged column, and "channels_last". A dtype that cannot hold a number is
+    an error. rank, world_size: this
     process's share; found from JAX, torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
     the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
     parallel: the data-parallel group). memory: what this loader holds at most, as bytes or as text like "4GB": what is read
@@ -132,6 +134,7 @@ class Loader(Generic[BatchT]):
         *misplaced: Never,
         to: To = "numpy",
         device: Any = None,
+        convert: Mapping[str, Any] | None = None,
         structure: Any = "dict",
         rank: int | None = None,
         world_size: int | None = None,
@@ -165,7 +168,8 @@ class Loader(Generic[BatchT]):
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
-        self._deliver, self._delivery = self._open_deliver(to, device), to if device is None else f"{to} on {device}"
+        self._deliver = with_conversions(self._open_deliver(to, device), to, convert)
+        self._delivery = to if device is None else f"{to} on {device}"
         given = Ranks(rank=rank, world_size=world_size, process_group=process_group, framework=self._deliver.ranks)
         self._ranks, self._ranks_agree = given, False
         self._saved_plan = SavedPlan.of(dataset.root)
@@ -191,7 +195,9 @@ class Loader(Generic[BatchT]):
         )
         self._single_steps = SingleSteps()
         self._take(self._new_share(self._ranks.find()))
-        self._structure = Structure(structure, self._lowered.columns)
+        if convert is not None:
+            self._deliver.check(self._lowered.columns)
+        self._structure = Structure(structure, None if self._lowered.columns is None else tuple(self._lowered.columns))
 
     # Whose share
 

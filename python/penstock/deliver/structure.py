@@ -1,8 +1,9 @@
-"""The structure of a batch: a dict of columns, a tuple, a named tuple, or an object of the user's class."""
+"""The structure of a batch: a dict of columns, a tuple, a named tuple, a TensorDict, or an object of the user's class."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
@@ -16,22 +17,22 @@ from penstock.deliver.batch_dict import BatchDict
 from penstock.deliver.trees import register_batches
 
 Make: TypeAlias = Callable[[dict[str, Any]], Any]
-_NAMES = ("dict", "tuple", "namedtuple")
+_NAMES = ("dict", "tuple", "namedtuple", "tensordict")
 
 
 class Structure:
     """Turns a batch's columns into the requested structure. Raises PlanError as soon as the columns are known not to fit.
 
-    structure: "dict", "tuple" (in the order of the columns), "namedtuple", or a dataclass or NamedTuple class whose fields
-    are the columns. columns: their names; None if only the first batch shows them.
+    structure: "dict", "tuple" (in the order of the columns), "namedtuple", "tensordict", or a dataclass or NamedTuple class whose
+    fields are the columns. columns: their names; None if only the first batch shows them.
     """
 
     def __init__(self, structure: Any, columns: Sequence[str] | None) -> None:
         self._structure = _checked(structure)
         self._names: tuple[str, ...] = ()
         self._make: Make | None = None
-        if columns is not None:
-            _maker(self._structure, tuple(columns))
+        if columns is not None or self._structure == "tensordict":
+            _maker(self._structure, tuple(columns or ()))
 
     def taking(self, parts: Sequence[tuple[str, Callable[[], Any]]]) -> Callable[[], Any]:
         """A function that returns the next batch, made of the next part of every column. It runs every step, so it does little."""
@@ -68,7 +69,9 @@ def _checked(structure: Any) -> Any:
         return named
     close = difflib.get_close_matches(quoted(structure).strip("'").lower(), _NAMES, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise PlanError(f"structure={_shown(structure)}; choose 'dict', 'tuple', 'namedtuple', or pass a dataclass{hint}")
+    raise PlanError(
+        f"structure={_shown(structure)}; choose 'dict', 'tuple', 'namedtuple', 'tensordict', or pass a dataclass{hint}"
+    )
 
 
 def _maker(structure: Any, names: tuple[str, ...]) -> Make:
@@ -76,6 +79,9 @@ def _maker(structure: Any, names: tuple[str, ...]) -> Make:
         return BatchDict
     if structure == "tuple":
         return lambda columns: tuple(columns.values())
+    if structure == "tensordict":
+        make: Make = importlib.import_module("penstock.deliver.tensordict").tensordict_of
+        return make
     if structure == "namedtuple":
         _check_identifiers(names)
         kind: Any = named_batch(names)
