@@ -39,6 +39,7 @@ from penstock.observe.quarantine import Quarantine
 from penstock.observe.report import pending_text, report_text
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
+from penstock.observe.torch_profiler import profiled
 from penstock.order.cursor import Position
 from penstock.order.lane_rows import LANE_ROWS
 from penstock.order.progress import Progress
@@ -260,7 +261,8 @@ class Loader(Generic[BatchT]):
             self._check_pass(this_pass)
             steps = self._begin()
             while progress.step < steps:
-                item = self._next_item()
+                with profiled("next batch"):
+                    item = self._next_item()
                 share = self._share
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
                 if self._ledger is not None:
