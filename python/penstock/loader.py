@@ -18,7 +18,7 @@ from penstock.core.spec import Ids
 from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
-from penstock.deliver import open_deliver
+from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
 from penstock.deliver.structure import Structure
@@ -40,6 +40,7 @@ from penstock.observe.quarantine import Quarantine
 from penstock.observe.report import pending_text, report_text
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
+from penstock.observe.torch_profiler import profiled
 from penstock.order.cursor import Position
 from penstock.order.lane_rows import LANE_ROWS
 from penstock.order.progress import Progress
@@ -59,11 +60,13 @@ class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
     A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
-    gives tuples in the order of the columns, "namedtuple" named ones, "arrow", "pandas" and "polars" frames, a dataclass (or NamedTuple class) objects of it, whose
+    gives tuples in the order of the columns, "namedtuple" named ones, "tensordict" TensorDicts, "arrow", "pandas" and "polars" frames, a dataclass (or NamedTuple class) objects of it, whose
     fields must be the columns.
 
     to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
-    sharding of the rows, which makes global arrays of batches. rank, world_size: this
+    sharding of the rows, which makes global arrays of batches. convert: by column a dtype, such as "int64" for labels; "list" for text, bytes or ragged
+    numbers as a list of rows; for torch also "nested", a jagged tensor of a ragged column, and "channels_last". A dtype that cannot hold a number is
+    an error. rank, world_size: this
     process's share; found from JAX, torch.distributed or the environment (torchrun, MPI, Horovod, SLURM) if not given, anew whenever a pass
     begins, so that the process group may come after the loader. process_group: the ranks that share the data, if these are not all. mesh,
     data_dims: a DeviceMesh, and the names of its dimensions along which ranks get different rows; along the others (tensor, pipeline, context
@@ -122,7 +125,7 @@ class Loader(Generic[BatchT]):
         self: Loader[Any],
         dataset: Dataset,
         *misplaced: Never,
-        structure: Literal["namedtuple", "arrow", "pandas", "polars"],
+        structure: Literal["namedtuple", "tensordict", "arrow", "pandas", "polars"],
         **options: Unpack[LoaderOptions],
     ) -> None: ...
     @overload
@@ -135,6 +138,7 @@ class Loader(Generic[BatchT]):
         *misplaced: Never,
         to: To = "numpy",
         device: Any = None,
+        convert: Mapping[str, Any] | None = None,
         structure: Any = "dict",
         rank: int | None = None,
         world_size: int | None = None,
@@ -170,7 +174,8 @@ class Loader(Generic[BatchT]):
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
-        self._deliver, self._delivery = self._open_deliver(to, device), to if device is None else f"{to} on {device}"
+        self._deliver = with_conversions(self._open_deliver(to, device), to, convert)
+        self._delivery = to if device is None else f"{to} on {device}"
         self._ranks, self._ranks_agree = (
             Ranks(
                 rank=rank,
@@ -207,7 +212,11 @@ class Loader(Generic[BatchT]):
         self._place = self._ranks.place()
         try:
             self._take(self._new_share(self._place[:2]))
-            self._structure = Structure(structure, self._lowered.columns)
+            if convert is not None:
+                self._deliver.check(self._lowered.columns)
+            self._structure = Structure(
+                structure, None if self._lowered.columns is None else tuple(self._lowered.columns)
+            )
         except PenstockError as error:
             self._ranks.fail(error)
             raise
@@ -291,7 +300,8 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             check_ranks = self._ranks.watch(self._place)
             while progress.step < steps:
-                item = self._next_item()
+                with profiled("next batch"):
+                    item = self._next_item()
                 share = self._share
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
                 if self._ledger is not None:

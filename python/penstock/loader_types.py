@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -25,6 +25,7 @@ class LoaderOptions(TypedDict, total=False):
 
     to: To
     device: Any
+    convert: Mapping[str, Any] | None
     rank: int | None
     world_size: int | None
     process_group: Any

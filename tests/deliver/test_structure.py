@@ -295,12 +295,12 @@ class Lacking:
 @pytest.mark.parametrize(
     ("structure", "message"),
     [
-        ("tupel", "structure='tupel'; choose 'dict', 'tuple', 'namedtuple', 'arrow', 'pandas', 'polars', or pass a dataclass; did you mean 'tuple'?"),
+        ("tupel", "structure='tupel'; choose 'dict', 'tuple', 'namedtuple', 'tensordict', 'arrow', 'pandas', 'polars', or pass a dataclass; did you mean 'tuple'?"),
         ("Dict", "did you mean 'dict'?"),
         (list, "structure=list; choose"),
         (None, "structure=None; choose"),
         (3, "structure=3; choose"),
-        (Sample(1, 2), "choose 'dict', 'tuple', 'namedtuple', 'arrow', 'pandas', 'polars', or pass a dataclass"),
+        (Sample(1, 2), "choose 'dict', 'tuple', 'namedtuple', 'tensordict', 'arrow', 'pandas', 'polars', or pass a dataclass"),
         (Misspelt, "structure=Misspelt: its fields are 'image', 'labels', but the columns are 'image', 'label'; make them equal: did you mean 'label' for 'labels'?"),
         (Lacking, "its fields are 'image', but the columns are 'image', 'label'; make them equal"),
     ],

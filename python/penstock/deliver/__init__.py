@@ -68,3 +68,12 @@ def open_deliver(to: str, device: Any) -> Deliver:
     raise PlanError(
         f"to={quoted(to)}; choose 'numpy', 'torch' or 'jax'{f'; did you mean {close[0]!r}?' if close else ''}"
     )
+
+
+def with_conversions(deliver: Deliver, to: str, convert: Any) -> Any:
+    """The delivery with some columns converted (see `Loader`); itself, where none are."""
+    if convert is None:
+        return deliver
+    from penstock.deliver.converting import Converting  # which is a Deliver
+
+    return Converting(deliver, to, convert)

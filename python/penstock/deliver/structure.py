@@ -1,4 +1,4 @@
-"""The structure of a batch: a dict of columns, a tuple, a named tuple, or an object of the user's class."""
+"""The structure of a batch: a dict of columns, a tuple, a named tuple, a TensorDict, or an object of the user's class."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from penstock.deliver.batch_dict import BatchDict
 from penstock.deliver.trees import register_batches
 
 Make: TypeAlias = Callable[[dict[str, Any]], Any]
-#: Frames, and what makes them.
-_FRAMES = {"arrow": "record_batch_of", "pandas": "data_frame_of", "polars": "data_frame_of"}
+#: What is made by a file of that name here, and by which function.
+_FRAMES = {
+    "tensordict": "tensordict_of",
+    "arrow": "record_batch_of",
+    "pandas": "data_frame_of",
+    "polars": "data_frame_of",
+}
 _NAMES = ("dict", "tuple", "namedtuple", *_FRAMES)
 
 
 class Structure:
     """Turns a batch's columns into the requested structure. Raises PlanError as soon as the columns are known not to fit.
 
-    structure: "dict", "tuple" (in the order of the columns), "namedtuple", "arrow", "pandas" or "polars" for frames, or a dataclass or NamedTuple class whose fields
+    structure: "dict", "tuple" (in the order of the columns), "namedtuple", "tensordict", "arrow", "pandas" or "polars" for frames, or a dataclass or NamedTuple class whose fields
     are the columns. columns: their names; None if only the first batch shows them.
     """
 

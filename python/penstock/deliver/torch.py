@@ -139,6 +139,10 @@ class ToTorch:
                         column.record_stream(stream)
         return columns
 
+    def nested(self, values: torch.Tensor, offsets: torch.Tensor, shortest: int, longest: int) -> torch.Tensor:
+        """A nested tensor in the jagged layout, whose row i is values[offsets[i] : offsets[i + 1]], sharing their memory."""
+        return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=shortest, max_seqlen=longest)
+
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
         """A function that returns the column's next `rows` rows at each call. One call cuts all: each would release the GIL."""
         if not isinstance(column, torch.Tensor):

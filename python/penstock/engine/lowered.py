@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.core.spec import Ids
+from penstock.core.spec import Ids, Spec
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget
 from penstock.engine.cached.begin import unkept
@@ -24,7 +24,7 @@ from penstock.order.cursor import Position, Work, works
 class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
-    columns: the names of what is delivered, None where only a user's function knows them.
+    columns: the fields of what is delivered, None where only a user's function knows them.
     budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
     take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
     that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
@@ -38,7 +38,7 @@ class Lowered:
     item_bytes: int
     images: Callable[[], Mapping[str, int]]
     slots: tuple[Slots, ...]
-    columns: tuple[str, ...] | None
+    columns: Spec | None
     budget: Budget
     window_bytes: int
     batch_bytes: int

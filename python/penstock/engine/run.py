@@ -43,6 +43,7 @@ from penstock.engine.stage import Item, Stage
 from penstock.engine.tune import Depth
 from penstock.engine.tuner import LOOK_S, PREFETCH, Tuner
 from penstock.observe.metrics import Meter
+from penstock.observe.torch_profiler import profiled
 from penstock.order.cursor import Work
 
 #: How long threads are waited for; whoever pressed Ctrl-C wants to leave.
@@ -309,7 +310,8 @@ def _work_of(given: Any) -> Work | None:
 
 def _attempt(stage: Stage, given: Any) -> Passed:
     try:
-        return stage.work(given)
+        with profiled(stage.name):
+            return stage.work(given)
     except BaseException as raised:  # the consumer raises it
         ids = given.ids if isinstance(given, Item) else None
         place = f"stage {stage.name!r}, epoch {given.epoch}, step {given.step}"

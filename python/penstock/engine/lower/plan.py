@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.errors import PlanError
+from penstock.core.spec import Field
 from penstock.deliver import Deliver
 from penstock.engine.bad_rows import Tolerance
 from penstock.engine.cached.chains import split_chains
@@ -86,7 +87,9 @@ def lower(
         lanes=LaneFeeds(lowering.feeds, order, lowering.lanes),
         slots=tuple(slots for each in lowering.every() for slots in (each.slots, each.record_slots)),
         on_device=in_words(on_device),
-        columns=None if whole.spec is None else (*whole.spec, *([VALID] if order.last is Last.PAD else [])),
+        columns=None
+        if whole.spec is None
+        else {**whole.spec, **({VALID: Field("bool")} if order.last is Last.PAD else {})},
         budget=lowering.budget,
         workers=lowering.workers,
         tuner=Tuner(lowering.stages, [each.budget for each in lowering.every()], fixed),
