@@ -43,9 +43,9 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
-    alone = re.search("import (jax|penstock.tensorflow)", "".join(blocks_of(page)))
+    alone = re.search("import (jax|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page)))
     if alone:  # in a process of its own, since others fork
-        library = alone[1].rpartition(".")[2]
+        library = alone[1].removeprefix("penstock.").partition(".")[0]
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed")
         subprocess.run([sys.executable, "-c", "\n".join(blocks_of(page))], check=True)

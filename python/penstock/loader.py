@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
-from penstock.core.errors import DataError, PlanError, ProcessError, StateError
+from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, StateError
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
@@ -44,6 +44,7 @@ from penstock.order.lane_rows import LANE_ROWS
 from penstock.order.progress import Progress
 from penstock.order.sharing import explain_sharing
 from penstock.order.token_batches import TokenBatches
+from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.check import check_positional
 from penstock.plan.nodes import Batch
@@ -62,9 +63,10 @@ class Loader(Generic[BatchT]):
 
     to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
     sharding of the rows, which makes global arrays of batches. rank, world_size: this
-    process's share; found from JAX, torch.distributed or torchrun's environment if not given, anew whenever a pass begins, so that
-    the process group may come after the loader. process_group: the ranks that share the data, if these are not all (tensor
-    parallel: the data-parallel group). memory: what this loader holds at most, as bytes or as text like "4GB": what is read
+    process's share; found from JAX, torch.distributed or the environment (torchrun, MPI, Horovod, SLURM) if not given, anew whenever a pass
+    begins, so that the process group may come after the loader. process_group: the ranks that share the data, if these are not all. mesh,
+    data_dims: a DeviceMesh, and the names of its dimensions along which ranks get different rows; along the others (tensor, pipeline, context
+    parallel) they get the same. Ranks of a process group that differ in data or plan all fail at their first pass. memory: what this loader holds at most, as bytes or as text like "4GB": what is read
     ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but not the batches that you hold
     (default: a quarter of what the machine or the control group has, no more than half of what is free, shared by the ranks of this machine).
     cpus: threads for kernels and functions (default: up to what the process may use, tuned; functions that wait may have more). prefetch: batches
@@ -136,6 +138,8 @@ class Loader(Generic[BatchT]):
         rank: int | None = None,
         world_size: int | None = None,
         process_group: Any = None,
+        mesh: Any = None,
+        data_dims: str | Sequence[str] | None = None,
         memory: int | str | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
@@ -166,12 +170,21 @@ class Loader(Generic[BatchT]):
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
         self._deliver, self._delivery = self._open_deliver(to, device), to if device is None else f"{to} on {device}"
-        given = Ranks(rank=rank, world_size=world_size, process_group=process_group, framework=self._deliver.ranks)
-        self._ranks, self._ranks_agree = given, False
+        self._ranks, self._ranks_agree = (
+            Ranks(
+                rank=rank,
+                world_size=world_size,
+                process_group=process_group,
+                mesh=mesh,
+                data_dims=data_dims,
+                framework=self._deliver.ranks,
+            ),
+            False,
+        )
         self._saved_plan = SavedPlan.of(dataset.root)
         self._prefetch, self._epochs = prefetch, epochs
         self._watchdog = Watchdog(watchdog)
-        self._ledger = None if ledger is None else Ledger(ledger)
+        self._ledger = None if ledger is None or not self._ranks.records else Ledger(ledger)
         self._until = math.inf  # the run's first epoch that it does not make
         self._progress, self._loaded_rows = Progress(), 0
         self._lane_places: Any = None  # as they were loaded
@@ -190,8 +203,14 @@ class Loader(Generic[BatchT]):
             bad_samples=self._bad_samples,
         )
         self._single_steps = SingleSteps()
-        self._take(self._new_share(self._ranks.find()))
-        self._structure = Structure(structure, self._lowered.columns)
+        self._place = self._ranks.place()
+        try:
+            self._take(self._new_share(self._place[:2]))
+            self._structure = Structure(structure, self._lowered.columns)
+        except PenstockError as error:
+            self._ranks.fail(error)
+            raise
+        self._ranks.announce(self._plan_of_rank)
 
     # Whose share
 
@@ -207,14 +226,30 @@ class Loader(Generic[BatchT]):
 
     def _share_now(self) -> Share:
         """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
-        if not self._progress.is_running and (ranks := self._ranks.find()) != self._share.ranks:
-            share = self._new_share(ranks)
+        if self._progress.is_running or (place := self._ranks.place()) == self._place:
+            return self._share
+        if place[:2] != self._share.ranks:
+            share = self._new_share(place[:2])
             if self._lowered.lanes and self._progress.here != Position():
                 self._lane_places = {**(self._lane_places or {}), **self._places_now()}
             self._stop()
             self._finalizer.detach()
             self._take(share)
+        self._place, self._ranks_agree = place, False
         return self._share
+
+    def _plan_of_rank(self) -> PlanOfRank:
+        """What must be the same on all ranks."""
+        return PlanOfRank(
+            plan=self._saved_plan.on(self._share.world_size),
+            data=None if self._share.node else (self.dataset.digest, self._lowered.order.samples),
+            options={
+                "world_size": self._share.world_size,
+                "division of rows": self._ranks.shown,
+                "on_error": self._bad_samples.on_error,
+                **self._weights.entries,
+            },
+        )
 
     def _new_share(self, ranks: tuple[int, int]) -> Share:
         """The share of (rank, world size), by the weights that are set."""
@@ -253,6 +288,7 @@ class Loader(Generic[BatchT]):
         try:
             self._check_pass(this_pass)
             steps = self._begin()
+            check_ranks = self._ranks.watch(self._place)
             while progress.step < steps:
                 item = self._next_item()
                 share = self._share
@@ -262,6 +298,7 @@ class Loader(Generic[BatchT]):
                 del item
                 progress.untouched, step = False, progress.step
                 for _ in range(steps_here):
+                    check_ranks()
                     step += 1
                     progress.step = step
                     yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
@@ -281,7 +318,7 @@ class Loader(Generic[BatchT]):
     def _begin(self) -> int:
         """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
         self._share_now()
-        self._ranks_agree = self._ranks_agree or self._ranks.agree()
+        self._ranks_agree = self._ranks_agree or self._ranks.agree(self._plan_of_rank)
         if self._progress.untouched and self._progress.step and self._loaded_rows != self._lowered.order.batch_size:
             raise StateError(
                 f"the state was loaded for steps of {self._loaded_rows} rows, and {self._share.world_size} ranks take "
@@ -367,9 +404,14 @@ class Loader(Generic[BatchT]):
         position = self._normal(self._progress.here)
         up_to = "up to " if isinstance(self._lowered.order, TokenBatches) else ""
         return (
-            f"Loader({self.dataset!r}, rank {self.rank} of {self.world_size}: {len(self):,} steps of {up_to}{self.batch_size:,} rows an epoch, "
+            f"Loader({self.dataset!r}, {self._shown_rank}: {len(self):,} steps of {up_to}{self.batch_size:,} rows an epoch, "
             f"to {self._delivery}; next is epoch {position.epoch}, step {position.step})"
         )
+
+    @property
+    def _shown_rank(self) -> str:
+        share, origin = self._share_now(), self._place.origin
+        return f"rank {share.rank} of {share.world_size}{f' ({origin})' if origin else ''}"
 
     def __len__(self) -> int:
         """Steps in an epoch, the same on every rank; with batch(…, per_rank=True) for as many ranks as there are now."""
@@ -604,7 +646,8 @@ class Loader(Generic[BatchT]):
         stats, lowered = self.stats(), self._lowered
         advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
         sharing = explain_sharing(lowered.order, self._share.place[1])
-        return "\n\n".join([report_text(stats), *cache_lines(stats), *advice, *sharing])
+        rank = [] if self._place == (0, 1, "") else [self._shown_rank]
+        return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
 
     def _about_stall(self) -> str:
         """What the watchdog tells beside the stages: where the loader stands, the report, and what stores did not answer."""

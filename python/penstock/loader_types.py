@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -27,6 +28,8 @@ class LoaderOptions(TypedDict, total=False):
     rank: int | None
     world_size: int | None
     process_group: Any
+    mesh: Any
+    data_dims: str | Sequence[str] | None
     memory: int | str | None
     cpus: int | None
     prefetch: int | None

@@ -16,7 +16,7 @@ from penstock.core.errors import PlanError, StateError
 from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
-from penstock.deliver.ranks import ranks_here
+from penstock.deliver.launchers import processes_here, ranks_here
 from penstock.engine.bad_rows import BadRow, Tolerance
 from penstock.engine.free_memory import default_memory
 from penstock.engine.lanes.cut import cut
@@ -200,9 +200,8 @@ def share_of(
     if tolerance is not None and not tolerance.substitutes:
         steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
         dataset = Dataset(skipping(dataset.root, steps))
-    first, last = ranks_here(rank, world_size)
     fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)
-    memory_bytes = memory_bytes or default_memory(last - first)
+    memory_bytes = memory_bytes or default_memory(processes_here(world_size))
     where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)

@@ -101,6 +101,11 @@ def test_names_of_devices_and_what_is_none() -> None:
     ):
         with pytest.raises(PlanError, match=said):
             ps.Loader(plan, to="jax", device=device)
+    mesh = jax.sharding.Mesh(jax.devices(), ("data",))
+    with pytest.raises(
+        PlanError, match=r"this is a jax Mesh; with to='jax' pass the sharding of the rows, device=NamedSharding"
+    ):
+        ps.Loader(plan, to="jax", mesh=mesh, data_dims="data")
     with pytest.raises(PlanError, match="did you mean 'jax'"):
         ps.Loader(plan, to="jaxx")  # type: ignore[call-overload]
 

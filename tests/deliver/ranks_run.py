@@ -11,10 +11,10 @@ import numpy as np
 import torch.distributed as dist
 
 import penstock as ps
-import penstock.deliver.ranks
+from penstock.deliver import agreement
 
 store, rank, world_size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-penstock.deliver.ranks._AGREE_S = 60.0
+agreement._AGREE_S = 60.0
 
 
 def loader_of(**given: Any) -> ps.Loader:
@@ -95,7 +95,7 @@ def given() -> dict[str, Any]:
 def alone() -> list[list[int]]:
     """Only one rank makes a loader with its numbers: it does not wait for the others for ever."""
     init()
-    penstock.deliver.ranks._AGREE_S = 0.5
+    agreement._AGREE_S = 0.5
     return ids(loader_of(rank=rank, world_size=world_size)) if rank == 1 else []
 
 

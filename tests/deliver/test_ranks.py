@@ -114,6 +114,16 @@ def test_a_group_without_torch_distributed() -> None:
         ps.Loader(ps.from_arrays({"x": np.arange(8)}).batch(4), process_group="dp")
 
 
+def test_meshes_of_others() -> None:
+    dataset = ps.from_arrays({"x": np.arange(8)}).batch(4)
+    of_jax = type("Mesh", (), {"__module__": "jax._src.mesh"})()
+    with pytest.raises(ps.PlanError, match=r"this is a jax Mesh; with to='jax' pass the sharding"):
+        ps.Loader(dataset, mesh=of_jax, data_dims="data")
+    for mesh in (3, "dp", (2, 2), np.arange(4)):
+        with pytest.raises(ps.PlanError, match=r"this is no DeviceMesh; make one with torch\.distributed"):
+            ps.Loader(dataset, mesh=mesh, data_dims="data")
+
+
 @pytest.mark.parametrize("size", ["", "-1", " 1 ", "1_0", "1.0", "0x1", "nan", "\x1b[31m", str(2**62), "10" * 3_000])
 def test_an_environment_that_names_no_ranks(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RANK", "0")

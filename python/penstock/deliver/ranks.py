@@ -1,43 +1,28 @@
-"""A loader's rank and world size: as passed, else from torch.distributed, else from torchrun's environment."""
+"""A loader's rank and world size: as passed, by a mesh, else from torch.distributed, else from the launcher's environment."""
 
 from __future__ import annotations
 
 import importlib
-import itertools
-import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from penstock.core.errors import PlanError
 from penstock.core.given import hold_as_int, is_whole
 from penstock.core.quoted import quoted
+from penstock.core.warned import warn
+from penstock.deliver import launchers
+from penstock.deliver.agreement import Agreement, Members, Said, Store, WrongError
+from penstock.deliver.launchers import Found
+from penstock.deliver.mesh import MeshShare, check_mesh, share_in
 
-#: How long ranks wait for the others to report wrong arguments, and how long a wrong one waits until the others have read that.
-_AGREE_S, _READ_S = 20.0, 5.0
-_POLL_S = 0.02
-#: More digits than the number of any rank has.
-_MOST_DIGITS = 10
-
-_numbers = itertools.count()
-
-
-class Store(Protocol):
-    """The key-value store of a process group: `torch.distributed.Store`."""
-
-    def set(self, key: str, value: str) -> None:
-        """Store a value under the key."""
-
-    def get(self, key: str) -> bytes:
-        """The value of the key."""
-
-    def check(self, keys: list[str]) -> bool:
-        """Whether all these keys have values."""
-
-    def add(self, key: str, amount: int) -> int:
-        """Add to a counter; returns its sum so far."""
+_GROUP = "the process group"
+#: Names of mesh dimensions along which ranks work on the same batch: tensor, pipeline, context (sequence) parallel.
+_SHARING = (
+    *("tp", "pp", "cp", "sp", "mp", "tensor", "pipeline", "context", "sequence", "model"),
+    *("tensor_parallel", "pipeline_parallel", "context_parallel", "sequence_parallel", "model_parallel"),
+)
 
 
 class Group(NamedTuple):
@@ -56,15 +41,19 @@ def _nobody() -> None:
 class Ranks:
     """Finds a loader's rank and world size when they are needed, since the process group may be made after the loader.
 
-    As passed, else from the framework that gets the batches (JAX), else from torch.distributed if it is initialised, else from torchrun's
-    environment, else 0 of 1. Arguments must agree with torch.distributed. process_group: the ranks that share the data, if not all of them do.
+    As passed or as a mesh says, else from the framework that gets the batches (JAX), else from torch.distributed if it is initialised, else from
+    the launcher's environment, else 0 of 1. Arguments must agree with torch.distributed. process_group: the ranks that share the data, if not all
+    of them do. mesh, data_dims: a DeviceMesh, and those of its dimensions along which ranks get different rows.
     """
 
     rank: int | None = None
     world_size: int | None = None
     process_group: Any = None
+    mesh: Any = None
+    data_dims: Any = None
     framework: Callable[[], tuple[int, int] | None] = _nobody
-    _number: int = field(init=False, default=-1)  # counts the loaders with explicit ranks: the same on all ranks
+    _agreement: Agreement = field(init=False, default_factory=Agreement, repr=False)
+    _dims: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         if (self.rank is None) != (self.world_size is None):
@@ -79,39 +68,123 @@ class Ranks:
             raise PlanError("Loader: rank, world_size and process_group; pass rank and world_size, or process_group")
         if self.rank is not None:
             hold_as_int(self, "rank", "world_size")
-            object.__setattr__(self, "_number", next(_numbers))
+        if self.mesh is not None or self.data_dims is not None:
+            for name in ("rank", "process_group"):
+                if getattr(self, name) is not None:
+                    raise PlanError(f"Loader: mesh and {name}; the mesh says which rank this is, so leave {name} out")
+            object.__setattr__(self, "_dims", check_mesh(self.mesh, self.data_dims))
 
     def find(self) -> tuple[int, int]:
         """The current rank and world size; PlanError if the arguments contradict the process group."""
+        return self.place()[:2]
+
+    def place(self) -> Found:
+        """The same, and who says so."""
+        if (share := self._mesh_share) is not None:
+            return Found(share.rank, share.world_size, share.shown)
         if self.rank is None and self.process_group is None and (found := self.framework()) is not None:
-            return found
+            return Found(*found, "JAX")
         group = self._group()
         if self.rank is None or self.world_size is None:
-            return group[:2] if group is not None else _ranks_of_environment()
+            if group is not None:
+                return Found(group.rank, group.world_size, _GROUP)
+            return launchers.find() or Found(0, 1, "; ".join(launchers.notes()))
         if group is not None and (self.rank, self.world_size) != group[:2]:
             wrong = f"rank {group.rank} of the {group.world_size} in the process group was given {self._given}"
-            _report(group, self._key, wrong)
-            raise _contradiction(self._given, wrong)
-        return self.rank, self.world_size
+            if (members := self._members()) is not None:
+                self._report(members, wrong, is_of_ranks=True)
+            raise self._contradiction(wrong)
+        return Found(self.rank, self.world_size, "")
 
-    def agree(self) -> bool:
-        """Whether all ranks are known to agree with the process group; PlanError if one does not. Call it once."""
-        if self.rank is None:
-            return True
-        group = self._group()
-        if group is None or group.store is None:
+    def fail(self, error: Exception) -> None:
+        """Tell the other ranks that this one has no loader, and why."""
+        if (members := self._members()) is not None:
+            self._report(members, str(error), is_of_ranks=False)
+
+    def _report(self, members: Members, wrong: str, *, is_of_ranks: bool) -> None:
+        try:
+            self._agreement.report(members, wrong, is_of_ranks=is_of_ranks)
+        except RuntimeError as error:
+            _warn_of_store(error)
+
+    def announce(self, said: Callable[[], Said]) -> None:
+        """Tell the other ranks what this one will do, if there is a process group yet."""
+        if (members := self._members()) is not None:
+            try:
+                self._agreement.announce(members, said().text)
+            except RuntimeError as error:
+                _warn_of_store(error)
+
+    def agree(self, said: Callable[[], Said]) -> bool:
+        """Whether there is nothing more to compare: PlanError if the ranks of the process group do not do the same."""
+        members = self._members()
+        self._warn_of_peers()
+        if members is None:
+            if self.rank is None and self._group() is None and launchers.is_half_set():
+                warn(f"Loader: {launchers.notes()[0]}, so this process reads all rows; set both, or none")
             return False
-        if wrong := _receive(group, self._key):
-            raise _contradiction(self._given, wrong)
-        return True
+        try:
+            return self._agreement.agree(members, said())
+        except WrongError as wrong:
+            raise self._contradiction(str(wrong)) from None
+        except RuntimeError as error:
+            _warn_of_store(error)
+            return False
+
+    def _warn_of_peers(self) -> None:
+        """Say so where there is a mesh whose ranks usually share batches, and this loader was not given it."""
+        if self.rank is not None or self.process_group is not None or self._dims or self._group() is None:
+            return
+        found = importlib.import_module("penstock.deliver.torch").mesh_dimensions()
+        if shared := [name for name in found if name in _SHARING]:
+            warn(
+                f"Loader: there is a device mesh with the dimension {quoted(shared[0])}, along which ranks get different rows here; if they work on "
+                f"the same batch, pass mesh=mesh and data_dims=…, the dimensions along which batches differ"
+            )
+
+    def watch(self, began: Found) -> Callable[[], None]:
+        """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows."""
+        if began.origin != _GROUP or self.process_group is not None:
+            return _nobody
+        find_group = importlib.import_module("penstock.deliver.torch").group_of_all
+        group = find_group()
+
+        def check() -> None:
+            if (now := find_group()) is group or now is None or (place := self.place()) == began:
+                return
+            raise PlanError(
+                f"Loader: this was rank {began.rank} of {began.world_size} when the pass began, and is rank {place.rank} of {place.world_size} "
+                f"now; loader.load_state_dict(loader.state_dict()) and a new pass go on with the next step"
+            )
+
+        return check
+
+    @property
+    def shown(self) -> str:
+        """How ranks share the rows, the same on all of them."""
+        share = self._mesh_share
+        return "all ranks" if share is None else share.shown
+
+    @property
+    def records(self) -> bool:
+        """Whether this rank writes the ledger: one of those that get the same rows."""
+        share = self._mesh_share
+        return share is None or share.is_first
 
     @property
     def _given(self) -> str:
         return f"rank={self.rank}, world_size={self.world_size}"
 
     @property
-    def _key(self) -> str:
-        return f"penstock/ranks/{self._number}"
+    def _mesh_share(self) -> MeshShare | None:
+        return share_in(self.mesh, self._dims) if self._dims else None
+
+    def _members(self) -> Members | None:
+        """Who must agree with this rank; None where nobody must, or there is no store to compare by."""
+        group, share = self._group(), self._mesh_share
+        if group is None or group.store is None or group.world_size == 1 or (share and len(share.members) == 1):
+            return None
+        return Members(group.rank, range(group.world_size) if share is None else share.members, group.store)
 
     def _group(self) -> Group | None:
         if "torch.distributed" not in sys.modules and self.process_group is None:
@@ -119,66 +192,14 @@ class Ranks:
         found = importlib.import_module("penstock.deliver.torch").distributed_group(self.process_group)
         return None if found is None else Group(*found)
 
-
-def _contradiction(given: str, wrong: str) -> PlanError:
-    return PlanError(
-        f"Loader({given}): {wrong}; leave both out, or pass the process_group whose ranks share the data (tensor parallel: the "
-        f"data-parallel group; one rank alone: a group of it)"
-    )
-
-
-def _ranks_of_environment() -> tuple[int, int]:
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        return 0, 1
-    rank_text, size_text = os.environ["RANK"], os.environ["WORLD_SIZE"]
-    if not all(text.isdecimal() and len(text) < _MOST_DIGITS for text in (rank_text, size_text)):
-        raise PlanError(
-            f"RANK={quoted(rank_text)} and WORLD_SIZE={quoted(size_text)} in the environment are not numbers; unset them, or pass rank and "
-            f"world_size"
+    def _contradiction(self, wrong: str) -> PlanError:
+        given = "" if self.rank is None else f"({self._given})"
+        return PlanError(
+            f"Loader{given}: {wrong}; leave both out, or pass the process_group whose ranks share the data (tensor parallel: the "
+            f"data-parallel group; one rank alone: a group of it)"
         )
-    return int(rank_text), int(size_text)
 
 
-def ranks_here(rank: int, world_size: int) -> tuple[int, int]:
-    """The ranks [first, last) on this machine, from torchrun's environment; all ranks without it."""
-    local_rank, local_size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if all(text.isdecimal() and len(text) < _MOST_DIGITS for text in (local_rank, local_size)) and 0 <= rank - int(
-        local_rank
-    ) <= world_size - int(local_size):
-        return rank - int(local_rank), rank - int(local_rank) + int(local_size)
-    return 0, world_size
-
-
-# How ranks report wrong arguments to each other. Not by a collective: nobody waits forever for a rank that makes no such
-# loader, no device is used, and the rank that holds the store stays until the others have read.
-
-
-def _report(group: Group, key: str, wrong: str) -> None:
-    """Report to the other ranks what is wrong on this one, and wait a little until they have read it."""
-    if group.store is None:
-        return
-    group.store.set(f"{key}/wrong", wrong)
-    _leave(group, key)
-
-
-def _receive(group: Group, key: str) -> str:
-    """What the first rank reports as wrong; "" once all ranks have arrived, or after a timeout."""
-    store, until = group.store, time.monotonic() + _AGREE_S
-    assert store is not None
-    here = store.add(f"{key}/right", 1)
-    while not store.check([f"{key}/wrong"]):
-        if here == group.world_size or time.monotonic() > until:
-            return ""
-        time.sleep(_POLL_S)
-        here = store.add(f"{key}/right", 0)
-    wrong = store.get(f"{key}/wrong").decode()
-    _leave(group, key)
-    return wrong
-
-
-def _leave(group: Group, key: str) -> None:
-    assert group.store is not None
-    left, until = group.store.add(f"{key}/left", 1), time.monotonic() + _READ_S
-    while left < group.world_size and time.monotonic() < until:
-        time.sleep(_POLL_S)
-        left = group.store.add(f"{key}/left", 0)
+def _warn_of_store(error: RuntimeError) -> None:
+    """The rank that held the store is gone, and said itself what is wrong there."""
+    warn(f"Loader: the process group's store does not answer, so whether the ranks agree is not known ({error})")

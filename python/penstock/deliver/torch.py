@@ -182,6 +182,19 @@ def _pinned(size: int) -> Any:
         return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
 
 
+def group_of_all() -> Any:
+    """The process group of all ranks, the same object as long as it lasts; None without one."""
+    return torch.distributed.group.WORLD
+
+
+def mesh_dimensions() -> list[str]:
+    """Names of the dimensions of device meshes along which this process has peers; PyTorch keeps them as its groups' descriptions."""
+    world = getattr(torch.distributed.distributed_c10d, "_world", None)  # nothing public lists groups
+    groups = [group for group in getattr(world, "pg_map", ()) if group.size() > 1]
+    found = [getattr(group, "group_desc", "") for group in groups]
+    return [name.removeprefix("mesh_") for name in found if name.startswith("mesh_")]
+
+
 def distributed_group(process_group: Any = None) -> tuple[int, int, Any] | None:
     """Rank, world size and store of a process group, by default the one of all ranks; None without torch.distributed."""
     distributed = sys.modules.get("torch.distributed")

@@ -54,7 +54,7 @@ _MOST = 6
 _PLAN_BYTES = 720
 #: Stands where details were left out.
 _MORE = "…"
-_PYTHON = str(sys.implementation.cache_tag)
+PYTHON = str(sys.implementation.cache_tag)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,11 @@ class SavedPlan:
     def entries(self) -> dict[str, Any]:
         """What a state holds of it, as JSON has it."""
         plan = folded(self.plan, _PLAN_BYTES, _decides)
-        details = _that_fit(self.described, _PLAN_BYTES - len(json.dumps(plan)))
-        return {"plan": plan, "details": details, "python": _PYTHON}
+        return {"plan": plan, "details": self.details(_PLAN_BYTES - len(json.dumps(plan))), "python": PYTHON}
+
+    def details(self, room: int) -> dict[str, dict[str, str]]:
+        """What explains a difference, by the verb's number and the part's name, in so many bytes."""
+        return _that_fit(self.described, room)
 
 
 def check_state(
@@ -115,8 +118,8 @@ def check_state(
         )
     here = plan.first_version if state["version"] == 1 else plan.plan
     saved, notes = unfolded(state["plan"], here, _decides), []
-    if state["version"] > 1 and state["python"] != _PYTHON:
-        saved, notes = _without_code(saved, here), _code_note(saved, here, state["python"])
+    if state["version"] > 1 and state["python"] != PYTHON:
+        saved, notes = without_code(saved, here), _code_note(saved, here, state["python"])
     if saved == here:
         return notes
     differing = differences(saved, state.get("details", {}), here, plan.described)
@@ -240,7 +243,7 @@ def _that_fit(verbs: tuple[Described, ...], room: int) -> dict[str, dict[str, st
 # A state of another version of Python: its code is other bytes for the same source, and cannot be compared.
 
 
-def _without_code(saved: Sequence[str], here: Sequence[str]) -> list[str]:
+def without_code(saved: Sequence[str], here: Sequence[str]) -> list[str]:
     """The saved verbs with the code of here, where they differ in nothing else."""
     if len(saved) != len(here):
         return [*saved]
@@ -253,8 +256,8 @@ def _same_but_code(verb: str, other: str) -> bool:
 
 
 def _code_note(saved: Sequence[str], here: Sequence[str], python: Any) -> list[str]:
-    if [*saved] == _without_code(saved, here):
+    if [*saved] == without_code(saved, here):
         return []
     return [
-        f"the state was saved with {python}, and this is {_PYTHON}: whether the code of the plan's functions is the same cannot be said"
+        f"the state was saved with {python}, and this is {PYTHON}: whether the code of the plan's functions is the same cannot be said"
     ]

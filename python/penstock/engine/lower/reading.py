@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core.spec import Field
-from penstock.deliver.ranks import ranks_here
+from penstock.deliver.launchers import ranks_here
 from penstock.engine.cached.begin import CachedBegin
 from penstock.engine.cached.caches import caches_of
 from penstock.engine.cached.reader import CacheReader

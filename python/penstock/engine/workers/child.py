@@ -55,7 +55,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     link = Link(socket.socket(fileno=descriptor))
-    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+    threading.Thread(target=end_with, args=(link,), daemon=True).start()
     functions = _Functions()
     with suppress(EndedError):
         sys.argv[:] = link.receive()
@@ -81,7 +81,7 @@ class _Functions:
                 call = self._loaded[number] = _loaded(self._sent[number])
             return sendable(call(columns, keys, key))
         except BaseException as error:  # the parent raises it
-            return _failed(error)
+            return failed(error)
 
 
 def _serve_one(link: Link, functions: _Functions) -> None:
@@ -89,7 +89,7 @@ def _serve_one(link: Link, functions: _Functions) -> None:
     try:
         link.send(_flushed(functions.answer(link.receive())))
     except (MemoryError, ProcessError) as error:  # for what came, or what the function returned
-        link.send(_failed(error))
+        link.send(failed(error))
 
 
 def _flushed(answer: Any) -> Any:
@@ -99,14 +99,15 @@ def _flushed(answer: Any) -> Any:
     return answer
 
 
-def _end_with(link: Link) -> None:
+def end_with(link: Link) -> None:
     """Ends the process when its parent has ended, whatever a function is doing."""
     link.wait_for_end()
     time.sleep(_GRACE_S)
     os._exit(0)
 
 
-def _failed(error: BaseException) -> Failed:
+def failed(error: BaseException) -> Failed:
+    """What is sent in place of what an error prevented."""
     trace = "".join(traceback.format_exception(error)).rstrip("\n")
     return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
 

@@ -205,12 +205,13 @@ class CallInProcess:
 def _result(answer: Columns | Failed) -> Columns:
     if not isinstance(answer, Failed):
         return answer
-    error = _error_of(answer)
+    error = error_of(answer)
     error.__cause__ = WorkerError(answer.trace)
     raise error
 
 
-def _error_of(failed: Failed) -> BaseException:
+def error_of(failed: Failed) -> BaseException:
+    """What a function raised in another process."""
     if failed.pickled is not None:
         with suppress(Exception):
             error: BaseException = unpickled(failed.pickled)

@@ -23,7 +23,7 @@ from penstock.engine.workers.link import Link
 from penstock.engine.workers.wire import EndedError
 
 #: Libraries would each start a thread for every CPU, in every process.
-_ONE_THREAD = (
+ONE_THREAD = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -68,7 +68,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with ours, theirs:  # closed, unless they are detached below
             self._process = start(
-                theirs, __package__ + ".child", "workers", {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
+                theirs, __package__ + ".child", "workers", {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
             )
             self._link = Link(socket.socket(fileno=ours.detach()), self._look)
         self.functions = set[int]()

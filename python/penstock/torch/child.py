@@ -1,0 +1,67 @@
+"""What runs in a process that fetches batches of a dataset: it waits for indices, and answers with the batch."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+from penstock.engine.workers.child import end_with, failed
+from penstock.engine.workers.link import Link, unpickled
+from penstock.engine.workers.wire import EndedError
+from penstock.torch.seeds import seed_all
+from penstock.torch.tensors import send_as_arrays
+
+
+def main(descriptor: int) -> None:
+    """Serves until the parent closes its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    link = Link(socket.socket(fileno=descriptor))
+    threading.Thread(target=end_with, args=(link,), daemon=True).start()
+    torch.set_num_threads(1)
+    send_as_arrays()
+    with suppress(EndedError):
+        sys.argv[:] = link.receive()
+        fetcher = _Fetcher()
+        while True:
+            _serve_one(link, fetcher)
+
+
+class _Fetcher:
+    """The dataset that came last."""
+
+    def __init__(self) -> None:
+        self._pickled = b""
+        self._loaded: Any = None
+
+    def take(self, pickled: bytes) -> None:
+        """Another dataset, loaded when it is first asked for a batch."""
+        self._pickled, self._loaded = pickled, None
+
+    def answer(self, seed: int, index: Any) -> Any:
+        """A batch, or what was raised."""
+        try:
+            if self._loaded is None:
+                self._loaded = _MapDatasetFetcher(*unpickled(self._pickled))
+            seed_all(seed)
+            return self._loaded.fetch(index)
+        except BaseException as error:  # the parent raises it
+            return failed(error)
+
+
+def _serve_one(link: Link, fetcher: _Fetcher) -> None:
+    message = link.receive()
+    if isinstance(message, bytes):
+        fetcher.take(message)
+        return
+    try:
+        link.send(fetcher.answer(*message))
+    except Exception as error:  # a batch that cannot be pickled
+        link.send(failed(error))

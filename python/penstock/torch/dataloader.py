@@ -1,0 +1,203 @@
+"""PyTorch's DataLoader, with batches fetched faster where PyTorch leaves it open how, and a state."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Self, TypeVar
+
+import torch
+from torch.utils.data import DataLoader as _DataLoader
+from torch.utils.data import IterableDataset
+
+from penstock.core.errors import StateError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
+from penstock.torch.fetching import Choice, TunedIterator
+
+_T = TypeVar("_T")
+_VERSION = 1
+
+
+class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look into PyTorch
+    """As torch.utils.data.DataLoader, with the same arguments and the same batches.
+
+    With num_workers=0, the default, batches of a map-style dataset are fetched here or in processes, whichever is faster; `explain()` says where, and
+    why. Each batch then has random generators of its own (see docs/pytorch.md); tune=False leaves all to PyTorch. With num_workers=4 PyTorch's own
+    workers fetch them, and draw the numbers that they always did.
+
+    `state_dict` says where the loader is in its epoch, and `load_state_dict` continues there, without fetching what came before.
+
+        loader = DataLoader(dataset, batch_size=64, shuffle=True)
+        for images, labels in loader:
+            ...
+            state = loader.state_dict()
+    """
+
+    def __init__(self, dataset: Any, *arguments: Any, tune: bool = True, **options: Any) -> None:
+        super().__init__(dataset, *arguments, **options)
+        self.tune = tune
+        self.choice = Choice()
+        self._position = Position()
+        self._resumed: Mapping[str, Any] | None = None
+        self._skip = 0  # batches at the beginning of the iteration that is being made
+
+    @property
+    def _is_iterable(self) -> bool:
+        return isinstance(self.dataset, IterableDataset)
+
+    @property
+    def _index_sampler(self) -> Any:
+        sampler = super()._index_sampler
+        return _After(sampler, self._skip) if getattr(self, "_skip", 0) else sampler
+
+    def _get_iterator(self) -> Any:
+        is_tuned = self.tune and self.num_workers == 0 and not self._is_iterable
+        return TunedIterator(self, self._skip) if is_tuned else super()._get_iterator()
+
+    def __iter__(self) -> Any:
+        state, self._resumed = self._resumed, None
+        position = self._position = Position()
+        if state is not None:
+            return self._resume(state, position)
+        position.generator, position.sampler = _text_of(self._generator), self._state_of_sampler()
+        return _Pass(super().__iter__(), position, len(super()._index_sampler) if not self._is_iterable else None)
+
+    @property
+    def _generator(self) -> torch.Generator:
+        return self.generator if self.generator is not None else torch.default_generator
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many batches of the epoch were taken, and the generator as the epoch began with it: plain JSON, but for the state of a dataset or sampler that has one."""
+        if self._resumed is not None:
+            return dict(self._resumed)
+        position = self._position
+        state: dict[str, Any] = {"version": _VERSION, "batches": position.batches}
+        if position.batches:
+            state |= {"generator": position.generator, "sampler": position.sampler}
+        if self.num_workers == 0 and _has_state(self.dataset):
+            state["dataset"] = self.dataset.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on where the state was taken, with the batches that would have come. StateError for what is no state of this loader."""
+        batches = state.get("batches") if isinstance(state, Mapping) else None
+        if batches is None or not is_whole(batches) or batches < 0 or state["version"] != _VERSION:
+            raise StateError(f"DataLoader: {quoted(state)} is no state of it; pass what state_dict() returned")
+        if batches and not self._is_iterable and batches > len(self):
+            raise StateError(
+                f"DataLoader: the state was taken after {batches:,} batches, and an epoch has {len(self):,}; the dataset or the batch size is another one"
+            )
+        if "dataset" in state:
+            self.dataset.load_state_dict(state["dataset"])
+        self._iterator = None
+        self._resumed = state if batches else None
+        self._position = Position()
+
+    def _resume(self, state: Mapping[str, Any], position: Position) -> Any:
+        here = self._generator.get_state()
+        skipped = state["batches"]
+        try:
+            self._generator.set_state(
+                torch.frombuffer(bytearray(base64.b64decode(state["generator"])), dtype=torch.uint8)
+            )
+            if state["sampler"] is not None:
+                self._stateful_sampler.load_state_dict(state["sampler"])
+            position.generator, position.sampler = state["generator"], state["sampler"]
+            self._skip = 0 if self._is_iterable else skipped
+            found = super().__iter__()
+            found._sampler_iter = _begun(found._sampler_iter)  # noqa: SLF001  # PyTorch's, which has no other way in
+        finally:
+            self._skip = 0
+            if self.generator is None:
+                self._generator.set_state(here)  # the training draws from it
+        if self._is_iterable and "dataset" not in state:
+            for _ in range(skipped):
+                next(found, None)
+        position.batches = skipped
+        return _Pass(found, position, len(self) if not self._is_iterable else None)
+
+    @property
+    def _stateful_sampler(self) -> Any:
+        return next((one for one in (self.batch_sampler, self.sampler) if _has_state(one)), None)
+
+    def _state_of_sampler(self) -> Any:
+        sampler = self._stateful_sampler
+        return None if sampler is None else sampler.state_dict()
+
+    def explain(self) -> str:
+        """Where batches are fetched, and why."""
+        if isinstance(self.dataset, IterableDataset):
+            return "PyTorch iterates over the dataset: it is iterable, so that only its own code knows what comes next"
+        if self.num_workers:
+            return f"PyTorch's {self.num_workers} workers fetch batches; with num_workers=0 Penstock chooses"
+        if not self.tune:
+            return "PyTorch fetches batches in this process, since tune=False"
+        where = "in this process" if self.choice.workers is None else "in other processes"
+        return f"batches are fetched {where}: {self.choice.why}"
+
+
+@dataclass
+class Position:
+    """Where an iteration is. generator, sampler: their states when the epoch began."""
+
+    batches: int = 0
+    generator: str = ""
+    sampler: Any = None
+
+
+class _Pass:
+    """An iterator of PyTorch's that counts the batches that were taken. After the last one the next epoch is due."""
+
+    def __init__(self, iterator: Any, position: Position, batches: int | None) -> None:
+        self._iterator, self._position, self._batches = iterator, position, batches
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            batch = next(self._iterator)
+        except StopIteration:
+            self._position.batches = 0
+            raise
+        self._position.batches += 1
+        if self._position.batches == self._batches:
+            self._position.batches = 0
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+class _After:
+    """What a sampler gives after its first `skip` batches."""
+
+    def __init__(self, sampler: Any, skip: int) -> None:
+        self._sampler, self._skip = sampler, skip
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from islice(self._sampler, self._skip, None)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+
+def _begun(indices: Iterator[Any]) -> Iterator[Any]:
+    """The same, after it drew what it draws at first."""
+    return chain([*islice(indices, 1)], indices)
+
+
+def _has_state(thing: Any) -> bool:
+    return hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")
+
+
+def _text_of(generator: torch.Generator) -> str:
+    return base64.b64encode(generator.get_state().numpy().tobytes()).decode()

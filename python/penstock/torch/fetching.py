@@ -1,0 +1,243 @@
+"""Batches of a map-style dataset where PyTorch would fetch them one by one in the training process (num_workers=0)."""
+
+from __future__ import annotations
+
+import resource
+import time
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import ProcessError
+from penstock.core.quoted import quoted
+from penstock.core.warned import warn
+from penstock.engine.workers.functions import culprits, dumps
+from penstock.torch.gather import gather_of
+from penstock.torch.processes import BATCHES, Worker, Workers
+from penstock.torch.seeds import seed_of, seeded
+from penstock.torch.tensors import digest_of
+
+if TYPE_CHECKING:
+    from penstock.torch.dataloader import DataLoader
+
+#: Batches that take less are fetched here: what a process costs is not worth it.
+_WORTH_S = 0.002
+#: Processes at most; of samples that wait for something else more than there are CPUs.
+_MOST, _MOST_WAITING = 16, 8
+#: Larger datasets, and those that take longer to pickle, stay here.
+_MOST_BYTES, _MOST_PICKLE_S = 256 << 20, 1.0
+#: So many batches that were waited for so long, one after the other, show whether processes are faster.
+_MEASURED, _WAITED_S = 16, 1e-4
+
+
+class Choice:
+    """How a DataLoader fetches batches, and why. It lives as long as the loader, and what was found in one epoch holds in the next."""
+
+    def __init__(self) -> None:
+        self.why = "nothing was fetched yet"
+        self.is_settled = False  # here, for good
+        self.draws = False
+        self.batch_s = 0.0
+        self.waits = False  # for something else than a CPU
+        self.pickled = b""
+        self.workers: Workers | None = None
+
+    def stay(self, why: str) -> None:
+        """Batches are fetched in this process from now on."""
+        self.is_settled, self.why, self.pickled = True, why, b""
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self.workers is not None and not self.workers.is_of_fork:
+            self.workers.close()
+        self.workers = None
+
+
+class TunedIterator(_SingleProcessDataLoaderIter):  # type: ignore[misc]  # mypy does not look into PyTorch
+    """One epoch. Every batch has a seed of its own, so that it is the same wherever it is fetched."""
+
+    def __init__(self, loader: DataLoader[Any], first_batch: int) -> None:
+        super().__init__(loader)
+        self._choice, self._number, self._first = loader.choice, first_batch, first_batch
+        self._gather = gather_of(self._dataset, self._collate_fn) if self._auto_collation else None
+        self._asked = deque[Worker]()  # that a batch is awaited of, in order
+        self._held: BaseException | None = None  # what the sampler raised
+        self._mine: Workers | None = None
+        self._times, self._is_slower = list[float](), False
+        if self._gather is not None:
+            self._choice.why = "the samples are rows of tensors: a batch is one copy"
+        elif self._choice.workers is not None:
+            self._check_still()
+
+    def _next_data(self) -> Any:
+        made = self._gather(self._next_index()) if self._gather is not None else self._made()
+        return pin_memory(made, self._pin_memory_device) if self._pin_memory else made
+
+    def _made(self) -> Any:
+        if self._mine is None and not self._choice.is_settled:
+            self._take_workers()
+        if self._mine is None:
+            return self._fetched_here(self._next_index())
+        return self._fetched_there(self._mine)
+
+    # In this process
+
+    def _fetched_here(self, index: Any) -> Any:
+        choice, number = self._choice, self._number
+        self._number += 1
+        if choice.is_settled and not choice.draws and choice.batch_s < _WORTH_S:
+            return self._dataset_fetcher.fetch(index)  # just as PyTorch does
+        seed, watched = seed_of(self._base_seed, number), number - self._first < 3
+        probe = not choice.is_settled and choice.workers is None and number > self._first
+        pickled = self._pickled() if probe else b""
+        began_at, began_cpu, before = time.perf_counter(), time.thread_time(), _switches()
+        with seeded(seed, looks=watched) as drawn:
+            made = self._dataset_fetcher.fetch(index)
+        took_s, cpu_s = time.perf_counter() - began_at, time.thread_time() - began_cpu
+        if number == self._first or not choice.batch_s or took_s < choice.batch_s:
+            waits, preempted = (now - then for now, then in zip(_switches(), before, strict=True))
+            choice.batch_s, choice.waits = took_s, cpu_s < took_s / 2 and waits > 4 * preempted
+        if drawn.any and not choice.draws:
+            self._note_draws()
+        if probe and not choice.is_settled:
+            self._try_processes(pickled, (seed, index), made)
+        return made
+
+    def _note_draws(self) -> None:
+        self._choice.draws = True
+        warn(
+            f"penstock: DataLoader: {type(self._dataset).__qualname__} draws random numbers. Each batch has generators of its own, seeded from PyTorch's "
+            f"seed of the epoch, so that batches are the same wherever they are fetched, and the training's random numbers go on as if "
+            f"none had been drawn. DataLoader(…, tune=False) draws the numbers that PyTorch's own DataLoader would",
+            stacklevel=5,
+        )
+
+    def _pickled(self) -> bytes:
+        """The dataset for another process; empty where it stays here, which is noted."""
+        choice = self._choice
+        if usable_cpus() < 2:
+            choice.stay("one CPU may be used")
+        elif choice.batch_s < _WORTH_S:
+            choice.stay(f"a batch takes {choice.batch_s * 1e3:.2g} ms, which other processes could not shorten")
+        else:
+            began_at = time.perf_counter()
+            try:
+                pickled = dumps((self._dataset, self._auto_collation, self._collate_fn, self._drop_last))
+            except Exception as error:
+                culprit = next(culprits(self._dataset), None)
+                held = f"{quoted(culprit[0])} of " if culprit is not None else ""
+                choice.stay(f"{held}the dataset cannot be sent to another process ({type(error).__name__}: {error})")
+                return b""
+            if len(pickled) > _MOST_BYTES or time.perf_counter() - began_at > _MOST_PICKLE_S:
+                choice.stay(f"the dataset is large ({len(pickled):,} bytes), and every process would hold a copy")
+                return b""
+            return pickled
+        return b""
+
+    def _try_processes(self, before: bytes, batch: tuple[int, Any], made: Any) -> None:
+        """Starts processes if fetching a batch left the dataset as it was; they are used once they make the same batch."""
+        choice = self._choice
+        if self._pickled() != before:
+            if not choice.is_settled:
+                choice.stay(
+                    "samples that are fetched change the dataset, and its copies in other processes would not know"
+                )
+            return
+        try:
+            expected = digest_of(made)
+        except Exception as error:
+            choice.stay(f"batches cannot be sent from another process ({type(error).__name__}: {error})")
+            return
+        choice.workers = Workers(min(_MOST, max(usable_cpus(), _MOST_WAITING if choice.waits else 0)))
+        choice.pickled, choice.why = before, "other processes are starting"
+        choice.workers.begin(before, batch, expected)
+
+    # In processes
+
+    def _check_still(self) -> None:
+        """Before an epoch: the processes get the dataset as it is now."""
+        choice, workers = self._choice, self._choice.workers
+        assert workers is not None
+        if workers.is_of_fork:
+            choice.workers, choice.why = None, "nothing was fetched yet"
+        elif workers.wrong == "" and (workers.user is None or workers.user() is None):
+            pickled = self._pickled()
+            if pickled and pickled != choice.pickled:
+                for worker in workers.running:
+                    worker.drop_answers()
+                    worker.take(pickled)
+                choice.pickled = pickled
+
+    def _take_workers(self) -> None:
+        """Has the processes for itself, if they are ready and no other iterator has."""
+        workers = self._choice.workers
+        if workers is None or workers.is_of_fork or (wrong := workers.wrong) is None:
+            return
+        if wrong:
+            self._choice.stay(wrong)
+        elif workers.user is None or workers.user() is None:
+            workers.user, self._mine = weakref.ref(self), workers
+            self._choice.why = (
+                f"{workers.count} processes, since a batch takes {self._choice.batch_s * 1e3:.2g} ms in this one"
+            )
+            for worker in workers.running:
+                worker.drop_answers()
+
+    def _fetched_there(self, workers: Workers) -> Any:
+        try:
+            self._ask_for_more(workers)
+            if not self._asked:
+                return self._end_of_work(workers)
+            worker = self._asked.popleft()
+            asked_at = time.perf_counter()
+            made = worker.answer()
+        except (KeyboardInterrupt, SystemExit, ProcessError):  # what is on its way is lost
+            self._mine = None
+            self._choice.close()
+            raise
+        self._measure(time.perf_counter() - asked_at)
+        return made
+
+    def _ask_for_more(self, workers: Workers) -> None:
+        while self._held is None and not self._is_slower and len(self._asked) < BATCHES * workers.count:
+            try:
+                index = self._next_index()
+            except (StopIteration, Exception) as error:
+                self._held = error  # in its place, after what was asked before
+                return
+            worker = min(workers.running, key=lambda one: one.asked)
+            worker.ask(seed_of(self._base_seed, self._number), index)
+            self._asked.append(worker)
+            self._number += 1
+
+    def _end_of_work(self, workers: Workers) -> Any:
+        """Nothing is on its way: the epoch is over, the sampler failed, or batches are fetched here again."""
+        workers.user, self._mine = None, None
+        if self._held is not None:
+            held, self._held = self._held, None
+            raise held
+        self._choice.stay("other processes were measured, and make no more batches a second")
+        return self._made()
+
+    def _measure(self, waited_s: float) -> None:
+        """Finds out whether processes are slower, in batches that were waited for one after the other."""
+        now = time.perf_counter()
+        self._times = [*self._times, now] if waited_s > _WAITED_S else []
+        if len(self._times) > _MEASURED:
+            self._is_slower = (now - self._times[0]) / (len(self._times) - 1) > self._choice.batch_s
+            self._times = []
+
+    def __del__(self) -> None:
+        if self._mine is not None:
+            self._mine.user = None
+
+
+def _switches() -> tuple[int, int]:
+    """How often this thread waited, and how often another one took its CPU."""
+    usage = resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF))
+    return usage.ru_nvcsw, usage.ru_nivcsw

@@ -1,0 +1,191 @@
+"""The processes that fetch batches of a dataset, as the training process sees them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.errors import ProcessError
+from penstock.engine.workers.child import Failed
+from penstock.engine.workers.link import Link
+from penstock.engine.workers.pool import WorkerError, error_of
+from penstock.engine.workers.process import ONE_THREAD, ending, start
+from penstock.engine.workers.wire import EndedError
+
+#: Batches that a process has at most: the one that it works on, and the next one.
+BATCHES = 2
+
+
+class Worker:
+    """One process. Asked by one thread at a time; it answers in order."""
+
+    def __init__(self, dataset: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._process = start(
+                theirs, "penstock.torch.child", "workers", {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
+            )
+            self._link = Link(socket.socket(fileno=ours.detach()), self._look)
+        self._is_closed = False
+        self.asked = 0
+        self._send([*sys.argv])
+        self.take(dataset)
+
+    def _look(self) -> None:
+        if self._is_closed or self._process.poll() is not None:
+            raise EndedError
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._link.send(message)
+        except EndedError:
+            raise self._ended() from None
+
+    def take(self, dataset: bytes) -> None:
+        """Batches that are asked for from now on are of this dataset: pickled arguments of a fetcher."""
+        self._send(dataset)
+
+    def ask(self, seed: int, index: Any) -> None:
+        """Asks for a batch."""
+        self._send((seed, index))
+        self.asked += 1
+
+    def answer(self) -> Any:
+        """The batch that was asked for first, or raises what fetching it raised. ProcessError if the process ended."""
+        self.asked -= 1
+        try:
+            answer = self._link.receive()
+        except EndedError:
+            raise self._ended() from None
+        if isinstance(answer, Failed):
+            error = error_of(answer)
+            error.__cause__ = WorkerError(answer.trace)
+            raise error
+        return answer
+
+    def drop_answers(self) -> None:
+        """Lets go of batches that nobody wants any more."""
+        while self.asked:
+            self.asked -= 1
+            try:
+                self._link.receive()
+            except EndedError:
+                raise self._ended() from None
+
+    def _ended(self) -> ProcessError:
+        self._process.kill()
+        how = ending(self._process.wait())
+        return ProcessError(
+            f"DataLoader: a process that fetched batches ended, by {how}. It may have run out of memory, or a library crashed; "
+            f"DataLoader(…, tune=False) fetches them in this process"
+        )
+
+    def kill(self) -> None:
+        """Ends the process at once, whatever it does."""
+        self._is_closed = True
+        self._process.kill()
+
+    def close(self) -> None:
+        """Ends the process, and waits for it."""
+        self.kill()
+        self._process.wait()
+        self._link.close()
+
+
+class Workers:
+    """Processes that start in the background, and are there for one iterator at a time."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self._owner = count, os.getpid()
+        self.running = list[Worker]()
+        self.user: Any = None  # the iterator whose batches they fetch, weakly
+        self._starting: threading.Thread | None = None
+        self._wrong: str | None = None
+        self._finalizer = weakref.finalize(self, _close_all, self.running)
+
+    def begin(self, dataset: bytes, batch: tuple[int, Any], expected: bytes) -> None:
+        """Starts them with a dataset; each fetches a batch that is compared with its digest."""
+        self._wrong = None
+        self._starting = threading.Thread(
+            target=_start_all,
+            args=(self.running, self.count, dataset, batch, expected, weakref.ref(self)),
+            name="penstock-torch-start",
+            daemon=True,
+        )
+        self._starting.start()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether they are on their way."""
+        return self._starting is not None and self._starting.is_alive()
+
+    @property
+    def wrong(self) -> str | None:
+        """Why they cannot be used, once that is known; "" if they can."""
+        if self.is_starting:
+            return None
+        return self._wrong
+
+    def tell(self, wrong: str) -> None:
+        """What came of starting them."""
+        self._wrong = wrong
+
+    @property
+    def is_of_fork(self) -> bool:
+        """Whether they belong to the process that this one is a fork of."""
+        return self._owner != os.getpid()
+
+    def close(self) -> None:
+        """Ends all."""
+        if self._starting is not None and self._starting is not threading.current_thread():
+            _kill_all(self.running)
+            self._starting.join()
+        _close_all(self.running)
+
+
+def _start_all(
+    running: list[Worker],
+    count: int,
+    dataset: bytes,
+    batch: tuple[int, Any],
+    expected: bytes,
+    workers: weakref.ref[Workers],
+) -> None:
+    from penstock.torch.tensors import digest_of
+
+    wrong = ""
+    try:
+        for _ in range(count):
+            running.append(Worker(dataset))
+            running[-1].ask(*batch)
+        for worker in running:
+            if digest_of(worker.answer()) != expected:
+                wrong = "another process makes another batch of the same samples"
+    except BaseException as error:
+        wrong = f"it fails in another process ({type(error).__name__}: {error})"
+    if wrong:
+        _close_all(running)
+    if (mine := workers()) is not None:
+        mine.tell(wrong)
+    else:
+        _close_all(running)
+
+
+def _kill_all(running: Sequence[Worker]) -> None:
+    for worker in [*running]:
+        worker.kill()
+
+
+def _close_all(running: list[Worker]) -> None:
+    _kill_all(running)
+    for worker in [*running]:
+        worker.close()
+    running.clear()
+
+
+__all__ = ["BATCHES", "Worker", "Workers"]
