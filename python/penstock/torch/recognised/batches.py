@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import default_collate
 
-from penstock.core.errors import PlanError, SourceError
+from penstock.core.errors import SourceError
 from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.torch.recognised.open import leaves_plan, plan_of

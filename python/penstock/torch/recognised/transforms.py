@@ -67,7 +67,7 @@ def _flat(transform: Any) -> Iterator[Any]:
 
 
 def _modules() -> list[Any]:
-    """torchvision's modules, if they were imported: nobody has a transform of theirs otherwise."""
+    """Torchvision's modules, if they were imported: nobody has a transform of theirs otherwise."""
     names = ("torchvision.transforms.transforms", "torchvision.transforms.v2")
     return [sys.modules[name] for name in names if name in sys.modules]
 
@@ -99,8 +99,9 @@ def _filter(step: Any, is_tensor: bool) -> str:
 
 
 def _resize(step: Any, is_tensor: bool) -> list[ops.ImageOp]:
-    size = list(step.size) if isinstance(step.size, (list, tuple)) else step.size
-    return [ops.Resize(size, interpolation=_filter(step, is_tensor), max_size=step.max_size)]
+    size: Any = list(step.size) if isinstance(step.size, (list, tuple)) else step.size
+    chosen: Any = {"interpolation": _filter(step, is_tensor), "max_size": step.max_size}
+    return [ops.Resize(size, **chosen)]
 
 
 def _random_resized_crop(step: Any, is_tensor: bool) -> list[ops.ImageOp]:
