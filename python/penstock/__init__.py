@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
+    from penstock.torch.recognised import from_torch
     from penstock.transform import image
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "from_arrays",
     "from_dataset",
     "from_iterable",
+    "from_torch",
     "image",
     "merge_states",
     "mix",
@@ -63,6 +65,7 @@ _HOMES = {
     "__version__": "core.kernels",
     "col": "plan.expression",
     "concat": "joining",
+    "from_torch": "torch.recognised",
     "image": "transform",
     "merge_states": "engine.lanes.states",
     "mix": "joining",

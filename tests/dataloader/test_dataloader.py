@@ -350,7 +350,7 @@ def test_explain() -> None:
         (DataLoader(Squares(), tune=False), "tune=False"),
     ):
         assert said in loader.explain()
-    for dataset, said in ((TENSORS, "rows of tensors"), (Squares(), "a batch takes")):
+    for dataset, said in ((TENSORS, "native plan"), (Squares(), "a batch takes")):
         loader = DataLoader(dataset, batch_size=2)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -40,11 +40,11 @@ class LocalStorage:
         if not os.path.exists(path):
             raise SourceError(f"{where}: no such file or folder; the path was looked up as {path}")
         if os.path.isdir(path):
-            shards = _listing(_walk(path), root=path.rstrip("/") + "/")
+            shards = listing(_walk(path), root=path.rstrip("/") + "/")
             if len(shards) == 0:
                 raise SourceError(f"{where}: the folder holds no files")
             return shards
-        found = _listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
+        found = listing(_looked_up(lambda: kernels.stat_files([path])), root=os.path.dirname(path).rstrip("/") + "/")
         if len(found) == 0:
             raise SourceError(
                 f"{where}: it is {kind_of(os.stat(path).st_mode)}, no regular file; penstock.read_stream reads named pipes and "
@@ -101,7 +101,7 @@ def _list_glob(where: str, path: str) -> Shards:
     root = path[: WILDCARD.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
     if not os.path.isdir(root or "/"):
         raise SourceError(f"{where}: nothing matches; there is no folder {root}")
-    listed = _listing(_walk(root or "/"), root=root + "/")
+    listed = listing(_walk(root or "/"), root=root + "/")
     mask = pc.match_substring_regex(listed.paths, regex_of_glob(path))
     found = listed.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
     if len(found) == 0:
@@ -109,7 +109,8 @@ def _list_glob(where: str, path: str) -> Shards:
     return found
 
 
-def _listing(found: _Found, root: str) -> Shards:
+def listing(found: _Found, root: str) -> Shards:
+    """Files as `kernels.stat_files` found them."""
     offsets, names, sizes, flat = found
     paths = pa.LargeStringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(names))
     stamps = flat.reshape(-1, 3)

@@ -137,6 +137,8 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             return f"PyTorch's {self.num_workers} workers fetch batches; with num_workers=0 Penstock chooses"
         if not self.tune:
             return "PyTorch fetches batches in this process, since tune=False"
+        if self.choice.native is not None:
+            return f"batches are made by a native plan: {self.choice.why}"
         where = "in this process" if self.choice.workers is None else "in other processes"
         return f"batches are fetched {where}: {self.choice.why}"
 

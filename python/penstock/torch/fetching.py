@@ -6,8 +6,10 @@ import resource
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
@@ -16,8 +18,8 @@ from penstock.core.errors import ProcessError
 from penstock.core.quoted import quoted
 from penstock.core.warned import warn
 from penstock.engine.workers.functions import culprits, dumps
-from penstock.torch.gather import gather_of
 from penstock.torch.processes import BATCHES, Worker, Workers
+from penstock.torch.recognised import Recognised, recognise
 from penstock.torch.seeds import seed_of, seeded
 from penstock.torch.tensors import digest_of
 
@@ -45,6 +47,9 @@ class Choice:
         self.waits = False  # for something else than a CPU
         self.pickled = b""
         self.workers: Workers | None = None
+        self.native: Recognised | None = None
+        self.native_user: Any = None  # the iterator that has it, weakly
+        self.is_other = False  # no dataset that is recognised
 
     def stay(self, why: str) -> None:
         """Batches are fetched in this process from now on."""
@@ -56,6 +61,8 @@ class Choice:
         if self.workers is not None and not self.workers.is_of_fork:
             self.workers.close()
         self.workers = None
+        if self.native is not None:
+            self.native.close()
 
 
 class TunedIterator(_SingleProcessDataLoaderIter):  # type: ignore[misc]  # mypy does not look into PyTorch
@@ -64,19 +71,44 @@ class TunedIterator(_SingleProcessDataLoaderIter):  # type: ignore[misc]  # mypy
     def __init__(self, loader: DataLoader[Any], first_batch: int) -> None:
         super().__init__(loader)
         self._choice, self._number, self._first = loader.choice, first_batch, first_batch
-        self._gather = gather_of(self._dataset, self._collate_fn) if self._auto_collation else None
+        self._native = self._recognised()
+        self._native_batches: Iterator[Any] | None = None
         self._asked = deque[Worker]()  # that a batch is awaited of, in order
         self._held: BaseException | None = None  # what the sampler raised
         self._mine: Workers | None = None
         self._times, self._is_slower = list[float](), False
-        if self._gather is not None:
-            self._choice.why = "the samples are rows of tensors: a batch is one copy"
-        elif self._choice.workers is not None:
+        if self._native is None and self._choice.workers is not None:
             self._check_still()
 
     def _next_data(self) -> Any:
-        made = self._gather(self._next_index()) if self._gather is not None else self._made()
+        made = self._made() if self._native is None else self._made_natively(self._native)
         return pin_memory(made, self._pin_memory_device) if self._pin_memory else made
+
+    # By a native plan
+
+    def _recognised(self) -> Recognised | None:
+        """The dataset, if it is one that Penstock reads itself; for this iterator alone."""
+        choice = self._choice
+        if not self._auto_collation or self._collate_fn is not default_collate:
+            return None
+        if choice.native_user is not None and choice.native_user() is not None:
+            return recognise(self._dataset)
+        if choice.native is None and not choice.is_other:
+            choice.native = recognise(self._dataset)
+            choice.is_other = choice.native is None
+        if choice.native is not None:
+            choice.native_user = weakref.ref(self)
+            choice.why = choice.native.explain()
+        return choice.native
+
+    def _made_natively(self, native: Recognised) -> Any:
+        if self._native_batches is None:
+            if native.is_random:
+                self._note_draws()
+            self._native_batches = native.batches(self._sampler_iter, seed=self._base_seed, first_batch=self._first)
+        return next(self._native_batches)
+
+    # Anywhere
 
     def _made(self) -> Any:
         if self._mine is None and not self._choice.is_settled:

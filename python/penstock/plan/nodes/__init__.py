@@ -28,6 +28,7 @@ from penstock.plan.nodes.picked import Filter as Filter
 from penstock.plan.nodes.picked import Sample as Sample
 from penstock.plan.nodes.picked import Sort as Sort
 from penstock.plan.nodes.picked import Split as Split
+from penstock.plan.nodes.picked import Subset as Subset
 from penstock.plan.nodes.rows import Every as Every
 from penstock.plan.nodes.rows import Repeat as Repeat
 from penstock.plan.nodes.rows import Shard as Shard
@@ -75,6 +76,7 @@ Node: TypeAlias = (
     | Balance
     | Sample
     | Sort
+    | Subset
 )
 
 #: Verbs with a function of the user's.

@@ -84,6 +84,13 @@ class Sort(PickedRows):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Subset(PickedRows):
+    """Rows by their numbers, in any order."""
+
+    verb: str = "subset"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Exclude(RowChoice):
     """All rows of a source but some. picked: these, in ascending order; in a state, how many and a digest of them."""
 
@@ -101,7 +108,7 @@ class Exclude(RowChoice):
 
 
 #: These verbs, and their names.
-PICKED = (Filter, Split, Balance, Sample, Sort)
+PICKED = (Filter, Split, Balance, Sample, Sort, Subset)
 PICKING = tuple(kind.verb for kind in PICKED)
 #: Those that may give rows in another order than they come, or several times.
-REORDERING = (Balance, Sample, Sort)
+REORDERING = (Balance, Sample, Sort, Subset)

@@ -1,0 +1,92 @@
+"""Recognised datasets against PyTorch's DataLoader over the same objects, at 0 workers and at its best number; rounds alternate.
+
+python benches/recognised.py [--json] [--images 2000] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import torch
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
+
+from penstock.core.cpus import usable_cpus
+from penstock.torch.recognised import Recognised, recognise
+
+BATCH = 64
+
+
+def image_folder(folder: str, images: int) -> ImageFolder:
+    """JPEGs of 400×300, and the usual training transforms in the order that torchvision recommends."""
+    rng = np.random.default_rng(0)
+    for number in range(images):
+        place = Path(folder, str(number % 4))
+        place.mkdir(exist_ok=True)
+        pixels = rng.integers(0, 255, (24, 32, 3), dtype=np.uint8)
+        PIL.Image.fromarray(pixels).resize((400, 300)).save(place / f"{number}.jpg", quality=90)
+    steps = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.ToImage()]
+    steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    return ImageFolder(folder, v2.Compose(steps))
+
+
+def rate(batches: Iterable[Any]) -> float:
+    """Rows a second, the start included."""
+    began_at = time.perf_counter()
+    rows = sum(len(labels) for _, labels in batches)
+    return rows / (time.perf_counter() - began_at)
+
+
+def by_workers(dataset: Any, workers: int) -> Iterable[Any]:
+    """PyTorch's loader."""
+    return DataLoader(dataset, BATCH, shuffle=True, num_workers=workers)
+
+
+def natively(known: Recognised) -> Iterable[Any]:
+    """The same order natively."""
+    return known.batches(BatchSampler(RandomSampler(known.dataset), BATCH, drop_last=False))
+
+
+def measure(dataset: Any, rounds: int) -> dict[str, float]:
+    """The best of some rounds of each."""
+    known = recognise(dataset)
+    assert known is not None
+    found = dict[str, float]()
+    for _ in range(rounds):
+        rates = {f"torch, {count} workers": rate(by_workers(dataset, count)) for count in (0, usable_cpus())}
+        rates["penstock"] = rate(natively(known))
+        found = {name: max(value, found.get(name, 0)) for name, value in rates.items()}
+    known.close()
+    best = max(value for name, value in found.items() if name != "penstock")
+    return {**found, "times": found["penstock"] / best}
+
+
+def main() -> None:
+    """Prints rows a second."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--images", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    tensors = TensorDataset(torch.randn(100_000, 32), torch.arange(100_000))
+    with tempfile.TemporaryDirectory() as folder:
+        datasets = {"ImageFolder": image_folder(folder, options.images), "TensorDataset": tensors}
+        found = {name: measure(dataset, options.rounds) for name, dataset in datasets.items()}
+    if options.json:
+        print(json.dumps({"cpus": usable_cpus(), "torch": torch.__version__, "batch": BATCH, "rows_per_s": found}))
+        return
+    for name, rates in found.items():
+        print(name, ", ".join(f"{key}: {value:,.1f}" for key, value in rates.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""PyTorch datasets that Penstock knows: batches are made from what they hold, not item by item in Python.
+
+`walk` says what a dataset holds, `transforms` has the table of torchvision's transforms, `open` makes native plans of it, `batches` makes the batches.
+"""
+
+from penstock.torch.recognised.batches import Recognised, explain_refusal, recognise
+from penstock.torch.recognised.open import from_torch
+
+__all__ = ["Recognised", "explain_refusal", "from_torch", "recognise"]

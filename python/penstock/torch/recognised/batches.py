@@ -1,0 +1,158 @@
+"""Batches of a recognised dataset, by indices: of tensors by one call each, of files by a pipeline that makes them ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+
+from penstock.core.errors import SourceError
+from penstock.core.spec import Ids
+from penstock.dataset import Dataset
+from penstock.torch.recognised.open import leaves_plan, plan_of
+from penstock.torch.recognised.pipeline import FilePipeline
+from penstock.torch.recognised.transforms import NotKnown
+from penstock.torch.recognised.walk import Files, Tensors, Walk, walk, wrapped
+
+#: How many batches are made ahead: of so many, the indices are drawn.
+_AHEAD = 8
+
+
+def recognise(dataset: Any) -> Recognised | None:
+    """The dataset, if Penstock can make its batches natively; else None, and `explain_refusal` says why not."""
+    try:
+        return Recognised(dataset)
+    except (NotKnown, SourceError):
+        return None
+
+
+def explain_refusal(dataset: Any) -> str:
+    """Why a dataset is not recognised; "" if it is."""
+    try:
+        Recognised(dataset).close()
+    except (NotKnown, SourceError) as refused:
+        return f"not recognised: {refused}; items are made by the dataset itself"
+    return ""
+
+
+class Recognised:
+    """A dataset whose batches are made natively. Raises NotKnown, SourceError where that cannot be.
+
+    recognise(TensorDataset(torch.arange(4))).batches([[3, 0], [1, 1]]) gives [tensor([3, 0])], then [tensor([1, 1])]
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self._open(walk(dataset))
+
+    def _open(self, found: Walk) -> None:
+        if not len(found):
+            raise NotKnown("a dataset without rows")
+        self._walk = found
+        is_files = isinstance(found.leaves[0], Files)
+        self._pipeline = FilePipeline(leaves_plan(found)) if is_files else None
+
+    @property
+    def plan(self) -> Dataset:
+        """A plan whose row i is dataset[i]; PlanError for tensors that no column can hold."""
+        return plan_of(self._walk)
+
+    def batches(
+        self, index_batches: Iterable[Sequence[int]], *, seed: int | None = None, first_batch: int = 0
+    ) -> Iterator[Any]:
+        """For each batch of indices, in any order and as often as they come, default_collate([dataset[i] for i in batch]).
+
+        Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
+        `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass goes on as it was; seed: a
+        number from 0 on, drawn from torch's generator where it is not given. What was changed of the dataset counts from here on. Where a file cannot be
+        decoded natively, PyTorch's way makes the batch, or raises its error.
+        """
+        if seed is None:
+            seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        try:
+            now = walk(self.dataset)
+            if now != self._walk:
+                self._open(now)
+        except (NotKnown, SourceError):
+            return map(self._by_items, index_batches)
+        if self._pipeline is None:
+            return map(self._of_tensors, index_batches)
+        return self._of_files(self._pipeline, index_batches, seed, first_batch)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its transforms draw random numbers."""
+        return any(op.is_random for leaf in self._walk.leaves if isinstance(leaf, Files) for op in leaf.ops)
+
+    def explain(self) -> str:
+        """What is made natively, and what is not exactly as PyTorch does it."""
+        lines = [*self._walk.steps, *map(str, self._walk.leaves)]
+        ops = self._walk.leaves[0].ops if isinstance(self._walk.leaves[0], Files) else ()
+        if self.is_random:
+            lines.append(
+                "random transforms: the same distribution, by Penstock's generator: other numbers than torchvision's"
+            )
+        if ops:
+            lines.append(
+                "pixels: baseline JPEG, PNG, WebP and BMP as Pillow's; progressive JPEG within 3 levels of 255, CMYK 1, resized 1"
+            )
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Stops what batches are made by; iterators that are at work end. Further batches start it again."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+
+    def _rows(self, batch: Sequence[int]) -> Ids | None:
+        """The rows of the leaves; None where PyTorch has to say what becomes of such indices."""
+        try:
+            ids = wrapped(batch, len(self._walk))
+        except (IndexError, TypeError, ValueError, OverflowError):
+            return None
+        if not len(ids):
+            return None
+        return ids if self._walk.rows is None else self._walk.rows[ids]
+
+    def _by_items(self, batch: Sequence[int]) -> Any:
+        together = getattr(self.dataset, "__getitems__", None)
+        return default_collate(together(batch) if together is not None else [self.dataset[index] for index in batch])
+
+    def _of_tensors(self, batch: Sequence[int]) -> Any:
+        rows, leaves = self._rows(batch), self._walk.leaves
+        if rows is None or any(len(one) != len(leaf) for leaf in leaves for one in leaf.tensors):  # type: ignore[union-attr]
+            return self._by_items(batch)
+        return tensor_rows(leaves, torch.from_numpy(rows))  # type: ignore[arg-type]
+
+    def _of_files(
+        self, pipeline: FilePipeline, index_batches: Iterable[Sequence[int]], seed: int, first_batch: int
+    ) -> Iterator[Any]:
+        numbered = enumerate(index_batches, first_batch)
+        with pipeline.running(seed) as run:
+            waiting = list[Sequence[int]]()
+            for number, batch in numbered:
+                run.add(number, self._rows(batch))
+                waiting.append(batch)
+                if len(waiting) >= _AHEAD:
+                    yield self._taken(run.take(), waiting.pop(0))
+            while waiting:
+                yield self._taken(run.take(), waiting.pop(0))
+
+    def _taken(self, made: Any, batch: Sequence[int]) -> Any:
+        return self._by_items(batch) if made is None else made
+
+
+def tensor_rows(leaves: Sequence[Tensors], rows: torch.Tensor) -> list[torch.Tensor]:
+    """Rows of tensors that follow one another, as default_collate gives them: a list with a tensor for each place."""
+    if len(leaves) == 1:
+        return [one.index_select(0, rows) for one in leaves[0].tensors]
+    ends = torch.tensor([len(leaf) for leaf in leaves]).cumsum(0)
+    which = torch.bucketize(rows, ends, right=True)
+    found = [one.new_empty((len(rows), *one.shape[1:])) for one in leaves[0].tensors]
+    for number in which.unique().tolist():
+        places = (which == number).nonzero().reshape(-1)
+        inner = rows[places] - (int(ends[number]) - len(leaves[number]))
+        for out, one in zip(found, leaves[number].tensors, strict=True):
+            out.index_copy_(0, places, one.index_select(0, inner))
+    return found
