@@ -16,7 +16,11 @@ import penstock.format as formats
 from penstock.format import FORMATS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+#: test_migration.py runs that page.
+PAGES = [
+    "README.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md") if page.name != "migration.md"),
+]
 GOLDEN = ROOT / "tests" / "golden"
 GOLDEN_RECORDS = GOLDEN / "tfrecord" / "docs.tfrecord"
 

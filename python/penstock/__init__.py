@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
+    from penstock.tensorflow import from_tf_data
     from penstock.torch.recognised import from_torch
     from penstock.transform import image
 
@@ -44,6 +45,7 @@ __all__ = [
     "from_arrays",
     "from_dataset",
     "from_iterable",
+    "from_tf_data",
     "from_torch",
     "image",
     "merge_states",
@@ -65,6 +67,7 @@ _HOMES = {
     "__version__": "core.kernels",
     "col": "plan.expression",
     "concat": "joining",
+    "from_tf_data": "tensorflow",
     "from_torch": "torch.recognised",
     "image": "transform",
     "merge_states": "engine.lanes.states",

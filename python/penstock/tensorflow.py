@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError
+from penstock.core.options import Column
 from penstock.core.quoted import quoted
+from penstock.dataset import Dataset
 from penstock.loader import Loader
+from penstock.open import from_iterable
 
 try:
     tf: Any = importlib.import_module("tensorflow")
@@ -25,7 +28,7 @@ except ImportError:
         "penstock.tensorflow: TensorFlow is not installed; run pip install 'penstock[tensorflow]'"
     ) from None
 
-__all__ = ["as_dataset"]
+__all__ = ["as_dataset", "from_tf_data"]
 
 #: TensorFlow aborts the process where it computes with memory that does not begin at such an address.
 _ALIGNED = 64
@@ -192,3 +195,68 @@ def _shared(column: Any) -> Any:
         return tf.experimental.dlpack.from_dlpack(column.__dlpack__())
     except (BufferError, TypeError, ValueError, RuntimeError, tf.errors.OpError):
         return tf.convert_to_tensor(column)
+
+
+def from_tf_data(
+    data: Any, *, samples: int | None = None, spool: bool = True, name: str | None = None, version: str = ""
+) -> Dataset:
+    """The elements of a `tf.data.Dataset` as rows: penstock.from_tf_data(data.unbatch()).shuffle(seed=0).batch(32).
+
+    Dicts become columns by their names, tuples the columns "0", "1", …, nested ones "image/pixels"; other elements the column "0". Strings are bytes; ragged tensors are lists.
+
+    The elements are drawn once, into the user's cache, and from then on everything works: see `from_iterable`, whose samples, spool, name and version these are. samples is found where
+    TensorFlow knows the cardinality. PlanError for a dataset without an end (`take` so many), of sparse tensors, or of a graph.
+    """
+    if not isinstance(data, tf.data.Dataset):
+        raise PlanError(f"from_tf_data: {quoted(data)} is no tf.data.Dataset")
+    if not tf.executing_eagerly():
+        raise PlanError(
+            "from_tf_data: elements are drawn eagerly; call it outside of tf.function and of TensorFlow 1 graphs"
+        )
+    columns = dict[str, str | Column]()
+    for column, spec in _columns("", data.element_spec):
+        if not isinstance(spec, tf.TensorSpec | tf.RaggedTensorSpec):
+            raise PlanError(
+                f"from_tf_data: {quoted(column)} is {type(spec).__name__}; map it to a dense tensor, for example by tf.sparse.to_dense"
+            )
+        shape = spec.shape.as_list() if spec.shape.rank else []
+        columns[column] = Column(feature=column, shape=(None, *shape[1:])) if None in shape[:1] else column
+    known = int(data.cardinality())
+    if known == tf.data.INFINITE_CARDINALITY:
+        raise PlanError("from_tf_data: the dataset has no end; take(…) as many elements as an epoch shall have")
+    return from_iterable(
+        _Elements(data),
+        samples=known if samples is None and known >= 0 else samples,
+        spool=spool,
+        name=name,
+        version=version,
+        columns=columns,
+    )
+
+
+class _Elements:
+    """Rows of a `tf.data.Dataset`; each pass is one of its own."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for element in self._data:
+            yield {name: _value(part) for name, part in _columns("", element)}
+
+
+def _value(part: Any) -> Any:
+    return part.to_list() if isinstance(part, tf.RaggedTensor) else part.numpy()
+
+
+def _columns(name: str, element: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of an element, or of its spec, by the names of their columns."""
+    if isinstance(element, dict):
+        parts = element
+    elif isinstance(element, tuple):
+        parts = element._asdict() if hasattr(element, "_asdict") else dict(enumerate(element))
+    else:
+        yield name or "0", element
+        return
+    for part, value in parts.items():
+        yield from _columns(f"{name}/{part}" if name else str(part), value)

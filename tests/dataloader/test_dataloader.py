@@ -36,6 +36,7 @@ from support.dataloader_cases import (
     Counts,
     Custom,
     Draws,
+    Endless,
     Exits,
     Fails,
     InProcess,
@@ -83,6 +84,7 @@ SAME: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "weights": (Squares, {"batch_size": 4, "sampler": WeightedRandomSampler([1.0, 2.0] * 25, 40)}),
     "replacement": (Squares, {"batch_size": 4, "sampler": RandomSampler(range(50), replacement=True, num_samples=70)}),
     "batch sampler": (Squares, {"batch_sampler": [[1, 2], [3], [4, 5, 6]]}),
+    "batch sampler without a length": (Squares, {"batch_sampler": Endless}),
     "collate": (Squares, {"batch_size": 4, "collate_fn": as_list}),
     "lambda": (Squares, {"batch_size": 4, "collate_fn": lambda samples: len(samples) + 1}),
     "named tuples": (Pairs, {"batch_size": 4}),
@@ -295,14 +297,25 @@ def test_errors_come_in_their_place() -> None:
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "case", ["shuffled", "weights", "batch sampler", "iterable", "tensors", "no batches", "stateful"]
+    "case",
+    [
+        "shuffled",
+        "weights",
+        "batch sampler",
+        "batch sampler without a length",
+        "iterable",
+        "tensors",
+        "no batches",
+        "stateful",
+    ],
 )
 def test_it_goes_on_where_it_was(case: str, workers: int) -> None:
     dataset, options = (Squares, {"batch_size": 4}) if case == "stateful" else SAME[case]
 
     def loader() -> DataLoader[Any]:
+        given = {name: value() if isinstance(value, type) else value for name, value in options.items()}
         return DataLoader(
-            dataset(), num_workers=workers, **options, **({"sampler": Stateful()} if case == "stateful" else {})
+            dataset(), num_workers=workers, **given, **({"sampler": Stateful()} if case == "stateful" else {})
         )
 
     torch.manual_seed(11)

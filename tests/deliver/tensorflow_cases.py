@@ -201,3 +201,49 @@ def test_a_second_iterator_is_not_given_the_firsts_batches() -> None:
 def test_what_cannot_be_a_dataset(make: Callable[[], Any], found: str) -> None:
     with pytest.raises(PlanError, match=found):
         pt.as_dataset(make())
+
+
+# Datasets of TensorFlow as a source
+
+
+def test_elements_become_rows() -> None:
+    numbers = tf.data.Dataset.range(20)
+    named = numbers.map(lambda x: {"x": x, "deep": {"y": tf.cast(x, tf.float32) / 2, "text": tf.strings.as_string(x)}})
+    plan = ps.from_tf_data(named).shuffle(seed=0).batch(5)
+    with ps.Loader(plan) as loader:
+        rows = [
+            row
+            for batch in loader
+            for row in zip(
+                *(column.tolist() if hasattr(column, "tolist") else column for column in batch.values()), strict=True
+            )
+        ]
+        state = loader.state_dict()
+        assert len(list(loader)) == 4
+    assert sorted(rows) == [(x, x / 2, str(x).encode()) for x in range(20)]
+    with ps.Loader(plan) as again:
+        again.load_state_dict(state)
+    for elements, wanted in (
+        (numbers, {"0": [*range(20)]}),
+        (numbers.map(lambda x: (x, -x)), {"0": [*range(20)], "1": [-x for x in range(20)]}),
+        (numbers.batch(4).unbatch(), {"0": [*range(20)]}),
+        (numbers.filter(lambda x: x % 2 == 0), {"0": [*range(0, 20, 2)]}),
+    ):
+        with ps.Loader(ps.from_tf_data(elements).batch(20)) as loader:
+            (batch,) = loader
+            assert {name: column.tolist() for name, column in batch.items()} == wanted
+    ragged = tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[1], [2, 3], [], [4]]))
+    with ps.Loader(ps.from_tf_data(ragged).batch(4)) as loader:
+        (batch,) = loader
+        assert batch["0"].to_pylist() == [[1], [2, 3], [], [4]]
+
+
+def test_what_is_no_source() -> None:
+    numbers = tf.data.Dataset.range(3)
+    sparse = tf.data.Dataset.from_tensors(tf.sparse.eye(3))
+    for elements, said in ((numbers.repeat(), "no end"), (sparse, "SparseTensorSpec"), ([1, 2], "no tf.data.Dataset")):
+        with pytest.raises(PlanError, match=said):
+            ps.from_tf_data(elements)
+    broken = numbers.map(lambda x: tf.debugging.check_numerics(1 / (tf.cast(x, tf.float32) - 1), "divided by nothing"))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        ps.from_tf_data(broken)

@@ -157,6 +157,13 @@ class OutOfRange:
         return 3
 
 
+class Endless:
+    """Batches of indices, how many is not known before."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter([[number, number + 1] for number in range(0, 20, 2)])
+
+
 class Stateful:
     """A sampler with a state of its own: it goes through the samples once in all, over epochs."""
 

@@ -63,7 +63,15 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         if state is not None:
             return self._resume(state, position)
         position.generator, position.sampler = _text_of(self._generator), self._state_of_sampler()
-        return _Pass(super().__iter__(), position, len(super()._index_sampler) if not self._is_iterable else None)
+        return _Pass(super().__iter__(), position)
+
+    @property
+    def _most_batches(self) -> int | None:
+        """Batches of an epoch; None where nobody knows."""
+        try:
+            return None if self._is_iterable else len(super()._index_sampler)
+        except TypeError:  # a sampler without a length
+            return None
 
     @property
     def _generator(self) -> torch.Generator:
@@ -76,8 +84,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         if self._resumed is not None:
             return dict(self._resumed)
         position = self._position
-        state: dict[str, Any] = {"version": _VERSION, "batches": position.batches}
-        if position.batches:
+        batches = 0 if position.batches == self._most_batches else position.batches  # then the next epoch is due
+        state: dict[str, Any] = {"version": _VERSION, "batches": batches}
+        if batches:
             state |= {"generator": position.generator, "sampler": position.sampler}
         if self.num_workers == 0 and _has_state(self.dataset):
             state["dataset"] = self.dataset.state_dict()
@@ -88,9 +97,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         batches = state.get("batches") if isinstance(state, Mapping) else None
         if batches is None or not is_whole(batches) or batches < 0 or state["version"] != _VERSION:
             raise StateError(f"DataLoader: {quoted(state)} is no state of it; pass what state_dict() returned")
-        if batches and not self._is_iterable and batches > len(self):
+        if self._most_batches is not None and batches > self._most_batches:
             raise StateError(
-                f"DataLoader: the state was taken after {batches:,} batches, and an epoch has {len(self):,}; the dataset or the batch size is another one"
+                f"DataLoader: the state was taken after {batches:,} batches, and an epoch has {self._most_batches:,}; the dataset or the batch size is another one"
             )
         if "dataset" in state:
             self.dataset.load_state_dict(state["dataset"])
@@ -119,7 +128,7 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             for _ in range(skipped):
                 next(found, None)
         position.batches = skipped
-        return _Pass(found, position, len(self) if not self._is_iterable else None)
+        return _Pass(found, position)
 
     @property
     def _stateful_sampler(self) -> Any:
@@ -155,8 +164,8 @@ class Position:
 class _Pass:
     """An iterator of PyTorch's that counts the batches that were taken. After the last one the next epoch is due."""
 
-    def __init__(self, iterator: Any, position: Position, batches: int | None) -> None:
-        self._iterator, self._position, self._batches = iterator, position, batches
+    def __init__(self, iterator: Any, position: Position) -> None:
+        self._iterator, self._position = iterator, position
 
     def __iter__(self) -> Self:
         return self
@@ -168,8 +177,6 @@ class _Pass:
             self._position.batches = 0
             raise
         self._position.batches += 1
-        if self._position.batches == self._batches:
-            self._position.batches = 0
         return batch
 
     def __len__(self) -> int:
