@@ -36,6 +36,8 @@ from work import HERE, environment
 
 SIDES = {"torch": "PyTorch's loader", "penstock": "ours", "processes": "ours, in processes at once"}
 URL = "https://raw.githubusercontent.com/pytorch/pytorch/v{version}/test/test_dataloader.py"
+#: An interpreter that imports PyTorch and the tests may take so much longer.
+_START_S = 120
 
 
 class Outcome(NamedTuple):
@@ -99,9 +101,11 @@ def run_process(folder: Path, side: str, names: list[str], limit_s: float) -> di
         start_new_session=True,
     )
     try:
-        while process.poll() is None and time.time() - results.stat().st_mtime < limit_s:
+        is_late = False
+        while process.poll() is None and not is_late:
             time.sleep(0.05)
-        is_late = process.poll() is None
+            written = results.stat()
+            is_late = time.time() - written.st_mtime > limit_s + (0 if written.st_size else _START_S)
     finally:
         with suppress(ProcessLookupError):  # with what its tests left behind
             os.killpg(process.pid, signal.SIGKILL)

@@ -5,6 +5,8 @@
 Each test's beginning and end are lines of JSON in RESULTS; without tests, their names are. Processes that multiprocessing starts afresh import this file, too, so that tests have the same DataLoader there.
 """
 
+# ruff: noqa: N802, N815, SLF001  # names of unittest; numbers of the DataLoader that are nobody else's
+
 from __future__ import annotations
 
 import json
@@ -87,9 +89,7 @@ def main() -> None:
     import test_dataloader  # the copy beside this file
 
     found = Results(results)
-    tests = {
-        name_of(test): test for test in tests_of(unittest.defaultTestLoader.loadTestsFromModule(test_dataloader))
-    }
+    tests = {name_of(test): test for test in tests_of(unittest.defaultTestLoader.loadTestsFromModule(test_dataloader))}
     for name in names:
         unittest.TestSuite([tests[name]]).run(found)
     if not names:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader as _DataLoader
@@ -16,6 +15,7 @@ from penstock.core.errors import StateError
 from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.torch.fetching import Choice, TunedIterator
+from penstock.torch.position import InProcesses, InThisProcess, Position
 
 _T = TypeVar("_T")
 _VERSION = 1
@@ -54,8 +54,10 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         return _After(sampler, self._skip) if getattr(self, "_skip", 0) else sampler
 
     def _get_iterator(self) -> Any:
-        is_tuned = self.tune and self.num_workers == 0 and not self._is_iterable
-        return TunedIterator(self, self._skip) if is_tuned else super()._get_iterator()
+        if self.num_workers:
+            self.check_worker_number_rationality()
+            return InProcesses(self)
+        return TunedIterator(self, self._skip) if self.tune and not self._is_iterable else InThisProcess(self)
 
     def __iter__(self) -> Any:
         state, self._resumed = self._resumed, None
@@ -63,7 +65,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         if state is not None:
             return self._resume(state, position)
         position.generator, position.sampler = _text_of(self._generator), self._state_of_sampler()
-        return _Pass(super().__iter__(), position)
+        found = super().__iter__()
+        found.position = position
+        return found
 
     @property
     def _most_batches(self) -> int | None:
@@ -127,8 +131,8 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         if self._is_iterable and "dataset" not in state:
             for _ in range(skipped):
                 next(found, None)
-        position.batches = skipped
-        return _Pass(found, position)
+        position.batches, found.position = skipped, position
+        return found
 
     @property
     def _stateful_sampler(self) -> Any:
@@ -150,40 +154,6 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             return f"batches are made by a native plan: {self.choice.why}"
         where = "in this process" if self.choice.workers is None else "in other processes"
         return f"batches are fetched {where}: {self.choice.why}"
-
-
-@dataclass
-class Position:
-    """Where an iteration is. generator, sampler: their states when the epoch began."""
-
-    batches: int = 0
-    generator: str = ""
-    sampler: Any = None
-
-
-class _Pass:
-    """An iterator of PyTorch's that counts the batches that were taken. After the last one the next epoch is due."""
-
-    def __init__(self, iterator: Any, position: Position) -> None:
-        self._iterator, self._position = iterator, position
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            batch = next(self._iterator)
-        except StopIteration:
-            self._position.batches = 0
-            raise
-        self._position.batches += 1
-        return batch
-
-    def __len__(self) -> int:
-        return len(self._iterator)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
 
 
 class _After:
@@ -208,5 +178,7 @@ def _has_state(thing: Any) -> bool:
     return hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")
 
 
-def _text_of(generator: torch.Generator) -> str:
+def _text_of(generator: Any) -> str:
+    if not isinstance(generator, torch.Generator):
+        return ""  # PyTorch's error comes
     return base64.b64encode(generator.get_state().numpy().tobytes()).decode()

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
 from penstock.core.quoted import quoted
 from penstock.core.warned import warn
 from penstock.engine.workers.functions import culprits, dumps
+from penstock.torch.position import InThisProcess
 from penstock.torch.processes import BATCHES, Worker, Workers
 from penstock.torch.recognised import Recognised, recognise
 from penstock.torch.seeds import seed_of, seeded
@@ -51,6 +51,10 @@ class Choice:
         self.native_user: Any = None  # the iterator that has it, weakly
         self.is_other = False  # no dataset that is recognised
 
+    def __reduce__(self) -> Any:
+        """A copy of a loader finds out for itself."""
+        return Choice, ()
+
     def stay(self, why: str) -> None:
         """Batches are fetched in this process from now on."""
         self.is_settled, self.why, self.pickled = True, why, b""
@@ -65,8 +69,10 @@ class Choice:
             self.native.close()
 
 
-class TunedIterator(_SingleProcessDataLoaderIter):  # type: ignore[misc]  # mypy does not look into PyTorch
+class TunedIterator(InThisProcess):
     """One epoch. Every batch has a seed of its own, so that it is the same wherever it is fetched."""
+
+    _mine: Workers | None = None
 
     def __init__(self, loader: DataLoader[Any], first_batch: int) -> None:
         super().__init__(loader)
@@ -75,7 +81,6 @@ class TunedIterator(_SingleProcessDataLoaderIter):  # type: ignore[misc]  # mypy
         self._native_batches: Iterator[Any] | None = None
         self._asked = deque[Worker]()  # that a batch is awaited of, in order
         self._held: BaseException | None = None  # what the sampler raised
-        self._mine: Workers | None = None
         self._times, self._is_slower = list[float](), False
         if self._native is None and self._choice.workers is not None:
             self._check_still()
