@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import random
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -156,24 +155,6 @@ def test_draws_are_the_batchs_own() -> None:
 
 
 # In processes
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Batches are worth a process however short they are, and two of these are waited for."""
-    monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
-    monkeypatch.setattr(fetching, "_MEASURED", 10**9)
-    monkeypatch.setattr(fetching, "usable_cpus", lambda: 2)
-    begin = fetching.Workers.begin
-
-    def begin_and_wait(workers: Any, *given: Any) -> None:
-        begin(workers, *given)
-        workers._starting.join()
-
-    monkeypatch.setattr(fetching.Workers, "begin", begin_and_wait)
-    yield
-    gc.collect()
-    assert not [one for one in psutil.Process().children() if "penstock.torch" in " ".join(one.cmdline())]
 
 
 @pytest.mark.slow

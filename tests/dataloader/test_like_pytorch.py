@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
+import traceback
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from penstock.torch import DataLoader
 from penstock.torch.processes import Workers
-from support.dataloader_cases import Squares, Stream
+from penstock.torch.tensors import _reduced, digest_of
+from support.dataloader_cases import FailsElsewhere, FailsOddly, Squares, Stream, Strided, TwoWordsError, as_list
 
 TENSORS = TensorDataset(torch.arange(10))
 
@@ -65,3 +68,50 @@ def test_what_pytorch_refuses_is_its_error(options: dict[str, Any]) -> None:
         found.append((raised.type, str(raised.value)))
     assert found[0] == found[1]
     gc.collect()  # an iterator that was never begun says nothing when it goes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool])
+def test_tensors_keep_their_strides(dtype: torch.dtype) -> None:
+    rows = torch.arange(120).reshape(2, 3, 4, 5).to(dtype)
+    for tensor in (
+        rows,
+        rows.permute(3, 2, 1, 0),
+        rows.permute(2, 0, 3, 1),
+        rows.contiguous(memory_format=torch.channels_last),
+        rows[:, :, :, 1:],
+        rows[:, :, 1:, :-1],
+        rows[0, 0, 0, :1].expand(7, 3),
+        rows[:0],
+        rows[0, 0, 0, 0],
+        rows[:, :, :, ::2],
+    ):
+        make, arguments = _reduced(tensor)
+        made = make(*pickle.loads(pickle.dumps(arguments)))
+        assert torch.equal(made, tensor)
+        assert made.stride() == tensor.stride()
+        assert digest_of(made) == digest_of(tensor)
+    make, arguments = _reduced(rows[..., :1])
+    assert make(*arguments).is_contiguous(), "most of what is between them would be sent"
+    assert digest_of(make(*arguments)) != digest_of(rows[..., :1]), "and such batches are not fetched elsewhere"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("at_once")
+def test_strides_and_errors_from_processes() -> None:
+    loader, theirs = (kind(Strided(), batch_size=5, collate_fn=as_list) for kind in (DataLoader, TorchLoader))
+    assert [digest_of(batch) for batch in loader] == [digest_of(batch) for batch in theirs]
+    assert "2 processes" in loader.explain()
+    loader.choice.close()
+    loader = DataLoader(FailsOddly(), batch_size=5)
+    iterator = iter(loader)
+    with pytest.raises(TwoWordsError, match="no picture") as raised:
+        list(iterator)
+    assert raised.value.one == "no"
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert "dataloader_cases.py" in "".join(traceback.format_tb(raised.tb))
+    assert len(list(iterator)) == 3
+    assert "2 processes" in loader.explain()
+    loader.choice.close()
+    loader = DataLoader(FailsElsewhere(os.getpid()), batch_size=5)
+    assert [batch["y"].tolist()[0] for batch in loader] == [index**2 for index in range(0, 50, 5)]
+    assert "failed in another process, and not in this one (FileNotFoundError: 33)" in loader.explain()

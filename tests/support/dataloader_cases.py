@@ -183,3 +183,48 @@ class Stateful:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.place = state["place"]
+
+
+class Strided(Slow):
+    """Samples that are not contiguous."""
+
+    def __getitem__(self, index: int) -> Any:
+        images = torch.full((2, 3, 4, 5), float(super().__getitem__(index)["y"]))
+        return (
+            images.contiguous(memory_format=torch.channels_last),
+            torch.arange(index + 5)[1:-1].expand(2, -1),
+            images.T,
+        )
+
+
+class TwoWordsError(Exception):
+    """Cannot be pickled: its arguments are not those of its constructor."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+        self.one = one
+
+
+class FailsOddly(Slow):
+    """A sample raises an error that cannot be pickled, for a reason."""
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 33:
+            try:
+                {}["absent"]
+            except KeyError as error:
+                raise TwoWordsError("no", "picture") from error
+        return super().__getitem__(index)
+
+
+class FailsElsewhere(Slow):
+    """A sample that is found in one process only."""
+
+    def __init__(self, home: int) -> None:
+        super().__init__()
+        self.home = home
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 33 and os.getpid() != self.home:
+            raise FileNotFoundError(index)
+        return super().__getitem__(index)

@@ -18,7 +18,7 @@ from penstock.core.quoted import quoted
 from penstock.core.warned import warn
 from penstock.engine.workers.functions import culprits, dumps
 from penstock.torch.position import InThisProcess
-from penstock.torch.processes import BATCHES, Worker, Workers
+from penstock.torch.processes import BATCHES, FailedThereError, Worker, Workers
 from penstock.torch.recognised import Recognised, recognise
 from penstock.torch.seeds import seed_of, seeded
 from penstock.torch.tensors import digest_of
@@ -79,9 +79,9 @@ class TunedIterator(InThisProcess):
         self._choice, self._number, self._first = loader.choice, first_batch, first_batch
         self._native = self._recognised()
         self._native_batches: Iterator[Any] | None = None
-        self._asked = deque[Worker]()  # that a batch is awaited of, in order
+        self._asked = deque[tuple[Worker, int, Any]]()  # whom a batch is awaited of, its seed and indices; in order
         self._held: BaseException | None = None  # what the sampler raised
-        self._times, self._is_slower = list[float](), False
+        self._times, self._leaves = list[float](), ""  # why processes are not used any more
         if self._native is None and self._choice.workers is not None:
             self._check_still()
 
@@ -230,9 +230,12 @@ class TunedIterator(InThisProcess):
             self._ask_for_more(workers)
             if not self._asked:
                 return self._end_of_work(workers)
-            worker = self._asked.popleft()
+            worker, seed, index = self._asked.popleft()
             asked_at = time.perf_counter()
-            made = worker.answer()
+            try:
+                made = worker.answer()
+            except FailedThereError as error:
+                return self._fetched_again(seed, index, error)
         except (KeyboardInterrupt, SystemExit, ProcessError):  # what is on its way is lost
             self._mine = None
             self._choice.close()
@@ -240,25 +243,34 @@ class TunedIterator(InThisProcess):
         self._measure(time.perf_counter() - asked_at)
         return made
 
+    def _fetched_again(self, seed: int, index: Any, failed: FailedThereError) -> Any:
+        """A batch that failed there fails here as well, with the dataset's own error; or processes are no place for the dataset."""
+        with seeded(seed, looks=False):
+            made = self._dataset_fetcher.fetch(index)
+        self._leaves = f"a batch failed in another process, and not in this one ({failed})"
+        return made
+
     def _ask_for_more(self, workers: Workers) -> None:
-        while self._held is None and not self._is_slower and len(self._asked) < BATCHES * workers.count:
+        while self._held is None and not self._leaves and len(self._asked) < BATCHES * workers.count:
             try:
                 index = self._next_index()
             except (StopIteration, Exception) as error:
                 self._held = error  # in its place, after what was asked before
                 return
             worker = min(workers.running, key=lambda one: one.asked)
-            worker.ask(seed_of(self._base_seed, self._number), index)
-            self._asked.append(worker)
+            seed = seed_of(self._base_seed, self._number)
+            worker.ask(seed, index)
+            self._asked.append((worker, seed, index))
             self._number += 1
 
     def _end_of_work(self, workers: Workers) -> Any:
         """Nothing is on its way: the epoch is over, the sampler failed, or batches are fetched here again."""
         workers.user, self._mine = None, None
+        if self._leaves:
+            self._choice.stay(self._leaves)
         if self._held is not None:
             held, self._held = self._held, None
             raise held
-        self._choice.stay("other processes were measured, and make no more batches a second")
         return self._made()
 
     def _measure(self, waited_s: float) -> None:
@@ -266,7 +278,8 @@ class TunedIterator(InThisProcess):
         now = time.perf_counter()
         self._times = [*self._times, now] if waited_s > _WAITED_S else []
         if len(self._times) > _MEASURED:
-            self._is_slower = (now - self._times[0]) / (len(self._times) - 1) > self._choice.batch_s
+            if (now - self._times[0]) / (len(self._times) - 1) > self._choice.batch_s:
+                self._leaves = "other processes were measured, and make no more batches a second"
             self._times = []
 
     def __del__(self) -> None:

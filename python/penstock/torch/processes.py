@@ -21,6 +21,10 @@ from penstock.engine.workers.wire import EndedError
 BATCHES = 2
 
 
+class FailedThereError(Exception):
+    """What fetching a batch raised in another process."""
+
+
 class Worker:
     """One process. Asked by one thread at a time; it answers in order."""
 
@@ -56,7 +60,7 @@ class Worker:
         self.asked += 1
 
     def answer(self) -> Any:
-        """The batch that was asked for first, or raises what fetching it raised. ProcessError if the process ended."""
+        """The batch that was asked for first. FailedThereError if fetching it failed, ProcessError if the process ended."""
         self.asked -= 1
         try:
             answer = self._link.receive()
@@ -65,7 +69,7 @@ class Worker:
         if isinstance(answer, Failed):
             error = error_of(answer)
             error.__cause__ = WorkerError(answer.trace)
-            raise error
+            raise FailedThereError(f"{type(error).__name__}: {error}") from error
         return answer
 
     def drop_answers(self) -> None:
@@ -166,6 +170,8 @@ def _start_all(
         for worker in running:
             if digest_of(worker.answer()) != expected:
                 wrong = "another process makes another batch of the same samples"
+    except FailedThereError as error:
+        wrong = f"it fails in another process ({error})"
     except BaseException as error:
         wrong = f"it fails in another process ({type(error).__name__}: {error})"
     if wrong:
@@ -188,4 +194,4 @@ def _close_all(running: list[Worker]) -> None:
     running.clear()
 
 
-__all__ = ["BATCHES", "Worker", "Workers"]
+__all__ = ["BATCHES", "FailedThereError", "Worker", "Workers"]

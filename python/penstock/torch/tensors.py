@@ -26,8 +26,13 @@ def _reduced(tensor: torch.Tensor) -> Any:
         return tensor.__reduce_ex__(2)
     if vars(tensor):
         return tensor.__reduce_ex__(2)
+    dtype = str(tensor.dtype).removeprefix("torch.")
     try:
-        return _from_array, (_array(tensor), str(tensor.dtype).removeprefix("torch."))
+        span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        if tensor.is_contiguous() or span > 2 * tensor.numel():
+            return _from_array, (_array(tensor), dtype)
+        flat = tensor.as_strided((span,), (1,))
+        return _with_strides, (_array(flat), dtype, tuple(tensor.shape), tensor.stride())
     except TypeError:  # a dtype that NumPy has not
         return tensor.__reduce_ex__(2)
 
@@ -44,8 +49,12 @@ def _from_array(array: Any, dtype: str) -> torch.Tensor:
     return tensor if tensor.dtype == wanted else tensor.view(wanted)
 
 
+def _with_strides(array: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
+    return _from_array(array, dtype).as_strided(shape, strides)
+
+
 def digest_of(batch: Any) -> bytes:
-    """What a batch holds, as some bytes: equal for batches that are the same in types, shapes and values."""
+    """What a batch holds, as some bytes: equal for batches that are the same in types, shapes, strides and values."""
     found = hashlib.blake2b(digest_size=16)
     _feed(found, batch)
     return found.digest()
@@ -54,7 +63,8 @@ def digest_of(batch: Any) -> bytes:
 def _feed(found: Any, part: Any) -> None:
     found.update(type(part).__qualname__.encode())
     if isinstance(part, torch.Tensor) and part.layout is torch.strided and part.device.type == "cpu":
-        found.update(f"{part.dtype}{tuple(part.shape)}{part.requires_grad}".encode())
+        strides = [stride for size, stride in zip(part.shape, part.stride(), strict=True) if size > 1]
+        found.update(f"{part.dtype}{tuple(part.shape)}{strides}{part.requires_grad}".encode())
         try:
             found.update(np.ascontiguousarray(_array(part.detach())).view(np.uint8).data if part.numel() else b"")
         except TypeError:
