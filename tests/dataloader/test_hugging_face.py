@@ -231,6 +231,8 @@ def refused() -> list[tuple[Any, str]]:
 
     hidden = datasets.Dataset.from_dict({"x": [1, 2, 3]})
     hidden.__getitems__ = lambda numbers: [{"x": 7} for _ in numbers]
+    bare = datasets.Dataset.from_dict({"x": [1, 2, 3]})
+    bare._info.features = None
     return [
         (plain.with_transform(lambda rows: rows), "Python function"),
         (plain.with_format("arrow"), "'arrow'"),
@@ -241,6 +243,7 @@ def refused() -> list[tuple[Any, str]]:
         (plain.with_format("torch", columns=[]), "without columns"),
         (Mine(plain.data), "no dataset that is known"),
         (hidden, "methods of its own"),
+        (bare, "not laid out as known"),
         (images, "Image"),
         (arrays, "Array2D"),
         (datasets.Dataset.from_dict({"x": [1, None]}), "missing values"),
@@ -255,7 +258,7 @@ def refused() -> list[tuple[Any, str]]:
         (datasets.Dataset(pa.table({"x": pa.array([[True]])})), "bool"),
         (ConcatDataset([plain, plain.with_format("torch")]), "not alike"),
         (ConcatDataset([plain, TensorDataset(torch.ones(3))]), "not alike"),
-        (Subset(plain, [0, -1]), "outside"),
+        (Subset(plain, [0, -1]), "beyond"),
         (datasets.DatasetDict({"train": plain}), "no dataset that is known"),
     ]  # fmt: skip
 

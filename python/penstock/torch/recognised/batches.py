@@ -69,7 +69,7 @@ class Recognised:
     ) -> Iterator[Any]:
         """For each batch of indices, in any order and as often as they come, default_collate([dataset[i] for i in batch]).
 
-        Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
+        Where a dataset has `__getitems__`, that gives the items, as in PyTorch's DataLoader. Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
         `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass goes on as it was; seed: a
         number from 0 on, drawn from torch's generator where it is not given. What was changed of the dataset counts from here on. Where a file cannot be
         decoded natively, PyTorch's way makes the batch, or raises its error.

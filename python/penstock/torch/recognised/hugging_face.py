@@ -78,12 +78,12 @@ def table_of(dataset: Any) -> tuple[Table, Ids | None]:
     """What its items have, and which rows of the table it has, None for all; NotKnown where items may be anything else."""
     try:
         return _table(dataset), _rows(dataset)
-    except AttributeError as error:
-        raise NotKnown(f"datasets.Dataset of a version that is not known: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # of another version, or changed from outside
+        raise NotKnown(f"datasets.Dataset that is not laid out as known: {type(error).__name__}: {error}") from None
 
 
 def _table(dataset: Any) -> Table:
-    if any(name in vars(dataset) for name in _METHODS):
+    if any(name in vars(dataset) or not hasattr(dataset, name) for name in _METHODS):
         raise NotKnown("datasets.Dataset with methods of its own")
     if torch.get_default_device().type != "cpu":
         raise NotKnown(f"datasets.Dataset while torch's default device is {torch.get_default_device()}")

@@ -130,7 +130,7 @@ def wrapped(indices: Any, rows: int, *, counts_from_end: bool = True) -> Ids:
         raise TypeError(f"indices of {numbers.dtype}{list(numbers.shape)}")
     ids: Ids = numbers.astype(np.int64)
     if ids.min() < (-rows if counts_from_end else 0) or ids.max() >= rows:
-        raise IndexError(f"an index outside the {rows:,} rows")
+        raise IndexError(f"an index before or beyond the {rows:,} rows")
     return np.where(ids < 0, ids + rows, ids)
 
 
