@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -57,18 +57,23 @@ class TableRows:
 
     def batch(self, rows: Ids) -> dict[str, Any] | None:
         """Rows as default_collate gives them; None for lists that differ in length, of which it makes an error."""
-        where, made = self.where(rows), dict[str, Any]()
+        made = dict[str, Any]()
+        for shown, values in self._values(rows):
+            if isinstance(values, _Lists) and not values.are_alike:
+                return None
+            made[shown.name] = values.collated(shown.form) if isinstance(values, _Lists) else values
+        return made
+
+    def _values(self, rows: Ids) -> Iterator[tuple[Shown, torch.Tensor | list[Any] | _Lists]]:
+        """Each column of some rows: numbers in the dtype of its items, text, lists."""
+        where = self.where(rows)
         for shown in self.columns:
             values = self._readers[shown.name].take(where)
-            if isinstance(values, _Lists):
-                if values.lengths.min() != values.lengths.max():
-                    return None
-                made[shown.name] = _collated(values, shown)
-            elif shown.dtype is None:
-                made[shown.name] = values
+            if isinstance(values, tuple):
+                flat, lengths = values
+                yield shown, _Lists(torch.from_numpy(flat).to(shown.dtype), lengths)
             else:
-                made[shown.name] = torch.from_numpy(values).to(shown.dtype)
-        return made
+                yield shown, values if isinstance(values, list) else torch.from_numpy(values).to(shown.dtype)
 
     # For `from_dataset`
 
@@ -77,16 +82,12 @@ class TableRows:
 
     def __getitems__(self, rows: Sequence[int]) -> dict[str, Any]:
         """Columns of some rows: arrays, lists of text, and lists of arrays."""
-        where, made = self.where(np.asarray(rows, dtype=np.int64)), dict[str, Any]()
-        for shown in self.columns:
-            values = self._readers[shown.name].take(where)
+        made = dict[str, Any]()
+        for shown, values in self._values(np.asarray(rows, dtype=np.int64)):
             if isinstance(values, _Lists):
-                flat = torch.from_numpy(values.flat).to(shown.dtype).numpy()
-                made[shown.name] = np.split(flat, np.cumsum(values.lengths)[:-1])
-            elif shown.dtype is None:
-                made[shown.name] = values
+                made[shown.name] = np.split(values.flat.numpy(), np.cumsum(values.lengths)[:-1])
             else:
-                made[shown.name] = torch.from_numpy(values).to(shown.dtype).numpy()
+                made[shown.name] = values.numpy() if isinstance(values, torch.Tensor) else values
         return made
 
     @property
@@ -101,14 +102,18 @@ class TableRows:
 class _Lists:
     """Lists of numbers, one after the other."""
 
-    flat: npt.NDArray[Any]
+    flat: torch.Tensor
     lengths: Ids
 
+    @property
+    def are_alike(self) -> bool:
+        """Whether they are of one length."""
+        return bool((self.lengths == self.lengths[0]).all())
 
-def _collated(values: _Lists, shown: Shown) -> torch.Tensor | list[torch.Tensor]:
-    """One tensor with a list a row; of Python's lists, a tensor for each place in them."""
-    tensor = torch.from_numpy(values.flat.reshape(len(values.lengths), -1 if len(values.flat) else 0)).to(shown.dtype)
-    return list(tensor.T.contiguous().unbind()) if shown.form == "python" else tensor
+    def collated(self, form: str) -> torch.Tensor | list[torch.Tensor]:
+        """One tensor with a list a row; of Python's lists, a tensor for each place in them."""
+        tensor = self.flat.reshape(len(self.lengths), int(self.lengths[0]))
+        return list(tensor.T.contiguous().unbind()) if form == "python" else tensor
 
 
 # One column
@@ -188,7 +193,7 @@ class _ListReader:
         ends = [pc.min_max(pc.list_value_length(one)).as_py() for one in self._arrays if len(one)]
         return len({length for one in ends for length in one.values()}) > 1
 
-    def take(self, where: Where) -> _Lists:
+    def take(self, where: Where) -> tuple[npt.NDArray[Any], Ids]:
         row = self._rows.first(where) + where.rows
         if pa.types.is_fixed_size_list(self._kind):
             begin, lengths = row * self._kind.list_size, where.ones * self._kind.list_size
@@ -196,7 +201,7 @@ class _ListReader:
             width = np.int64 if pa.types.is_large_list(self._kind) else np.int32
             edges = self._rows.join(where, row, where.ones * 2, width).astype(np.int64).reshape(-1, 2)
             begin, lengths = edges[:, 0], edges[:, 1] - edges[:, 0]
-        return _Lists(self._values.join(where, begin + self._values.first(where), lengths, self._dtype), lengths)
+        return self._values.join(where, begin + self._values.first(where), lengths, self._dtype), lengths
 
 
 _Reader: TypeAlias = _NumberReader | _TextReader | _ListReader
