@@ -68,6 +68,7 @@ bench: build
 	test -n "$(BENCH)" || $(BIN)/python benches/isolation.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/beside_training.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/dropin.py
+	test -n "$(BENCH)" || $(BIN)/python benches/migration.py
 	test -n "$(BENCH)" || $(BIN)/python benches/tuning.py
 
 gpu:

@@ -16,11 +16,8 @@ import penstock.format as formats
 from penstock.format import FORMATS
 
 ROOT = Path(__file__).parent.parent
-#: test_migration.py runs that page.
-PAGES = [
-    "README.md",
-    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md") if page.name != "migration.md"),
-]
+#: test_migration.py runs docs/migration/*.md.
+PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
 GOLDEN = ROOT / "tests" / "golden"
 GOLDEN_RECORDS = GOLDEN / "tfrecord" / "docs.tfrecord"
 
@@ -31,7 +28,7 @@ def blocks_of(page: str) -> list[str]:
 
 def marked(page: str) -> Any:
     trains = re.search(
-        "import (accelerate|jax|penstock.tensorflow|pytorch_lightning)|from accelerate", "".join(blocks_of(page))
+        "import (accelerate|jax|keras|penstock.tensorflow|pytorch_lightning)|from accelerate", "".join(blocks_of(page))
     )
     return pytest.param(page, marks=pytest.mark.trainers) if trains else page
 
@@ -47,7 +44,7 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
-    alone = re.search("import (jax|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page)))
+    alone = re.search("import (jax|keras|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page)))
     if alone:  # in a process of its own, since others fork
         library = alone[1].removeprefix("penstock.").partition(".")[0]
         if importlib.util.find_spec(library) is None:

@@ -30,9 +30,6 @@ except ImportError:
 
 __all__ = ["as_dataset", "from_tf_data"]
 
-#: TensorFlow aborts the process where it computes with memory that does not begin at such an address.
-_ALIGNED = 64
-
 Batch: TypeAlias = dict[str, Any]
 
 
@@ -53,18 +50,25 @@ def as_dataset(loader: Loader[Any], select: Callable[[Batch], Any] | None = None
         raise PlanError(f"as_dataset: {quoted(loader)} is no loader; pass a penstock.Loader")
     passes = _Passes(loader)
     spec = passes.spec
-    names = list(spec)
 
     def next_batch(number: Any) -> Any:
-        tensors = tf.py_function(passes.next_batch, [number], [spec[name] for name in names])
-        for name, tensor in zip(names, tensors, strict=True):
-            if not isinstance(spec[name], tf.RaggedTensorSpec):
-                tensor.set_shape(spec[name].shape)
-        batch = dict(zip(names, tensors, strict=True))
+        arrays = iter(
+            tf.numpy_function(passes.next_batch, [number], [part for one in spec.values() for part in _parts(one)])
+        )
+        batch = dict[str, Any]()
+        for name, one in spec.items():
+            batch[name] = next(arrays)
+            if isinstance(one, tf.RaggedTensorSpec):
+                splits = next(arrays)
+                splits.set_shape([None])
+                batch[name].set_shape([None])
+                batch[name] = tf.RaggedTensor.from_row_splits(batch[name], splits, validate=False)
+            else:
+                batch[name].set_shape(one.shape)
         return batch if select is None else select(batch)
 
     def one_pass(_: Any) -> Any:
-        number, batches = tf.py_function(passes.begin, [], [tf.int64, tf.int64])
+        number, batches = tf.numpy_function(passes.begin, [], [tf.int64, tf.int64])
         number.set_shape([])
         batches.set_shape([])
         return tf.data.Dataset.range(batches).map(lambda _: next_batch(number))
@@ -117,7 +121,7 @@ class _Passes:
             return np.int64(self._number), np.int64(self._left)
 
     def next_batch(self, number: Any) -> list[Any]:
-        """The tensors of the next batch."""
+        """The arrays of the next batch: one of each column, of ragged ones the values and the splits."""
         with self._lock:
             if int(number) != self._number:
                 raise PlanError("as_dataset: a newer iterator uses the loader; use one at a time, or a loader for each")
@@ -127,7 +131,12 @@ class _Passes:
                 next(self._batches, None)  # ends the pass
         if batch.keys() != self.spec.keys():
             raise DataError(f"as_dataset: a batch has the columns {[*batch]}, the first had {[*self.spec]}")
-        return [_tensor_of(name, column, self.spec[name]) for name, column in batch.items()]
+        return [array for name, column in batch.items() for array in _arrays_of(name, column, self.spec[name])]
+
+
+def _parts(spec: Any) -> list[Any]:
+    """The dtypes of the arrays that a column is handed over in."""
+    return [spec.dtype, tf.int64] if isinstance(spec, tf.RaggedTensorSpec) else [spec.dtype]
 
 
 def _spec_of(name: str, column: Any) -> Any:
@@ -162,39 +171,24 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _tensor_of(name: str, column: Any, spec: Any) -> Any:
+def _arrays_of(name: str, column: Any, spec: Any) -> list[Any]:
+    """What TensorFlow takes without a copy, where its memory begins at a multiple of 64 bytes; the memory is not used again as long as a tensor lives."""
     if isinstance(column, np.ndarray):
         if _dtype_of(name, column.dtype) != spec.dtype or not spec.shape.is_compatible_with(column.shape):
             raise DataError(
                 f"as_dataset: column {quoted(name)} has {column.dtype}{list(column.shape)}, where the first batch had {spec.dtype.name}{spec.shape.as_list()}; "
                 "resize, crop or pad its values to one shape"
             )
-        return _shared(column)
-    if column.null_count:
+        return [column]
+    edges = None if _is_text(column.type) else column.offsets.to_numpy()
+    values = column if edges is None else column.values.slice(int(edges[0]), int(edges[-1] - edges[0]))
+    if column.null_count or values.null_count:
         raise DataError(
             f"as_dataset: column {quoted(name)} has missing values, which TensorFlow has not; fill or filter them"
         )
-    if _is_text(column.type):
-        return tf.constant(column.cast(pa.large_binary()).to_pylist(), tf.string, shape=[len(column)])
-    edges = column.offsets.to_numpy()
-    values = column.values.slice(int(edges[0]), int(edges[-1] - edges[0]))
-    if values.null_count:
-        raise DataError(
-            f"as_dataset: column {quoted(name)} has missing values, which TensorFlow has not; fill or filter them"
-        )
-    return tf.RaggedTensor.from_row_splits(
-        tf.constant(values.to_numpy(), spec.dtype), tf.constant(edges - edges[0], tf.int64), validate=False
-    )
-
-
-def _shared(column: Any) -> Any:
-    """A tensor in the array's memory, which is not used again as long as it lives; a copy where TensorFlow cannot have that."""
-    if column.ctypes.data % _ALIGNED:
-        return tf.convert_to_tensor(column)
-    try:
-        return tf.experimental.dlpack.from_dlpack(column.__dlpack__())
-    except (BufferError, TypeError, ValueError, RuntimeError, tf.errors.OpError):
-        return tf.convert_to_tensor(column)
+    if edges is None:
+        return [np.array(values.cast(pa.large_binary()).to_pylist(), dtype=object)]
+    return [values.to_numpy().astype(spec.dtype.as_numpy_dtype, copy=False), (edges - edges[0]).astype(np.int64)]
 
 
 def from_tf_data(

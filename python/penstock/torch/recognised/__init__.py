@@ -1,6 +1,7 @@
 """PyTorch datasets that Penstock knows: batches are made from what they hold, not item by item in Python.
 
-`walk` says what a dataset holds, `transforms` has the table of torchvision's transforms, `open` makes native plans of it, `batches` makes the batches.
+`walk` says what a dataset holds, `hugging_face` what one of Hugging Face's does; `transforms` has the table of torchvision's transforms.
+`open` makes native plans; `batches` makes the batches, of Arrow tables by `tables`, of files by `pipeline`.
 """
 
 from penstock.torch.recognised.batches import Recognised, explain_refusal, recognise

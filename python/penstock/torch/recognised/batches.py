@@ -1,8 +1,9 @@
-"""Batches of a recognised dataset, by indices: of tensors by one call each, of files by a pipeline that makes them ahead."""
+"""Batches of a recognised dataset, by indices: of tensors and of a table's columns by one call each, of files by a pipeline that makes them ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from torch.utils.data import default_collate
 from penstock.core.errors import SourceError
 from penstock.core.spec import Ids
 from penstock.dataset import Dataset
+from penstock.torch.recognised.hugging_face import Table
 from penstock.torch.recognised.open import leaves_plan, plan_of
 from penstock.torch.recognised.pipeline import FilePipeline
+from penstock.torch.recognised.tables import TableRows
 from penstock.torch.recognised.transforms import NotKnown
 from penstock.torch.recognised.walk import Files, Tensors, Walk, walk, wrapped
 
@@ -50,9 +53,11 @@ class Recognised:
     def _open(self, found: Walk) -> None:
         if not len(found):
             raise NotKnown("a dataset without rows")
-        self._walk = found
+        tables = [leaf for leaf in found.leaves if isinstance(leaf, Table)]
+        self._table = TableRows(tables) if tables else None
         is_files = isinstance(found.leaves[0], Files)
         self._pipeline = FilePipeline(leaves_plan(found)) if is_files else None
+        self._walk = found
 
     @property
     def plan(self) -> Dataset:
@@ -64,10 +69,11 @@ class Recognised:
     ) -> Iterator[Any]:
         """For each batch of indices, in any order and as often as they come, default_collate([dataset[i] for i in batch]).
 
-        Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
+        Where a dataset has `__getitems__`, that gives the items, as in PyTorch's DataLoader. What was changed of the dataset counts from
+        here on. Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
         `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass goes on as it was; seed: a
-        number from 0 on, drawn from torch's generator where it is not given. What was changed of the dataset counts from here on. Where a file cannot be
-        decoded natively, PyTorch's way makes the batch, or raises its error.
+        number from 0 on, drawn from torch's generator where it is not given. Where a batch cannot be made natively, PyTorch's way makes
+        it, or raises its error.
         """
         if seed is None:
             seed = int(torch.empty((), dtype=torch.int64).random_().item())
@@ -77,6 +83,8 @@ class Recognised:
                 self._open(now)
         except (NotKnown, SourceError):
             return map(self._by_items, index_batches)
+        if self._table is not None:
+            return map(partial(self._of_table, self._table), index_batches)
         if self._pipeline is None:
             return map(self._of_tensors, index_batches)
         return self._of_files(self._pipeline, index_batches, seed, first_batch)
@@ -108,7 +116,7 @@ class Recognised:
     def _rows(self, batch: Sequence[int]) -> Ids | None:
         """The rows of the leaves; None where PyTorch has to say what becomes of such indices."""
         try:
-            ids = wrapped(batch, len(self._walk))
+            ids = wrapped(batch, len(self._walk), counts_from_end=self._walk.counts_from_end)
         except (IndexError, TypeError, ValueError, OverflowError):
             return None
         if not len(ids):
@@ -124,6 +132,10 @@ class Recognised:
         if rows is None or any(len(one) != len(leaf) for leaf in leaves for one in leaf.tensors):  # type: ignore[union-attr]
             return self._by_items(batch)
         return tensor_rows(leaves, torch.from_numpy(rows))  # type: ignore[arg-type]
+
+    def _of_table(self, table: TableRows, batch: Sequence[int]) -> Any:
+        rows = self._rows(batch)
+        return self._taken(None if rows is None else table.batch(rows), batch)
 
     def _of_files(
         self, pipeline: FilePipeline, index_batches: Iterable[Sequence[int]], seed: int, first_batch: int

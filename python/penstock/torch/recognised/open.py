@@ -21,14 +21,16 @@ from penstock.plan.nodes.picked import Subset
 from penstock.source.manifest import Manifest
 from penstock.storage.local import LocalStorage, listing
 from penstock.storage.storage_ranges import StorageRanges
+from penstock.torch.recognised.hugging_face import Table
+from penstock.torch.recognised.tables import TableRows
 from penstock.torch.recognised.transforms import NotKnown
 from penstock.torch.recognised.walk import Files, Leaf, Walk, walk
 
 
 def from_torch(dataset: Any) -> Dataset:
-    """A dataset of PyTorch or torchvision; row i is dataset[i], with the columns "0", "1", … for the places of its tuples.
+    """A dataset of PyTorch, torchvision or Hugging Face; row i is dataset[i], with the columns "0", "1", … for the places of its tuples.
 
-    TensorDataset, ImageFolder, DatasetFolder, Subset and ConcatDataset become native plans, where their transforms have native
+    TensorDataset, ImageFolder, DatasetFolder, datasets.Dataset, Subset and ConcatDataset become native plans, where their transforms have native
     equivalents (docs/pytorch.md has the table); of others, items are asked for as by `from_dataset`. Random transforms draw from the
     plan's seed: the same distribution, other numbers than torchvision's.
 
@@ -57,6 +59,9 @@ def leaves_plan(found: Walk) -> Dataset:
 def _leaf_plan(leaf: Leaf) -> Dataset:
     if isinstance(leaf, Files):
         return _files_plan(leaf)
+    if isinstance(leaf, Table):
+        rows = TableRows([leaf])
+        return from_dataset(rows, columns=rows.asked, name="datasets.Dataset")
     return from_arrays({str(place): tensor for place, tensor in enumerate(leaf.tensors)})
 
 

@@ -1,4 +1,4 @@
-"""What a dataset of PyTorch or torchvision holds, read anew from its attributes each time: two walks are equal if nothing was changed between them."""
+"""What a dataset of PyTorch, torchvision or Hugging Face holds, read anew from its attributes each time: two walks are equal if nothing was changed between them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from penstock.core.spec import Ids
+from penstock.torch.recognised.hugging_face import Table, is_hugging_face, table_of
 from penstock.torch.recognised.transforms import NotKnown, image_ops
 from penstock.transform.image import ImageOp
 
@@ -55,7 +56,7 @@ class Files:
         return f"{self.kind}: {len(self):,} files; {', '.join(map(str, self.ops))}"
 
 
-Leaf: TypeAlias = Tensors | Files
+Leaf: TypeAlias = Tensors | Files | Table
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Walk:
         """Which rows, as numbers (int64)."""
         return np.arange(len(self)) if self.rows is None else self.rows
 
+    @property
+    def counts_from_end(self) -> bool:
+        """Whether -1 is the last row; Hugging Face says so of some datasets, and raises an error of others."""
+        return not any(isinstance(leaf, Table) for leaf in self.leaves)
+
 
 def walk(dataset: Any) -> Walk:
     """What a dataset holds; NotKnown for one that may be anything else."""
@@ -91,6 +97,9 @@ def walk(dataset: Any) -> Walk:
         return _subset(dataset)
     if kind is ConcatDataset:
         return _concat(dataset)
+    if is_hugging_face(dataset):
+        table, rows = table_of(dataset)
+        return Walk((table,), rows, () if rows is None else (f"indices of {len(rows):,} rows",))
     folder = sys.modules.get("torchvision.datasets.folder")
     if folder is not None and kind in (folder.ImageFolder, folder.DatasetFolder):
         return Walk((_files(dataset, folder),))
@@ -112,16 +121,16 @@ def _tensors(tensors: Any) -> Tensors:
     return Tensors(tensors)
 
 
-def wrapped(indices: Any, rows: int) -> Ids:
-    """Indices from 0 on, where some count from the end; IndexError for one that is out of range, TypeError or ValueError for what is none."""
+def wrapped(indices: Any, rows: int, *, counts_from_end: bool = True) -> Ids:
+    """Indices from 0 on, where some may count from the end; IndexError for one that is out of range, TypeError or ValueError for what is none."""
     numbers = np.asarray(indices if isinstance(indices, (list, np.ndarray)) else list(indices))
     if numbers.size == 0:
         return np.zeros(0, dtype=np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise TypeError(f"indices of {numbers.dtype}{list(numbers.shape)}")
     ids: Ids = numbers.astype(np.int64)
-    if ids.min() < -rows or ids.max() >= rows:
-        raise IndexError(f"an index beyond the {rows:,} rows")
+    if ids.min() < (-rows if counts_from_end else 0) or ids.max() >= rows:
+        raise IndexError(f"an index before or beyond the {rows:,} rows")
     return np.where(ids < 0, ids + rows, ids)
 
 
@@ -130,7 +139,8 @@ def _subset(dataset: Any) -> Walk:
     if not isinstance(indices, (list, tuple, range, np.ndarray, torch.Tensor)):
         raise NotKnown(f"Subset whose indices are a {type(indices).__qualname__}")
     try:
-        chosen = wrapped(indices.numpy() if isinstance(indices, torch.Tensor) else indices, len(inner))
+        numbers = indices.numpy() if isinstance(indices, torch.Tensor) else indices
+        chosen = wrapped(numbers, len(inner), counts_from_end=inner.counts_from_end)
     except (IndexError, TypeError, ValueError, OverflowError) as error:
         raise NotKnown(f"Subset: {error}") from None
     return Walk(inner.leaves, inner.all_rows[chosen], (f"Subset of {len(chosen):,} rows", *inner.steps))
@@ -140,7 +150,8 @@ def _concat(dataset: Any) -> Walk:
     parts = [walk(one) for one in dataset.datasets]
     if list(dataset.cumulative_sizes) != np.cumsum([len(part) for part in parts]).tolist():
         raise NotKnown("ConcatDataset whose datasets changed their lengths")
-    leaves = tuple(leaf for part in parts for leaf in part.leaves)
+    found = [leaf for part in parts for leaf in part.leaves]
+    leaves = tuple(leaf.one_by_one() if isinstance(leaf, Table) else leaf for leaf in found)
     if len({_row_of(leaf) for leaf in leaves}) > 1:
         raise NotKnown("ConcatDataset of datasets whose rows are not alike")
     begins = np.cumsum([0, *(sum(map(len, part.leaves)) for part in parts)])
@@ -154,6 +165,8 @@ def _row_of(leaf: Leaf) -> Any:
     """What rows of different leaves must have in common to be in one batch."""
     if isinstance(leaf, Files):
         return leaf.ops
+    if isinstance(leaf, Table):
+        return leaf.columns
     return tuple((one.dtype, one.shape[1:]) for one in leaf.tensors)
 
 
