@@ -66,6 +66,8 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             return self._resume(state, position)
         position.generator, position.sampler = _text_of(self._generator), self._state_of_sampler()
         found = super().__iter__()
+        if self.num_workers == 0:  # else the sampler has drawn already
+            found._sampler_iter = _noted(found._sampler_iter, self._generator, position)  # noqa: SLF001  # PyTorch's
         found.position = position
         return found
 
@@ -92,6 +94,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         state: dict[str, Any] = {"version": _VERSION, "batches": batches}
         if batches:
             state |= {"generator": position.generator, "sampler": position.sampler}
+            state |= {"drawn": position.drawn} if position.drawn else {}
+        elif self.generator is not None:
+            state["generator"] = _text_of(self.generator)
         if self.num_workers == 0 and _has_state(self.dataset):
             state["dataset"] = self.dataset.state_dict()
         return state
@@ -107,6 +112,8 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             )
         if "dataset" in state:
             self.dataset.load_state_dict(state["dataset"])
+        if not batches and self.generator is not None and "generator" in state:
+            self.generator.set_state(_state_of(state["generator"]))
         self._iterator = None
         self._resumed = state if batches else None
         self._position = Position()
@@ -115,14 +122,15 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         here = self._generator.get_state()
         skipped = state["batches"]
         try:
-            self._generator.set_state(
-                torch.frombuffer(bytearray(base64.b64decode(state["generator"])), dtype=torch.uint8)
-            )
+            self._generator.set_state(_state_of(state["generator"]))
             if state["sampler"] is not None:
                 self._stateful_sampler.load_state_dict(state["sampler"])
             position.generator, position.sampler = state["generator"], state["sampler"]
+            position.drawn = state.get("drawn", "")
             self._skip = 0 if self._is_iterable else skipped
             found = super().__iter__()
+            if position.drawn:
+                self._generator.set_state(_state_of(position.drawn))
             found._sampler_iter = _begun(found._sampler_iter)  # noqa: SLF001  # PyTorch's, which has no other way in
         finally:
             self._skip = 0
@@ -174,6 +182,12 @@ def _begun(indices: Iterator[Any]) -> Iterator[Any]:
     return chain([*islice(indices, 1)], indices)
 
 
+def _noted(indices: Iterator[Any], generator: torch.Generator, position: Position) -> Iterator[Any]:
+    """The same; notes the generator as the sampler begins to draw, which others may have drawn from since the epoch began."""
+    position.drawn = _text_of(generator)
+    yield from indices
+
+
 def _has_state(thing: Any) -> bool:
     return hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")
 
@@ -182,3 +196,7 @@ def _text_of(generator: Any) -> str:
     if not isinstance(generator, torch.Generator):
         return ""  # PyTorch's error comes
     return base64.b64encode(generator.get_state().numpy().tobytes()).decode()
+
+
+def _state_of(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)

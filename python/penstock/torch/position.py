@@ -14,6 +14,7 @@ class Position:
 
     batches: int = 0
     generator: str = ""
+    drawn: str = ""
     sampler: Any = None
 
 
