@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock as ps
+from penstock.core.errors import ProcessError
 from penstock.core.spec import Field
 from penstock.engine import slots as slots_module
 from penstock.engine.slots import Slots
@@ -255,3 +257,29 @@ def test_size_classes_waste_little(size: int) -> None:
     assert size <= room
     assert room <= max(slots_module._SMALLEST * 2, size * 1.25 + slots_module._SMALLEST)
     assert slots_module._size_class(room) == room
+
+
+def test_kept_memory_is_an_error_before_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots_module, "_CHECKED_BYTES", 0)
+    monkeypatch.setattr(slots_module, "allowed_memory", lambda: 100 * SIZE)
+    monkeypatch.setattr(slots_module, "free_memory", lambda: 50 * SIZE)
+    slots = Slots()
+    kept = [slots.take(SIZE) for _ in range(20)]
+    monkeypatch.setattr(slots_module, "free_memory", lambda: SIZE)
+    with pytest.raises(ProcessError, match=r"batches that are still held take 2,.* bytes"):
+        slots.take(SIZE)
+    del kept[5:]
+    assert len(slots.take(SIZE)) == SIZE, "of what came back"
+    few = Slots()
+    assert len(few.take(SIZE)) == SIZE, "others have the memory"
+
+
+def test_a_loop_that_keeps_every_batch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.zeros((400, 100_000), dtype=np.uint8)
+    monkeypatch.setattr(slots_module, "_CHECKED_BYTES", 1 << 20)
+    monkeypatch.setattr(slots_module, "allowed_memory", lambda: 100 << 20)
+    monkeypatch.setattr(slots_module, "free_memory", lambda: 1 << 20)
+    with ps.Loader(ps.from_arrays({"x": rows}).shuffle(seed=0).batch(4), memory="40MB") as loader:
+        with pytest.raises(ProcessError, match="batches that are still held"):
+            _ = [*loader]
+        assert sum(len(batch["x"]) for batch in loader) == 400, "those that are let go of"

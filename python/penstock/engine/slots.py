@@ -16,8 +16,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from penstock.core.errors import ProcessError
 from penstock.core.spec import Bytes, Field
 from penstock.core.warned import warn
+from penstock.engine.free_memory import allowed_memory, free_memory
 
 #: Makes memory of a number of bytes: an object with `__array_interface__` or an array.
 NewMemory = Callable[[int], Any]
@@ -25,6 +27,9 @@ NewMemory = Callable[[int], Any]
 _SMALLEST = 1 << 12
 #: Where memory begins: at a multiple of this, a line of the cache, so that kernels can write whole lines.
 _ALIGNMENT = 64
+
+#: After so much new memory, whether any is left; and which parts of all of it are too much to hold, and too little to go on with.
+_CHECKED_BYTES, _KEPT_SHARE, _LEFT_SHARE = 64 << 20, 16, 50
 
 _all: weakref.WeakSet[Slots] = weakref.WeakSet()
 #: Pinned memory of a parent, kept for good: its driver does not work in a child, not even to free memory.
@@ -48,7 +53,7 @@ class Slots:
         self._lent: set[_Lent] = set()
         self._ended: deque[_Lent] = deque()
         self._lock = threading.Lock()
-        self.made_bytes = 0
+        self.made_bytes = self._unchecked_bytes = 0
         _all.add(self)
 
     def take(self, size: int) -> Bytes:
@@ -73,6 +78,9 @@ class Slots:
 
     def _make(self, room: int) -> Any:
         """New memory of `room` bytes."""
+        self._unchecked_bytes += room
+        if self._unchecked_bytes >= _CHECKED_BYTES:
+            self._check_kept(room)
         try:
             memory = self._new_memory(room)
         except RuntimeError:
@@ -81,6 +89,18 @@ class Slots:
         with self._lock:
             self.made_bytes += room
         return memory
+
+    def _check_kept(self, room: int) -> None:
+        """ProcessError where what is not given back leaves no memory: before the system ends the process without a word."""
+        self._unchecked_bytes = 0
+        with self._lock:
+            self._take_back()
+            kept, allowed = sum(lent.room for lent in self._lent), allowed_memory()
+        if kept > allowed // _KEPT_SHARE and free_memory() < max(room, allowed // _LEFT_SHARE):
+            raise ProcessError(
+                f"batches that are still held take {kept:,} bytes of memory, and next to none is left; let go of them, or keep copies of what you need alone: "
+                'batch["x"][:4].copy()'
+            )
 
     def _make_after_all(self, room: int) -> Any:
         """New memory now that none is free; if it is refused again, the usual from now on."""
