@@ -54,6 +54,7 @@ def test_importing_is_light() -> None:
     assert imported_by("", ["numpy", "pyarrow", "penstock.dataset"]) == "[]"
     heavy = ["torch", "jax", "tensorflow", "PIL", "rich", "typer", "pandas", "pyarrow.dataset"]
     assert imported_by("penstock.read, penstock.Loader, penstock.image", heavy) == "[]"
+    assert imported_by("from penstock import *", heavy) == "[]"
 
 
 def test_every_public_name_is_there() -> None:

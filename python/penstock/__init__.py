@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from penstock.dataset import Dataset
     from penstock.engine.lanes.states import merge_states
     from penstock.format import register_format
+    from penstock.from_frameworks import from_tf_data, from_torch
     from penstock.joining import concat, mix, zip
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
-    from penstock.tensorflow import from_tf_data
-    from penstock.torch.recognised import from_torch
     from penstock.transform import image
 
 __all__ = [
@@ -67,8 +66,8 @@ _HOMES = {
     "__version__": "core.kernels",
     "col": "plan.expression",
     "concat": "joining",
-    "from_tf_data": "tensorflow",
-    "from_torch": "torch.recognised",
+    "from_tf_data": "from_frameworks",
+    "from_torch": "from_frameworks",
     "image": "transform",
     "merge_states": "engine.lanes.states",
     "mix": "joining",

@@ -194,13 +194,7 @@ def _arrays_of(name: str, column: Any, spec: Any) -> list[Any]:
 def from_tf_data(
     data: Any, *, samples: int | None = None, spool: bool = True, name: str | None = None, version: str = ""
 ) -> Dataset:
-    """The elements of a `tf.data.Dataset` as rows: penstock.from_tf_data(data.unbatch()).shuffle(seed=0).batch(32).
-
-    Dicts become columns by their names, tuples the columns "0", "1", …, nested ones "image/pixels"; other elements the column "0". Strings are bytes; ragged tensors are lists.
-
-    The elements are drawn once, into the user's cache, and from then on everything works: see `from_iterable`, whose samples, spool, name and version these are. samples is found where
-    TensorFlow knows the cardinality. PlanError for a dataset without an end (`take` so many), of sparse tensors, or of a graph.
-    """
+    """See `penstock.from_tf_data`."""
     if not isinstance(data, tf.data.Dataset):
         raise PlanError(f"from_tf_data: {quoted(data)} is no tf.data.Dataset")
     if not tf.executing_eagerly():

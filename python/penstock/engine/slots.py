@@ -29,7 +29,7 @@ _SMALLEST = 1 << 12
 _ALIGNMENT = 64
 
 #: After so much new memory, whether any is left; and which parts of all of it are too much to hold, and too little to go on with.
-_CHECKED_BYTES, _KEPT_SHARE, _LEFT_SHARE = 64 << 20, 16, 50
+_CHECKED_BYTES, _KEPT_SHARE, _LEFT_SHARE = 64 << 20, 3, 50
 
 _all: weakref.WeakSet[Slots] = weakref.WeakSet()
 #: Pinned memory of a parent, kept for good: its driver does not work in a child, not even to free memory.

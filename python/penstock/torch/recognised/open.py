@@ -28,14 +28,7 @@ from penstock.torch.recognised.walk import Files, Leaf, Walk, walk
 
 
 def from_torch(dataset: Any) -> Dataset:
-    """A dataset of PyTorch, torchvision or Hugging Face; row i is dataset[i], with the columns "0", "1", … for the places of its tuples.
-
-    TensorDataset, ImageFolder, DatasetFolder, datasets.Dataset, Subset and ConcatDataset become native plans, where their transforms have native
-    equivalents (docs/pytorch.md has the table); of others, items are asked for as by `from_dataset`. Random transforms draw from the
-    plan's seed: the same distribution, other numbers than torchvision's.
-
-    from_torch(ImageFolder("photos", ToTensor())).shuffle(seed=0).batch(32)
-    """
+    """See `penstock.from_torch`."""
     try:
         return plan_of(walk(dataset))
     except (NotKnown, SourceError):
