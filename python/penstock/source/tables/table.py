@@ -209,10 +209,10 @@ def check_unpacked(unpacked_bytes: int, packed_bytes: int, limits: Limits, place
 
 @contextmanager
 def arrow_errors(place: str, do: str = "write the file again, or leave it out") -> Iterator[None]:
-    """What Arrow's readers say of damaged files, as a DataError with its place."""
+    """What Arrow's readers say of damaged files, as a DataError with its place; so too errors of the Python code of extension types that a library registered."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError, MemoryError, OverflowError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, EOFError, MemoryError, OverflowError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, PenstockError):
             raise
         found = " ".join(str(error).split()) or type(error).__name__
