@@ -59,10 +59,8 @@ class PyDataset(_Base):  # type: ignore[misc]
         """How many batches the pass has. Keras asks whenever it begins to iterate, so the next batch is the first one."""
         with self._lock:
             self._is_new, steps = True, self._steps()
-            if (
-                self._first is not None or not self._in_epoch
-            ):  # else Keras gets ready for the next epoch, and counts as before
-                self._counted = steps
+            gets_ready = self._in_epoch and self._first is None  # for the next epoch, and counts as before
+            self._counted = self._counted if gets_ready else steps
             return steps
 
     def __len__(self) -> int:
@@ -92,14 +90,13 @@ class PyDataset(_Base):  # type: ignore[misc]
     def on_epoch_begin(self) -> None:
         """Called by Keras. StateError where it counts other steps than the pass has."""
         with self._lock:
-            steps, is_first = self._steps(), self._in_epoch  # the epoch before was broken off, by an error
-            self._counted, self._in_epoch = steps if is_first else self._counted, True
-            if self._counted != steps:
-                self._in_epoch = False
+            steps, was_broken_off = self._steps(), self._in_epoch  # by an error, which ended that fit
+            if not was_broken_off and self._counted != steps:
                 raise StateError(
                     f"PyDataset: this fit began within an epoch and counts {self._counted} steps for each of its epochs, the next has {steps}; fit the rest of "
                     "the epoch alone (epochs=initial_epoch + 1), and then the other epochs"
                 )
+            self._counted, self._in_epoch = steps, True
 
     def on_epoch_end(self) -> None:
         """Called by Keras."""
@@ -127,7 +124,7 @@ class PyDataset(_Base):  # type: ignore[misc]
 
 def _check(batch: Any) -> None:
     for path, part in _keras.tree.flatten_with_path(batch):
-        if isinstance(part, pa.Array) or not hasattr(part, "shape"):
+        if part is not None and (isinstance(part, pa.Array) or not hasattr(part, "shape")):
             raise DataError(
                 f"PyDataset: {'/'.join(map(str, path)) or 'the batch'} is {type(part).__name__}, which Keras does not take; give it arrays by select=, such as "
                 'lambda batch: (batch["image"], batch["label"]), and pad or encode text and ragged columns'

@@ -92,10 +92,10 @@ class Slots:
 
     def _check_kept(self, room: int) -> None:
         """ProcessError where what is not given back leaves no memory: before the system ends the process without a word."""
-        self._unchecked_bytes = 0
+        self._unchecked_bytes, allowed = 0, allowed_memory()
         with self._lock:
             self._take_back()
-            kept, allowed = sum(lent.room for lent in self._lent), allowed_memory()
+            kept = sum(lent.room for lent in self._lent)
         if kept > allowed // _KEPT_SHARE and free_memory() < max(room, allowed // _LEFT_SHARE):
             raise ProcessError(
                 f"batches that are still held take {kept:,} bytes of memory, and next to none is left; let go of them, or keep copies of what you need alone: "
