@@ -89,7 +89,9 @@ class Forward:
     def _close(self) -> None:
         self._next: int | None = None  # the piece from which on nothing was looked at
         self._pieces: dict[int, Rows] = {}
-        self._cut: tuple[int, int] | None = None  # the piece behind some of whose rows nothing could be drawn, and how many these are
+        self._cut: tuple[int, int] | None = (
+            None  # the piece behind some of whose rows nothing could be drawn, and how many these are
+        )
         self._held = _Held.none()
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
