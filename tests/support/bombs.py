@@ -327,7 +327,7 @@ def arrays() -> Iterator[tuple[str, Bomb]]:
         bomb(sparse_database, ".lmdb", "a file of 2147483649 pages, more than memory can note", asked_mb=192),
     )
     image = sparse(3 << 30, b"\xff\xd8\xff")
-    yield "an image of gigabytes", bomb(image, ".jpg", "an image of 3,221,225,472 bytes, the limit is", images=True)
+    yield "an image of gigabytes", bomb(image, ".jpg", "image of 3,221,225,472 bytes, the limit is", images=True)
 
 
 BOMBS = dict([*zarrs(), *long_lines(), *packed_shards(), *arrays()])
