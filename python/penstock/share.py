@@ -42,7 +42,6 @@ from penstock.plan.tree import find, flow, leaves
 from penstock.source.protocol import Access
 from penstock.storage.cache.storage import CachedStorage
 
-
 #: Threads that a stage has at most, whatever a user asks for: each costs memory and time to start.
 _MOST_CPUS = 256
 
