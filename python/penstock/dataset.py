@@ -60,7 +60,7 @@ from penstock.plan.nodes import (
     Transform,
 )
 from penstock.plan.tree import flow, inputs_of, leaves
-from penstock.source.manifest import digest_of
+from penstock.source.manifest import check_countable, digest_of
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
@@ -719,6 +719,7 @@ def of_source(
         raise PlanError(
             f"{where}: {type(source).__name__} does not say how its rows are reached; give it `access`, one of penstock.source.Access"
         )
+    check_countable(source.manifest, where)
     plain = _plain_columns(source.spec, columns)
     opened = Opened(source=source, read_ranges=read_ranges or ByteRanges(), storage=storage, asked=repr(columns))
     return Dataset(Read(opened=opened, where=where, format=source.manifest.format, columns=plain, limits=limits))

@@ -28,6 +28,7 @@ def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = 
     check_positional("concat", misplaced, "write concat([…, …])")
     node = Concat(inputs=_roots("concat", datasets))
     check_verb(node)
+    check_order(node)
     return _with_source(node, source)
 
 

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
 from penstock.core.cache_dirs import size_of
-from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, StateError
+from penstock.core.errors import PenstockError, PlanError, ProcessError, StateError, StorageError
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import printable_lines, quoted
 from penstock.core.spec import Ids
@@ -195,6 +195,7 @@ class Loader(Generic[BatchT]):
         self._progress, self._loaded_rows = Progress(), 0
         self._lane_places: Any = None  # as they were loaded
         self._one_by_one = False
+        self._leave: tuple[BaseException, tuple[int, int]] | None = None
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
@@ -317,6 +318,7 @@ class Loader(Generic[BatchT]):
                         self._check_pass(this_pass)
                     if share is not self._share:
                         break  # other weights were set: what is left of the item was made by those before
+            self._leave_if_due()
             progress.finish_pass()
             ended = True
         finally:
@@ -335,7 +337,7 @@ class Loader(Generic[BatchT]):
                 f"the state was loaded for steps of {self._loaded_rows} rows, and {self._share.world_size} ranks take "
                 f"{self._lowered.order.batch_size}; call load_state_dict after init_process_group"
             )
-        self._one_by_one = False
+        self._one_by_one, self._leave = False, None
         if self._runs and self._progress.is_broken_off:
             self._stop(keep_processes=True)  # where lanes stand counts from here
         self._progress.begin_pass()
@@ -358,16 +360,21 @@ class Loader(Generic[BatchT]):
             )
 
     def _next_item(self) -> Delivered:
+        self._leave_if_due()
         run, position = self._run()
         try:
             feeds = self._lowered.lanes.feeds
             item = cast("Delivered", self._watchdog.next_item(run, feeds, self._about_stall))
-        except DataError:
-            if self._one_by_one or self._lowered.steps_per_item == 1:
+        except BaseException as error:
+            is_final = self._one_by_one or self._lowered.steps_per_item == 1
+            if not run.has_failed or is_final or isinstance(error, (StorageError, ProcessError)):
                 raise
             # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
             self._stop(keep_processes=True)
             self._one_by_one = True
+            if not isinstance(error, Exception):  # whoever wants to leave may want it once
+                here = self._progress.here
+                self._leave = error, (here.epoch, min(here.step + self._lowered.steps_per_item, len(self)))
             return self._next_item()
         position[0] = Position(item.epoch, item.step + item.steps)
         self._lowered.lanes.forget_before(Position(item.epoch, item.step))
@@ -376,6 +383,13 @@ class Loader(Generic[BatchT]):
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - run.started_at
         return item
+
+    def _leave_if_due(self) -> None:
+        """Raises the KeyboardInterrupt or SystemExit of a user's function, if it did not come again, behind the steps that it stopped."""
+        here, left = self._progress.here, self._leave
+        if left is not None and (here.epoch, here.step) >= left[1]:
+            self._leave = None
+            raise left[0]
 
     def _run(self) -> tuple[Run, list[Position]]:
         """The run that continues at the loader's position; a new one if there is none."""

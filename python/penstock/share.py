@@ -42,6 +42,9 @@ from penstock.plan.tree import find, flow, leaves
 from penstock.source.protocol import Access
 from penstock.storage.cache.storage import CachedStorage
 
+#: Threads that a stage has at most, whatever a user asks for: each costs memory and time to start.
+_MOST_CPUS = 256
+
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
@@ -202,7 +205,7 @@ def share_of(
         dataset = Dataset(skipping(dataset.root, steps))
     fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)
     memory_bytes = memory_bytes or default_memory(processes_here(world_size))
-    where = Where(rank=rank, world_size=world_size, cpus=cpus or usable_cpus())
+    where = Where(rank=rank, world_size=world_size, cpus=min(cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus())))
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
 

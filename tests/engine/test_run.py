@@ -682,3 +682,54 @@ class _Careful:
 
 
 _careful = _Careful()
+
+
+# Steps that are made together
+
+
+class Failing:
+    """Items whose number 30 raises, the first time only or always."""
+
+    def __init__(self, kind: type[BaseException], times: int) -> None:
+        self._kind, self._left = kind, times
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, number: int) -> dict[str, int]:
+        if number == 30 and self._left:
+            self._left -= 1
+            raise self._kind("own words")
+        return {"id": number}
+
+
+@pytest.mark.parametrize("isolation", [None, "process"])
+@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
+def test_any_exception_of_an_item_comes_after_all_batches_before_it(kind: type[BaseException], isolation: Any) -> None:
+    loader, seen = ps.Loader(ps.from_dataset(Failing(kind, 1_000)).batch(4), isolation=isolation), []
+    with pytest.raises(kind, match="own words"):  # noqa: PT012
+        for batch in loader:
+            seen += batch["id"].tolist()
+    assert seen == list(range(28))
+    assert (loader.epoch, loader.step) == (0, 7)
+    loader.close()
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_whoever_leaves_once_has_left(kind: type[BaseException]) -> None:
+    """Steps are made again one by one to find the one that failed; that it does not fail again does not undo what it wanted."""
+    loader, seen = ps.Loader(ps.from_dataset(Failing(kind, 1)).batch(4), epochs=1), []
+    assert lowered_of(loader).steps_per_item > 1
+    with pytest.raises(kind, match="own words"):  # noqa: PT012
+        for batch in loader:
+            seen += batch["id"].tolist()
+    assert seen == list(range(len(seen)))
+    assert len(seen) >= 28
+
+
+def test_a_million_cpus_ask_for_no_more_threads_than_help() -> None:
+    dataset = numbers().batch(4).map(lambda batch: batch)
+    before = threading.active_count()
+    with ps.Loader(dataset, cpus=1_000_000) as loader:
+        next(iter(loader))
+        assert threading.active_count() - before < 600

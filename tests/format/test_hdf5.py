@@ -303,3 +303,20 @@ def test_a_heap_over_which_libhdf5_would_loop_is_an_error(tmp_path: Path) -> Non
         with pytest.raises(ps.DataError, match=rf"a\.h5, byte {at:,}: an object in the heap"):
             list(ps.Loader(ps.read(path).batch(300)))
         assert len(list(ps.Loader(ps.read(path, columns=["x"]).batch(100)))) == 3
+
+
+def test_names_with_dots_and_groups_are_columns_of_their_own(tmp_path: Path) -> None:
+    """A dataset a.b, and one that is called b in a group a."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a.b"], file["a/b"], file["c.d"] = np.arange(3), np.arange(3) * 10, np.arange(3) * 100
+    assert rows_of(ps.read(tmp_path / "a.h5")) == {r"a\.b": [0, 1, 2], "a.b": [0, 10, 20], "c.d": [0, 100, 200]}
+    assert rows_of(ps.read(tmp_path / "a.h5", columns={"x": "a.b"})) == {"x": [0, 10, 20]}
+
+
+def test_fields_that_would_be_one_column_with_a_dataset_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a.b"], file["c"] = np.arange(3), np.arange(3)
+        file["a"] = np.zeros(3, [("b", "i4")])
+    with pytest.raises(ps.PlanError, match=r"a\.h5: two values would be the column 'a\.b'"):
+        ps.read(tmp_path / "a.h5")
+    assert rows_of(ps.read(tmp_path / "a.h5", columns=["c"])) == {"c": [0, 1, 2]}

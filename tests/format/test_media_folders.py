@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import wave
 from pathlib import Path
@@ -78,3 +79,39 @@ def test_lists_of_sound_and_films_keep_their_labels(tmp_path: Path, suffix: str,
             path.name.encode(): int(path.parent.name == "yes") for path in paths
         }
     assert ps.read(paths[:1], classes=["yes", "no"]).classes == ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lost"),
+    [
+        ("a.jpg", ["b.tif", "c.ppm"]),
+        ("a.wav", ["b.aiff"]),
+        ("a.mp4", ["b.mpg"]),
+        ("a.jpg", ["b.wav"]),
+        ("a.tar", ["b.parquet"]),
+    ],
+)
+def test_samples_that_are_left_out_of_a_folder_are_named(tmp_path: Path, chosen: str, lost: list[str]) -> None:
+    """Silence would train on a part of the data."""
+    for name in ("1" + chosen, chosen, *lost):
+        (tmp_path / name).write_bytes(b"" if name.endswith(".tar") else b"anything")
+    for name in ("README.md", "labels.csv", "notes.txt", "meta.json", ".hidden.tif", "LICENSE"):
+        (tmp_path / name).write_bytes(b"beside")
+    said = rf"{len(lost)} of \d+ files \(.*\) are left out, the first .*{lost[0]}"
+    with pytest.warns(UserWarning, match=said), contextlib.suppress(ps.PenstockError):
+        ps.read(tmp_path)
+    for name in lost:
+        (tmp_path / name).unlink()
+    with contextlib.suppress(ps.PenstockError):
+        ps.read(tmp_path)
+
+
+def test_labels_of_files_that_are_too_large_are_read(tmp_path: Path) -> None:
+    """Only what reads a file needs the memory for it."""
+    for name in ("no", "yes"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.mp4").write_bytes(bytes(2_000))
+    limits = ps.Limits(record_bytes=1_000)
+    with pytest.raises(ps.DataError, match=r"a\.mp4: video of 2,000 bytes, the limit is 1,000"):
+        ps.read(tmp_path, limits=limits)
+    assert rows_of(ps.read(tmp_path, columns=["label"], limits=limits)) == {"label": [0, 1]}

@@ -281,3 +281,31 @@ def test_headers_of_other_writers(name: str, padding: int, tmp_path: Path) -> No
     with warnings.catch_warnings(action="ignore"):  # NumPy's of Python 2
         np.testing.assert_array_equal(np.load(path), wanted)
     assert through(ps.read(path)) == {"array": wanted.tolist()}
+
+
+def test_fields_that_would_be_one_column_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3, [("a.b", "i4"), ("a", [("b", "i4")])]))
+    with pytest.raises(ps.PlanError, match=r"a\.npy: two values would be the column 'a\.b'; rename one"):
+        ps.read(tmp_path / "a.npy")
+    np.savez(tmp_path / "b.npz", **{"a.b": np.zeros(3), "a": np.zeros(3, [("b", "i4")])})
+    with pytest.raises(ps.PlanError, match=r"b\.npz: two values would be the column 'a\.b'; rename one"):
+        ps.read(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("rows", [1 << 61, (1 << 62) - 1])
+def test_more_rows_than_ids_can_count_are_refused(tmp_path: Path, rows: int) -> None:
+    """A header of 128 bytes may say so, of rows that have no bytes."""
+    for number in range(4):
+        with (tmp_path / f"{number}.npy").open("wb") as file:
+            numpy_format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, 0)})
+    with pytest.raises(ps.DataError, match=f"{4 * rows:,} rows in all, and ids are counted in 63 bits"):
+        ps.read(tmp_path)
+    each = [ps.read(tmp_path / f"{number}.npy", columns={f"x{number}": "array"}) for number in range(4)]
+    with pytest.raises(ps.PlanError, match=f"{4 * rows:,} rows in all, and ids are counted in 63 bits"):
+        ps.zip(each)
+    each = [ps.read(tmp_path / f"{number}.npy") for number in range(4)]
+    for join in (ps.concat, ps.mix):
+        with pytest.raises(ps.PlanError, match=f"{4 * rows:,} rows in all, and ids are counted in 63 bits"):
+            join(each)
+    with pytest.raises(ps.PlanError, match=r"repeat: .* rows in all"):
+        each[0].shuffle(seed=0).repeat(8)

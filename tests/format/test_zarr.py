@@ -150,3 +150,11 @@ def test_no_store(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x")
     with pytest.raises(ps.SourceError, match=r"no Zarr store \(zarr\.json, \.zgroup, \.zarray\) in this folder"):
         ps.read(tmp_path, format="zarr")
+
+
+def test_names_with_dots_and_groups_are_columns_of_their_own(tmp_path: Path) -> None:
+    """An array a.b, and one that is called b in a group a."""
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    group.create_array("a.b", data=np.arange(3))
+    group.create_group("a").create_array("b", data=np.arange(3) * 10)
+    assert rows_of(ps.read(tmp_path / "a.zarr")) == {r"a\.b": [0, 1, 2], "a.b": [0, 10, 20]}

@@ -322,3 +322,55 @@ def test_whole_numbers_keep_their_digits() -> None:
         ps.from_iterable([{"x": [-1, 2**63]}])
     with pytest.raises(DataError, match=r"sample 1: 'x' is uint64 where the first item has int64"):
         ps.from_iterable([{"x": 1}, {"x": 2**63}])
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("once", [False, True], ids=["function", "iterator"])
+def test_what_a_stream_raises_comes_after_all_rows_before_it(kind: type[BaseException], *, once: bool) -> None:
+    """Rows are drawn 64 at a time, and steps are made together; neither takes rows along that came before."""
+
+    def failing() -> Iterator[dict[str, int]]:
+        for number in range(100):
+            if number == 70:
+                raise kind("own words")
+            yield {"x": number}
+
+    made = failing() if once else failing
+    loader, seen = ps.Loader(ps.from_iterable(made, samples=100, spool=False).batch(4), prefetch=1), []
+    with pytest.raises(kind, match="own words") as caught:  # noqa: PT012
+        for batch in loader:
+            seen += batch["x"].tolist()
+    assert seen == list(range(68)) or (once and len(seen) < 68)
+    assert "penstock: sample 70 of an iterable" in caught.value.__notes__
+
+
+def test_shuffled_streams_that_fail_give_each_row_before_it_once() -> None:
+    def failing() -> Iterator[dict[str, int]]:
+        yield from ({"x": number} for number in range(130))
+        raise OSError("gone")
+
+    dataset = ps.from_iterable(failing, samples=200, spool=False).shuffle(seed=1, window=40).batch(4)
+    seen: list[int] = []
+    with pytest.raises(OSError, match="gone"):  # noqa: PT012
+        for batch in ps.Loader(dataset):
+            seen += batch["x"].tolist()
+    assert len(seen) >= 60
+    assert len({*seen}) == len(seen)
+    assert max(seen) < 130
+
+
+def test_spools_whose_bytes_were_changed_are_an_error_and_drawn_anew() -> None:
+    """Numbers have no form that damage could break: only a checksum sees it."""
+    dataset = ps.from_iterable(rows)
+    wanted = [str(batch) for batch in ps.Loader(dataset.batch(5))]
+    stored = next(Path(str(cache_folder("spool"))).glob("*.arrow"))
+    whole = stored.read_bytes()
+    for at in range(600, len(whole), len(whole) // 40):
+        stored.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        try:
+            found = [str(batch) for batch in ps.Loader(ps.from_iterable(rows).batch(5))]
+        except DataError as error:
+            assert f"{stored}: the cached rows are damaged" in str(error)  # noqa: PT017
+            found = [str(batch) for batch in ps.Loader(ps.from_iterable(rows).batch(5))]
+        assert found == wanted
+        stored = next(Path(str(cache_folder("spool"))).glob("*.arrow"))

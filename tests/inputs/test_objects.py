@@ -237,3 +237,9 @@ def test_the_state_knows_length_columns_and_name() -> None:
 
     assert digest() == digest()
     assert len({digest(), digest(11), digest(version="2"), digest(name="other")}) == 4
+
+
+def test_two_values_of_one_name_are_refused() -> None:
+    """The second would take the place of the first."""
+    with pytest.raises(ps.PlanError, match=r"an item has two values for the column 'a\.b'"):
+        ps.from_dataset([{"a.b": 1, "a": {"b": 2}}])

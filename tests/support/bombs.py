@@ -201,6 +201,9 @@ def packed_shards() -> Iterator[tuple[str, Bomb]]:
     for suffix, content in packs.items():
         for limit in ({"unpacked_bytes": 1 << 25}, {"ratio": 10}):
             yield f"{suffix[1:]} above {next(iter(limit))}", bomb(written(content), f".txt{suffix}", said, limits=limit)
+    line = {"record_bytes": 1 << 20, "ratio": 1 << 20}
+    for suffix, content in packs.items():
+        yield f"a line of {suffix[1:]}", bomb(written(content), f".txt{suffix}", "a line of", limits=line)
     yield "gz that is allowed", bomb(written(lambda: gzip.compress(bytes(STEP_BYTES), 1)), ".txt.gz", leaves=True)
     large = {"unpacked_bytes": 1 << 25}
     yield "a packed archive", bomb(written(packs[".gz"]), ".tar.gz", said, limits=large)
@@ -326,8 +329,10 @@ def arrays() -> Iterator[tuple[str, Bomb]]:
         "a database of more pages than memory",
         bomb(sparse_database, ".lmdb", "a file of 2147483649 pages, more than memory can note", asked_mb=192),
     )
-    image = sparse(3 << 30, b"\xff\xd8\xff")
-    yield "an image of gigabytes", bomb(image, ".jpg", "an image of 3,221,225,472 bytes, the limit is", images=True)
+    heads = {"image": (b"\xff\xd8\xff", ".jpg"), "audio": (b"RIFF\0\0\0\0WAVE", ".wav"), "video": (b"", ".mp4")}
+    for column, (head, suffix) in heads.items():
+        large = f"{column} of 3,221,225,472 bytes, the limit is"
+        yield f"{column} of gigabytes", bomb(sparse(3 << 30, head), suffix, large, images=column == "image")
 
 
 BOMBS = dict([*zarrs(), *long_lines(), *packed_shards(), *arrays()])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from penstock.core.cache_dirs import cache_folder
@@ -52,6 +52,12 @@ class DerivedFiles:
         """The names of those that are not there, or of another size; None for a size that is not known."""
         found = {name: self.size(name) for name in sizes}
         return [name for name, size in sizes.items() if found[name] is None or size not in (None, found[name])]
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files that nobody will read; those that are missing are no error."""
+        for name in names:
+            with suppress(OSError):
+                os.unlink(self.path(name))
 
     def make(self, sizes: Mapping[str, int | None], make: Callable[[list[str]], object]) -> None:
         """Have `make` write the missing files, each by `writing`, unless another process does."""

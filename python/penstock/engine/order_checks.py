@@ -20,11 +20,17 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.nodes.picked import REORDERING
 from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.source.manifest import MOST_IDS
 from penstock.source.protocol import Access
+
+#: Verbs whose ids may be more than those of any of their inputs.
+_GROWS = ("concat", "mix", "zip", "repeat")
 
 
 def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
+    if root.verb in _GROWS:
+        _check_countable(root)
     if isinstance(root, Shuffle):
         _check_shuffle(root)
     if isinstance(root, (Bucket, BatchTokens, *REORDERING)) and is_forward(root):
@@ -41,6 +47,18 @@ def check_order(root: Node) -> None:
             if isinstance(node, LaneNode):
                 (below,) = inputs_of(node)
                 demand_order(cut(below), order)
+
+
+def _check_countable(node: Node) -> None:
+    """PlanError where row ids, which are int64, would not suffice."""
+    inputs = inputs_of(node)
+    if any(isinstance(below, LaneNode) for one in inputs for below in flow(one)):
+        return
+    rows = sum(map(rows_of, inputs)) if len(inputs) > 1 else rows_of(node)
+    if rows > MOST_IDS:
+        raise PlanError(
+            f"{node.verb}: {rows:,} rows in all, and ids are counted in 63 bits; leave some datasets out, or repeat fewer times"
+        )
 
 
 def _check_shuffle(node: Shuffle) -> None:

@@ -92,6 +92,8 @@ class Run:
         self._threads = Joined()
         self._stop = threading.Event()
         self._is_left = False
+        #: Whether a stage failed, and the consumer got its error.
+        self.has_failed = False
         self._crews = tuple(
             Crew(stage, meter, outbox, self._threads)
             for stage, meter, outbox in zip(stages, self.meters, self._channels, strict=True)
@@ -166,6 +168,7 @@ class Run:
             self.close()
             raise
         if isinstance(passed, Failure):
+            self.has_failed = True
             self.close(passed.error)
             try:
                 raise passed.error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from penstock.core.given import as_option
 from penstock.core.options import Options
 from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
+from penstock.core.warned import warn
 from penstock.format import csv, hdf5, huggingface, lmdb, recordio, text, tfrecord
 from penstock.format import lists as manifest_file
 from penstock.format.arrow import source as arrow_ipc
@@ -126,6 +128,8 @@ def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shard
     matches = {format.name: ends_with(format.suffixes) for format in formats}
     best = max(formats, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
+        lost = ends_with(best.unread) | np.any([matches[one.name] for one in formats if not one.is_beside], axis=0)
+        _warn_of_lost(where, shards, best, lost & ~matches[best.name])
         return best, shards.take(np.flatnonzero(matches[best.name]))
     head = read_head(shards, read)
     for format in formats:
@@ -135,6 +139,19 @@ def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shard
     raise SourceError(
         f"{where}: {shards.path(0)} begins with {head[:8].hex(' ') or 'nothing (it is empty)'}, which no format claims; "
         f"formats: {known}; pass format='…' if you know better"
+    )
+
+
+def _warn_of_lost(where: str, shards: Shards, chosen: Format, lost: npt.NDArray[np.bool_]) -> None:
+    """Warns of files that look like samples and are none of the format."""
+    if not lost.any():
+        return
+    paths = shards.paths.filter(pa.array(lost)).to_pylist()
+    suffixes = ", ".join(sorted({os.path.splitext(path)[1].lower() for path in paths}))
+    warn(
+        f"read({where}): {len(paths):,} of {len(shards):,} files ({suffixes}) are left out, the first {paths[0]}; {chosen.name} reads "
+        f"{', '.join(chosen.suffixes)}: convert them, read them apart, or move them away",
+        stacklevel=5,
     )
 
 

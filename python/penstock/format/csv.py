@@ -430,6 +430,7 @@ def _arrow_type(column: TableColumn) -> pa.DataType:
 
 FORMAT = Format(
     name="csv",
+    is_beside=True,
     suffixes=with_packed(".csv", ".tsv"),
     options=_OPTIONS,
     access="by its own bytes",

@@ -36,6 +36,7 @@ from penstock.source.arrays.sliced import (
     choose_arrays,
 )
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
+from penstock.source.dotted_names import dotted
 from penstock.source.manifest import Manifest, TableManifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
@@ -229,14 +230,17 @@ def _looked_at(files: Files, shard: int, options: Options) -> tuple[dict[str, Ar
     refused: dict[str, str] = {}
     where = files.shards.path(shard)
     try:
-        for path, reason in _walk(files.file(shard), h5py):
-            if not any(path == key or path.startswith(f"{key}/" if key else "") for key in below):
-                continue
-            name = path.replace("/", ".")
+        walked = (
+            (tuple(path.split("/")), reason)
+            for path, reason in _walk(files.file(shard), h5py)
+            if any(path == key or path.startswith(f"{key}/" if key else "") for key in below)
+        )
+        for name, (parts, reason) in dotted(walked).items():
             if reason:
                 refused[name] = reason
             else:
-                arrays[name], paths[name] = files.facts(shard, path), path
+                paths[name] = "/".join(parts)
+                arrays[name] = files.facts(shard, paths[name])
     except (RuntimeError, OSError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, DataError):
             raise

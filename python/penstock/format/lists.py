@@ -197,6 +197,7 @@ def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[s
 
 FORMAT = Format(
     name="manifest",
+    is_beside=True,
     suffixes=(".manifest",),
     access="one file",
     detects="files that are not there; see the files' own format",

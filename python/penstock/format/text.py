@@ -57,6 +57,7 @@ def _name(options: Options, where: str) -> str:
 
 FORMAT = Format(
     name="text",
+    is_beside=True,
     suffixes=with_packed(".txt", ".text"),
     access="by its own bytes",
     detects="bytes that are not UTF-8",

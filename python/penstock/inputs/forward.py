@@ -37,6 +37,7 @@ class Draw:
     ) -> None:
         self._items = begun
         self._make, self._skips, self._position = make, skips, 0
+        self.failed: BaseException | None = None  # what the iterator raised in place of the next item
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or another process, begins an iterator of its own."""
@@ -48,7 +49,9 @@ class Draw:
         return partial(Draw, None, skips=self._skips), (self._make,)
 
     def take(self, first: int, rows: int) -> list[Any]:
-        """Items [first, first + rows), fewer where they end; exceptions of the iterator name the item."""
+        """Items [first, first + rows), fewer where they end, or where the iterator raises: the next call raises that, with the item's number."""
+        if self.failed is not None and first >= self._position:
+            raise self.failed
         far = self._skips and first - self._position > _FAR_ROWS
         if self._items is None or first < self._position or far:
             self._begin(first)
@@ -61,8 +64,9 @@ class Draw:
                 drawn.extend(islice(self._items, rows))
         except BaseException as error:
             error.add_note(f"penstock: sample {self._position + len(drawn)} of an iterable")
-            self._items = None
-            raise
+            self._items, self.failed = None, error
+            if not drawn:
+                raise
         self._position += len(drawn)
         return drawn
 
@@ -79,12 +83,14 @@ class Draw:
         return self._position
 
     def _begin(self, first: int) -> None:
+        if self._make is None and self.failed is not None:
+            raise self.failed
         if self._make is None:
             raise PlanError(
                 f"sample {first:,} is wanted, and this iterator, which can be drawn only once, is past it; pass a function "
                 f"that makes a new one, as from_iterable(lambda: …), or let spool=True keep the rows"
             )
-        self._position = first if self._skips else 0
+        self._position, self.failed = first if self._skips else 0, None
         self._items = self._make(self._position)
 
 
@@ -95,8 +101,12 @@ class Drawing(Protocol):
     def position(self) -> int:
         """The number of the next row."""
 
+    @property
+    def failed(self) -> BaseException | None:
+        """What came in place of the next row, where rows before it were taken: the next call raises it."""
+
     def take(self, first: int, rows: int) -> Any:
-        """Rows [first, first + rows), fewer where they end; an earlier one than the next begins anew."""
+        """Rows [first, first + rows), fewer where they end or fail; an earlier one than the next begins anew."""
 
     def more(self) -> bool:
         """Whether there is another row after those that were taken, as far as is known without waiting."""
@@ -125,7 +135,7 @@ class Stream:
     _turn: Turn = field(default_factory=Turn, repr=False)
 
     def load(self, first: int, rows: int) -> Columns:
-        """Rows [first, first + rows); DataError where the stream is shorter or longer than it should be."""
+        """Rows [first, first + rows), fewer where the one after them cannot be drawn; DataError where the stream is shorter or longer than it should be."""
         with self._turn:
             is_look = (first, rows) == (0, 1) and self.draw.position > 0  # at the first, which need not be drawn again
             found = self.first if is_look else self._take(first, rows)
@@ -133,6 +143,8 @@ class Stream:
 
     def _take(self, first: int, rows: int) -> Any:
         found, samples, position = self.draw.take(first, rows), self.manifest.samples, self.draw.position
+        if len(found) < rows and self.draw.failed is not None:
+            return found
         if len(found) < rows:
             raise DataError(
                 f"{self.where}the stream ended after {position:,} {self.rows}, and there should be {samples:,}; pass samples={position}"

@@ -158,7 +158,13 @@ def _flat(item: Any, prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in item.items():
         inner = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        before = len(flat)
         flat.update(inner)
+        if len(flat) < before + len(inner):
+            both = next(name for name in inner if name in [*flat][:before])
+            raise PlanError(
+                f"an item has two values for the column {quoted(both)}: one in a dict in it, and one by that name; rename one"
+            )
     return flat
 
 

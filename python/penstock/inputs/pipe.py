@@ -202,6 +202,11 @@ class Passes:
         """The number of the next record."""
         return self._pieces.position
 
+    @property
+    def failed(self) -> None:
+        """Records come whole or not at all."""
+        return None
+
     def more(self) -> bool:
         """Whether there is a record after those that were taken, as far as is known without waiting."""
         return self._pieces.more()

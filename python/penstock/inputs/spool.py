@@ -19,14 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core import kernels
 from penstock.core.byte_ranges import Progress
 from penstock.core.cache_dirs import cache_folder
 from penstock.core.column_digest import add_column
+from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError, SourceError
 from penstock.core.given import is_whole
 from penstock.core.limits import Limits
 from penstock.core.scratch import check_room, room_errors, scratch_file
-from penstock.core.spec import Columns, Field, Spec, field_of_type
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spec, field_of_type
 from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access
@@ -40,6 +42,43 @@ Blocks = Iterator[Columns]
 
 
 @dataclass(frozen=True, eq=False)
+class BlockSums:
+    """Checksums (CRC-32C) of the bytes of each block in the mapped file, and of what follows the last one."""
+
+    data: Bytes
+    begin: Ids
+    length: Ids
+    sums: npt.NDArray[np.uint32]
+
+    @classmethod
+    def made(cls, data: Bytes, ends: Sequence[int]) -> BlockSums:
+        """Of blocks that end at these bytes; the first begins behind Arrow's schema, where `ends` begins."""
+        begin = np.array(ends, dtype=np.int64)
+        length = np.diff(begin, append=len(data))
+        return cls(data, begin, length, kernels.crc32c_sums(data, begin, length, usable_cpus()))
+
+    @classmethod
+    def of(cls, data: Bytes, facts: Sequence[tuple[int, int]]) -> BlockSums:
+        """Those that a spool's facts say; ArrowInvalid where the end of the file is damaged."""
+        begin = np.array([first for first, _ in facts], dtype=np.int64)
+        found = cls(data, begin, np.diff(begin, append=len(data)), np.array([crc for _, crc in facts], dtype=np.uint32))
+        found.check(len(facts) - 1)
+        return found
+
+    @property
+    def facts(self) -> list[tuple[int, int]]:
+        """Where each begins, and its checksum."""
+        return list(zip(self.begin.tolist(), self.sums.tolist(), strict=True))
+
+    def check(self, number: int) -> None:
+        """ArrowInvalid where a block is not as it was written."""
+        which = slice(number, number + 1)
+        found = kernels.crc32c_sums(self.data, self.begin[which], self.length[which], 1)
+        if found[0] != self.sums[number]:
+            raise pa.ArrowInvalid(f"block {number:,} has another checksum than when it was written")
+
+
+@dataclass(frozen=True, eq=False)
 class Spool:
     """Rows out of a spool, any of them at any time."""
 
@@ -48,6 +87,7 @@ class Spool:
     block_rows: int
     batches: tuple[pa.RecordBatch, ...] = field(repr=False)
     path: str = field(default="", repr=False)
+    sums: BlockSums | None = field(default=None, repr=False)
     access: Access = Access.BLOCKS
     _checked: set[int] = field(default_factory=set, repr=False)
 
@@ -56,6 +96,8 @@ class Spool:
         batch = self.batches[number]
         if number not in self._checked:
             try:
+                if self.sums is not None:
+                    self.sums.check(number)
                 for column in batch.columns:
                     column.validate(full=not pa.types.is_fixed_size_binary(column.type))
             except pa.ArrowException as error:
@@ -215,14 +257,17 @@ def _check_of(facts: dict[str, Any]) -> str:
 
 
 def _mapped(path: str, facts: dict[str, Any]) -> Spool:
-    reader = pa.ipc.open_file(pa.memory_map(path))
+    mapped = pa.memory_map(path)
+    data = np.frombuffer(mapped.read_buffer(), dtype=np.uint8)
+    sums = BlockSums.of(data, facts["sums"]) if "sums" in facts else None  # spools of older versions have none
+    reader = pa.ipc.open_file(mapped)
     batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
     samples = sum(batch.num_rows for batch in batches)
     if facts.get("rows", samples) != samples:
         raise ValueError(f"{samples:,} rows")
     manifest = StatedManifest.of("iterable", samples, facts["digest"], facts["size"])
     spec = {name: Field(dtype, tuple(shape)) for name, (dtype, shape) in facts["columns"].items()}
-    return Spool(manifest, spec, facts["block_rows"], batches, path.removesuffix(".arrow"))
+    return Spool(manifest, spec, facts["block_rows"], batches, path.removesuffix(".arrow"), sums)
 
 
 def _store(
@@ -231,6 +276,7 @@ def _store(
     """Draws the blocks into a file: what is in it."""
     state = hashlib.blake2b(repr(sorted(spec.items())).encode(), digest_size=16)
     folder, rows, writer = os.path.dirname(path), 0, None
+    ends: list[int] = []
     with _written(path, folder) as file:
         for block in blocks:
             batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
@@ -239,7 +285,9 @@ def _store(
             _check_room(folder, batch.nbytes, file.tell(), limits)
             with room_errors(path, folder, batch.nbytes, _WHAT):
                 writer = writer or pa.ipc.new_file(file, batch.schema)
+                ends = ends or [file.tell()]
                 writer.write_batch(batch)
+                ends.append(file.tell())
                 file.flush()
             rows += batch.num_rows
             if progress is not None:
@@ -258,6 +306,7 @@ def _store(
         "digest": state.hexdigest(),
         "block_rows": block_rows,
         "columns": columns,
+        "sums": BlockSums.made(np.memmap(path, np.uint8, "r"), ends).facts,
     }
 
 

@@ -16,8 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import ByteRanges, read_ranges
+from penstock.core.errors import DataError
 from penstock.core.shards import Shards, joined_shards
 from penstock.core.spec import Ids, Spans
+
+#: Row ids are int64.
+MOST_IDS = (1 << 63) - 1
 
 _Manifest = TypeVar("_Manifest", bound="Manifest")
 
@@ -140,6 +144,15 @@ def joined_edges(several: Sequence[Ids]) -> Ids:
     """Edges that begin at 0, one after the other: joined_edges([[0, 2], [0, 1, 4]]) is [0, 2, 3, 6]."""
     before = np.cumsum([0, *(edges[-1] for edges in several)])
     return np.concatenate([*(edges[:-1] + first for edges, first in zip(several, before, strict=False)), before[-1:]])
+
+
+def check_countable(manifest: Manifest, where: str) -> None:
+    """DataError where shards have more rows together than ids can count, as headers of arrays without bytes may say."""
+    counts = np.diff(manifest.first_sample)  # right even where the sums are not
+    if counts.sum(dtype=np.float64) >= MOST_IDS:
+        raise DataError(
+            f"{where}: {sum(counts.tolist()):,} rows in all, and ids are counted in 63 bits; look at the shapes that the files say, and leave wrong ones out"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -227,13 +227,16 @@ class Format:
 
     claims(shards): whether the files together are a dataset of this format (a folder with an index, say); asked first.
     suffixes: lower case, with the dot; asked next. matches(head): whether a file's first 512 bytes are of this format; asked
-    last. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
+    last. unread: suffixes of files of the same kind that cannot be read; is_beside: whether its files often lie beside those of others, as
+    labels do. Of what else is left out of a folder `read` warns. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
     detects, extra: for the table of formats in the documentation: what a single sample costs to reach, what damage is
     seen without an index of checksums, and which extra to install.
     """
 
     name: str
     suffixes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    is_beside: bool = False
     matches: Callable[[bytes], bool] = always_false
     claims: Callable[[Shards], bool] = always_false
     options: Mapping[str, str] = field(default_factory=dict)

@@ -95,10 +95,15 @@ def pick_rows(reading: Reading, source: BlockSource, rows: SourceRows) -> Column
     return columns
 
 
-def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1) -> Rows:
-    """Rows [first, first + rows) of a source; DataError, with their place, for rows that are not as its spec says."""
+def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1, may_be_fewer: bool = False) -> Rows:
+    """Rows [first, first + rows) of a source; DataError, with their place, for rows that are not as its spec says.
+
+    may_be_fewer: as those of a stream whose next row cannot be drawn.
+    """
     with _named(source, first):
         columns = source.load(first, rows)
+    if may_be_fewer:
+        rows = min(rows, *map(len, columns.values())) if not isinstance(columns, Rows) else rows
     if isinstance(columns, Rows):
         if len(columns) != rows:
             raise DataError(f"{source.manifest.place(first)}: {len(columns)} rows came where {rows} belong")

@@ -89,6 +89,9 @@ class Forward:
     def _close(self) -> None:
         self._next: int | None = None  # the piece from which on nothing was looked at
         self._pieces: dict[int, Rows] = {}
+        self._cut: tuple[int, int] | None = (
+            None  # the piece behind some of whose rows nothing could be drawn, and how many these are
+        )
         self._held = _Held.none()
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
@@ -155,6 +158,7 @@ class Forward:
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             new.row[low:high] = self._load(int(new.piece[low]), new.row[low:high])
         self._held = self._held.joined(new)
+        self._check_drawn(number)
         at = self._held.find(number)
         piece, which = distinct(number // STREAM_ROWS)
         rows.held = tuple(self._pieces[one] for one in piece.tolist()), which, self._held.row[at]
@@ -168,15 +172,25 @@ class Forward:
         """Loads a piece, of which only the rows that are wanted stay if they are less than half; which rows of it they are then."""
         first = number % self._pieces_a_pass * STREAM_ROWS
         rows = min(STREAM_ROWS, self._samples - first)
-        piece = load_block(self._source, first, rows, threads=self._reading.budget.cpus)
-        self._row_bytes = -(-piece.nbytes // rows)
+        piece = load_block(self._source, first, rows, threads=self._reading.budget.cpus, may_be_fewer=True)
+        self._row_bytes = -(-piece.nbytes // len(piece))
+        if len(piece) < rows:
+            self._cut = number, len(piece)
         if number in self._pieces:  # some of its rows are held, and now they all are
             self._held.row[:] = np.where(self._held.piece == number, self._held.number % STREAM_ROWS, self._held.row)
-        elif 2 * len(wanted) < rows:
+        elif 2 * len(wanted) < rows == len(piece):
             piece, wanted = taken(piece, wanted), np.arange(len(wanted))
         self._pieces[number] = piece
         self._reading.budget.keep(piece, piece.nbytes)
         return wanted
+
+    def _check_drawn(self, number: Ids) -> None:
+        """Raises what came in place of one of these rows, once all before it were taken."""
+        if self._cut is None:
+            return
+        piece, rows = self._cut
+        if int(number.max()) >= piece * STREAM_ROWS + rows:
+            self._source.load(piece % self._pieces_a_pass * STREAM_ROWS + rows, 1)
 
     def read(self, rows: SourceRows) -> None:
         """All is loaded."""

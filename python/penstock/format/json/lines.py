@@ -54,6 +54,7 @@ def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
 
 FORMAT = Format(
     name="jsonl",
+    is_beside=True,
     suffixes=with_packed(".jsonl", ".ndjson", ".json"),
     matches=lambda head: head.lstrip().startswith(b'{"'),
     access="by its own bytes",

@@ -73,12 +73,18 @@ def _refuse_empty(records: Spans) -> None:
 
 
 def folder_format(
-    format: str, column: str, suffixes: tuple[str, ...], matches: Callable[[bytes], bool], detects: str
+    format: str,
+    column: str,
+    suffixes: tuple[str, ...],
+    matches: Callable[[bytes], bool],
+    detects: str,
+    unread: tuple[str, ...],
 ) -> Format:
     """The registry's row of folders of one kind, whose bytes are the column of this name."""
     return Format(
         name=format,
         suffixes=suffixes,
+        unread=unread,
         matches=matches,
         access="one file",
         detects=detects,
@@ -89,27 +95,27 @@ def folder_format(
 
 def open_media_folder(shards: Shards, options: Options, format: str, column: str) -> MediaFolder:
     """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
-    if format == "image_folder":
-        _refuse_large(shards, options)
     classes = _classes(shards, options)
     offered = {column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
     if classes.labels is None:
         del offered["label"]
     features = Selection(options.columns).choose_stored(offered, shards.root or shards.path(0))
+    if column in features.values():
+        _refuse_large(shards, options, column)
     spec = {name: offered[feature] for name, feature in features.items()}
     manifest = Manifest(format, shards, np.arange(len(shards) + 1, dtype=np.int64))
     names = classes.names if "label" in features.values() else ()  # without labels, folders may have any names
     return MediaFolder(manifest, spec, features, names, classes.labels, classes.given)
 
 
-def _refuse_large(shards: Shards, options: Options) -> None:
-    """DataError for the first image that is larger than a record may be, before memory is taken for it."""
+def _refuse_large(shards: Shards, options: Options, column: str) -> None:
+    """DataError for the first file that is larger than a record may be, before memory is taken for it."""
     most = options.limits.record_bytes
     if (large := np.flatnonzero(shards.sizes > most)).size:
         first = int(large[0])
         raise DataError(
-            f"{shards.path(first)}: an image of {shards.sizes[first]:,} bytes, the limit is {most:,}; remove it, or raise "
-            "Limits(record_bytes=…) if it can be trusted"
+            f"{shards.path(first)}: {column} of {shards.sizes[first]:,} bytes, the limit is {most:,}; remove it, raise Limits(record_bytes=…) if it can be "
+            "trusted, or choose columns without it"
         )
 
 
@@ -145,6 +151,25 @@ IMAGES = folder_format(
     (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
     _is_image,
     "what its decoder sees; PNG any flipped bit, JPEG often nothing",
+    # as of torchvision's ImageFolder and Pillow
+    unread=(
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+        ".pnm",
+        ".jp2",
+        ".jxl",
+        ".avif",
+        ".heic",
+        ".heif",
+        ".dcm",
+        ".tga",
+        ".jfif",
+        ".exr",
+        ".svg",
+    ),
 )
 AUDIO = folder_format(
     "audio_folder",
@@ -152,6 +177,7 @@ AUDIO = folder_format(
     (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a"),
     _is_audio,
     "what its decoder sees",
+    unread=(".aif", ".aiff", ".aac", ".wma", ".au", ".amr", ".caf", ".sph", ".w64", ".wv"),
 )
 VIDEO = folder_format(
     "video_folder",
@@ -159,4 +185,5 @@ VIDEO = folder_format(
     (".mp4", ".mkv", ".webm", ".avi", ".mov"),
     _is_video,
     "what its decoder sees",
+    unread=(".mpg", ".mpeg", ".wmv", ".flv", ".m4v", ".ts", ".3gp", ".ogv"),
 )

@@ -33,7 +33,7 @@ from penstock.derived.downloads import copies_of, naming
 from penstock.derived.files import derived_file
 from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, parse_header, turn
 from penstock.source.arrays.sliced import ArrayFacts, check_alike, rows_of
-from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, leaves
+from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, by_name, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
@@ -77,12 +77,13 @@ def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedCol
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
     wanted = _wanted(options, names)
     found = [_open_shard(shards, shard, read, wanted, options.limits) for shard in range(len(shards))]
-    offered = {
-        name: (array, column)
-        for array, member in found[0].items()
-        for name, column in leaves(member.header.dtype, member.header.shape[1:], shards.path(0), array)
-    }
     selection, where = Selection(options.columns), shards.path(0)
+    each_column = (
+        (name, (array, column))
+        for array, member in found[0].items()
+        for name, column in leaves(member.header.dtype, member.header.shape[1:], where, array)
+    )
+    offered = by_name(each_column, where)
     selection.choose(offered if len(wanted) == len(names) else [*offered, *names], where)
     features = selection.choose_stored({name: column.field for name, (_, column) in offered.items()}, where)
     facts = [

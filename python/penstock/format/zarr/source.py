@@ -23,6 +23,7 @@ from penstock.core.errors import DataError, PenstockError, SourceError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
+from penstock.source.dotted_names import dotted
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 
@@ -119,8 +120,10 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
         if isinstance(found, zarr.Array):
             return {_ARRAY: with_bounded_chunks(found, options.limits)}
         members = found.members(max_depth=None)
-        arrays = {name: member for name, member in sorted(members) if isinstance(member, zarr.Array)}
-        return {name.replace("/", "."): with_bounded_chunks(array, options.limits) for name, array in arrays.items()}
+        arrays = [
+            (tuple(name.split("/")), member) for name, member in sorted(members) if isinstance(member, zarr.Array)
+        ]
+        return {name: with_bounded_chunks(array, options.limits) for name, (_, array) in dotted(arrays).items()}
     except PenstockError:
         raise
     except Exception as error:  # zarr and its codecs fail in many ways on damaged metadata

@@ -99,13 +99,19 @@ def _field(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], where: str) 
     )
 
 
+#: Where nobody could say which one is meant.
+TWO_OF_A_NAME = "two values would be the column {name!r}, as a field b of a record a and a value that is called a.b; rename one, or choose others with columns=[…]"
+
+
 def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str) -> dict[str, ArrayColumn]:
     """The columns that a user asked for, or all; they must have equally many rows."""
     columns: dict[str, ArrayColumn] = {}
     refused: dict[str, PlanError] = {}
     for name, facts in found.items():
         for full, column in array_columns(name, facts, where):
-            if isinstance(column, PlanError):
+            if full in columns or full in refused:
+                refused[full] = PlanError(f"{where}: {TWO_OF_A_NAME.format(name=full)}")
+            elif isinstance(column, PlanError):
                 refused[full] = column
             else:
                 columns[full] = column

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,19 @@ def leaves(
         raise PlanError(
             f"{where}: {name or 'the array'} holds {dtype} in rows of shape {shape}, which no batch can hold; choose others with columns=[…]"
         )
+
+
+NamedT = TypeVar("NamedT")
+
+
+def by_name(columns: Iterable[tuple[str, NamedT]], where: str) -> dict[str, NamedT]:
+    """Columns by their names; PlanError where two have one, as a field b of a record a and a value that is called a.b."""
+    found: dict[str, NamedT] = {}
+    for name, column in columns:
+        if name in found:
+            raise PlanError(f"{where}: two values would be the column {name!r}; rename one")
+        found[name] = column
+    return found
 
 
 def finish(column: StoredColumn, out: npt.NDArray[Any]) -> npt.NDArray[Any] | pa.Array:

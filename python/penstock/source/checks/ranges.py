@@ -193,11 +193,12 @@ class CheckedRanges(ByteRanges):
 
     def gone_file(self, shards: Shards) -> str | None:
         """A file that has checksums, but is not listed in its folder any more."""
-        for folder, numbers in by_folder(shards.paths):
+        for folder, numbers in by_folder(shards.paths) if has_any() else ():
             entry = self.checks.folder(folder)
+            if entry is None:
+                continue
             listed = names_of(shards.paths.take(pa.array(numbers)))
-            gone = None if entry is None else entry.names.filter(pc.invert(pc.is_in(entry.names, value_set=listed)))
-            for name in () if gone is None else gone.to_pylist():
+            for name in entry.names.filter(pc.invert(pc.is_in(entry.names, value_set=listed))).to_pylist():
                 if not name.startswith(".") or (os.path.isabs(folder) and not os.path.exists(folder + name)):
                     return f"{folder}{name}"
         return None

@@ -151,32 +151,41 @@ class _Job:
 
     def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[Entry]:
         """The entries of local files."""
-        threads = usable_cpus()
         packing = np.zeros(len(shards), dtype=np.int64)
         if self.framing.packing is not None:
-            packing = self.framing.packing(shards.paths.to_pylist(), threads)
-        unpacked_bytes = np.full(len(shards), -1, dtype=np.int64)
+            packing = self.framing.packing(shards.paths.to_pylist(), usable_cpus())
         packed = np.flatnonzero(packing)
-        readable: list[str] = shards.paths.to_pylist()
-        sizes = shards.sizes.copy()
-        if packed.size:
-            packed_keys = [keys[shard] for shard in packed]
-            files = self.unpacked.files(packed_keys)
+        if not packed.size:
+            return self._indexed(shards, shards.paths.to_pylist(), shards.sizes, packing)
+        packed_keys = [keys[shard] for shard in packed]
+        files = self.unpacked.files(packed_keys)
+        new = [key for key in packed_keys if files.size(key) is None]
+        try:
             found = unpack_files(shards.take(packed), packing[packed], files, packed_keys, self.options)
+            readable, sizes = shards.paths.to_pylist(), shards.sizes.copy()
             for shard, key, size in zip(packed.tolist(), packed_keys, found, strict=True):
-                readable[shard], sizes[shard], unpacked_bytes[shard] = files.path(key), size, size
-        limit = self.options.limits.record_bytes
-        total = int(sizes.sum())
+                readable[shard], sizes[shard] = files.path(key), size
+            return self._indexed(shards, readable, sizes, packing)
+        except BaseException:
+            files.remove(new)  # without an index nobody would read them
+            raise
+
+    def _indexed(self, shards: Shards, readable: list[str], sizes: Ids, packing: Ids) -> list[Entry]:
+        """The entries of files that can be read at these paths, where they have these sizes."""
+        limit, total = self.options.limits.record_bytes, int(sizes.sum())
         with naming(shards, readable):
             *begin, counts, length = watched(
                 kernels.WorkProgress(),
-                lambda work: self.framing.index(readable, sizes, record_bytes=limit, threads=threads, progress=work),
+                lambda work: self.framing.index(
+                    readable, sizes, record_bytes=limit, threads=usable_cpus(), progress=work
+                ),
                 self.options.progress,
                 total,
                 brief=total < BRIEF_BYTES,
             )
         parts = np.split(length, np.cumsum(counts)[:-1])
         starts = begin[0] if begin else np.zeros_like(counts)
+        unpacked_bytes = np.where(packing, sizes, -1)
         columns = zip(parts, starts.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
         return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
 
