@@ -499,6 +499,21 @@ class ImageProgram:
     def size_from(self, height: int, width: int) -> tuple[int, int]:
         """The (height, width) of the result for pixels of this height and width, independent of the output's size."""
 
+    def sizes_before(
+        self,
+        places: list[int],
+        buffers: list[npt.NDArray[np.uint8]],
+        which: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+        samples: npt.NDArray[np.int64],
+        key: int,
+    ) -> npt.NDArray[np.uint32]:
+        """Height and width, image after image, where each of the ops at `places` (ascending) meets it; 0 for bytes that are no image."""
+
+    def sizes_before_from(self, places: list[int], height: int, width: int) -> list[tuple[int, int]]:
+        """The same (height, width) for pixels of this height and width."""
+
     def run(
         self,
         buffers: list[npt.NDArray[np.uint8]],

@@ -20,6 +20,7 @@ from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
 from penstock.engine.cached.check import check_cache
+from penstock.engine.draw_checks import check_draws
 from penstock.engine.explain import explain
 from penstock.engine.order_checks import check_order
 from penstock.engine.picking import (
@@ -35,6 +36,7 @@ from penstock.engine.row_counts import rows_of
 from penstock.engine.simulate import Simulation, simulate
 from penstock.plan.check import check_positional, check_verb, classes_of
 from penstock.plan.columns import known_columns, spec_of
+from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
@@ -175,11 +177,30 @@ class Dataset:
         """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
 
         Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).
+
+        Where several columns have random ops, `draws` says whether these belong together; it is the option where it is text, and a column where it is
+        ops. draws="together", for an image and its mask: random ops at the same place draw the same numbers. Those that move pixels must be the same in all
+        chains, one after another (RandomResizedCrop with the same `scale` and `ratio`, flips with the same `p`); their sizes and interpolation may
+        differ, and so may all other ops: a mask has no Normalize and no colours. draws="apart", for two views of one image: every column draws for itself.
+
+            transform(
+                image=[I.Decode(), I.RandomResizedCrop(224), I.RandomHorizontalFlip(), I.Normalize(I.IMAGENET)],
+                mask=[I.Decode(), I.RandomResizedCrop(224, interpolation="nearest"), I.RandomHorizontalFlip()],
+                draws="together",
+            )
+
+        Raises PlanError where random ops of several columns have no `draws`, also in transforms one after another, or in datasets of a `zip`. Batches raise DataError where
+        a crop is drawn together and the sizes of a row's images differ.
         """
-        chains = {name: tuple(ops) if isinstance(ops, (list, tuple)) else (ops,) for name, ops in columns.items()}
+        drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
+        chains = tuple(
+            (name, tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)) for name, ops in columns.items()
+        )
         if not chains:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
-        return self._then(Transform(input=self.root, ops=tuple(chains.items())))
+        check_drawn(chains, drawn)
+        follows = followed(chains) if drawn == "together" else ()
+        return self._then(Transform(input=self.root, ops=chains, drawn=drawn, follows=follows))
 
     def map(
         self,
@@ -629,6 +650,7 @@ class Dataset:
 
     def _then(self, node: Node) -> Dataset:
         check_verb(node)
+        check_draws(node)
         check_order(node)
         return Dataset(node)
 

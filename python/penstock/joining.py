@@ -10,7 +10,9 @@ from penstock.core.errors import PlanError
 from penstock.core.given import check_flags
 from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
+from penstock.engine.draw_checks import check_draws
 from penstock.engine.order_checks import check_order
+from penstock.engine.pairing import paired, warn_of_names
 from penstock.engine.row_counts import rows_of
 from penstock.plan.check import check_positional, check_verb
 from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
@@ -73,26 +75,41 @@ def mix(
     return _with_source(node, source)
 
 
-def zip(datasets: Iterable[Dataset], *misplaced: Never, strict: bool = True) -> Dataset:
-    """Row i of every dataset as one row, with the columns of all: zip([images, captions]).shuffle(seed=0).batch(256).
+def zip(
+    datasets: Iterable[Dataset], *misplaced: Never, on: Literal["stem"] | str | None = None, strict: bool = True
+) -> Dataset:
+    """The rows of several datasets side by side, with the columns of all: zip([images, masks], on="stem").shuffle(seed=0).batch(256).
+
+    on="stem" pairs files by their names: images/cat/7.jpg and masks/cat/7.png are both "cat/7", the path below the folder that was read, without
+    extensions (of scan.nii.gz, too). on="id" pairs rows by a column of whole numbers, text or bytes that all have; it comes once, from the first dataset. A
+    dataset with a column "stem" is paired by that. Keys are looked at once, now, as those of `filter` by an expression, and what came out is kept
+    in the user's cache. Each key has one row in every dataset; with strict=False, rows whose key is not in all are left out.
+
+    Without `on`, row i of every dataset is one row, and rows must be equally many; strict=False cuts all datasets to the shortest. Of files whose
+    names differ a warning says so.
 
     Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
     after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
 
-    Rows must be equally many; strict=False cuts all datasets to the shortest. Raises PlanError where counts differ, a verb does not fit, or two
-    datasets have a column of one name: rename it, read(…, columns={"caption_id": "id"}).
+    Raises PlanError where counts differ, a key is missing, comes twice or has no partner, a verb does not fit, or two datasets have a column of
+    one name: rename it, read(…, columns={"caption_id": "id"}).
     """
     check_positional("zip", misplaced, "write zip([…, …])")
     roots = _roots("zip", datasets)
     check_flags("zip", strict=strict)
+    if on is not None:
+        roots = paired(roots, on, strict=strict)
     check_verb(Zip(inputs=roots))
-    if not strict:
+    if on is None:
+        warn_of_names(roots)
+    if on is None and not strict:
         counts = [*map(rows_of, roots)]
         roots = tuple(
             root if rows == min(counts) else Take(input=root, count=min(counts))
             for root, rows in pairs(roots, counts, strict=True)
         )
-    node = Zip(inputs=roots)
+    node = Zip(inputs=roots, on=on)
+    check_draws(node)
     check_order(node)
     return Dataset(node)
 

@@ -85,6 +85,17 @@ class Shards:
         begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
         return begins, np.frombuffer(names or b"", dtype=np.uint8)
 
+    @cached_property
+    def names(self) -> pa.LargeStringArray:
+        """Every file's name below the folder that was read: "cat/a.png"."""
+        if self.root_lengths is None:
+            return pc.utf8_slice_codeunits(self.paths, len(self.root))
+        parts, places = [], []
+        for length in np.unique(self.root_lengths).tolist():
+            places.append(np.flatnonzero(self.root_lengths == length))
+            parts.append(pc.utf8_slice_codeunits(self.paths.take(pa.array(places[-1])), length))
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
     def take(self, rows: Ids) -> Shards:
         """The shards of the given numbers, in that order."""
         # pa.array would import NumPy's masked arrays, which takes as long as a request.

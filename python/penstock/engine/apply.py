@@ -22,11 +22,12 @@ from penstock.engine.call import Call
 from penstock.engine.jpeg_index import entry_points_of
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.row_places import RowPlaces
+from penstock.engine.same_sizes import Drawing, unequal_sizes
 from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Part
 from penstock.order.keys import TRANSFORM_KEY
-from penstock.plan.nodes import Read
+from penstock.plan.nodes import Draws, Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
 from penstock.transform.image import fuse, image_size
@@ -74,10 +75,10 @@ class ColumnKernel:
         limits: Limits,
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
-        first_number: int = 0,
+        numbers: Sequence[int] = (),
     ) -> None:
         self._ops, self._first, self._limits, self._kernel = ops, first, limits, kernel
-        self._first_number = first_number
+        self._numbers = numbers
         self._entry_points = entry_points
         self._lock = threading.Lock()
 
@@ -91,7 +92,7 @@ class ColumnKernel:
         with self._lock:
             if self._kernel is None:
                 self._kernel = fuse(
-                    self._ops, field_of(column), self._first.size, limits=self._limits, first_number=self._first_number
+                    self._ops, field_of(column), self._first.size, limits=self._limits, numbers=self._numbers
                 )
             return self._kernel
 
@@ -119,7 +120,7 @@ class ApplyKernels:
         kernels_by_column: Mapping[str, ColumnKernel],
         *,
         seed: int,
-        draws: Sequence[tuple[int, int]],
+        draws: Sequence[Draws],
         budget: Budget,
         is_frozen: bool = False,
     ) -> None:
@@ -155,14 +156,14 @@ class ApplyKernels:
         """What becomes of a part. bad: gets the bad rows; None where they are errors."""
         ids, (epoch, keys) = item.ids_of(part), item.draw_of(part, is_frozen=self._is_frozen)
         columns, spec = dict(part.columns), dict(part.spec)
-        for draw, (name, lazy) in zip(self._draws, self._kernels.items(), strict=True):
-            if name not in part.columns:
-                raise PlanError(
-                    f"transform: no column {quoted(name)}; the function before it returned {', '.join(part.columns)}"
-                )
-            kernel = lazy.kernel(part.columns[name])
+        made = [self._drawing(part, draw, name, epoch) for draw, name in zip(self._draws, self._kernels, strict=True)]
+        if unequal := unequal_sizes(made, keys):
+            if bad is None:
+                with NamedRows(self._places, ids, self._places.own_id):
+                    raise unequal[0]
+            bad |= {one.row: self._named(int(ids[one.row]), one) for one in unequal}
+        for (name, lazy), (_, _, kernel, key) in zip(self._kernels.items(), made, strict=True):
             out = self._slots.array(kernel.field, len(ids))
-            key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, *draw])
             with NamedRows(self._places, ids, self._places.own_id):
                 column = part.columns[name]
                 samples = ids - self._first_ids[self._sources[0]]
@@ -183,6 +184,15 @@ class ApplyKernels:
                     bad |= {one.row: self._named(int(ids[one.row]), one) for one in error.every}
             columns[name], spec[name] = out, kernel.field
         return columns, spec
+
+    def _drawing(self, part: Part, draw: Draws, name: str, epoch: int) -> Drawing:
+        """A column with its kernel, and the key by which that draws."""
+        if name not in part.columns:
+            raise PlanError(
+                f"transform: no column {quoted(name)}; the function before it returned {', '.join(part.columns)}"
+            )
+        key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, draw.transform, draw.place])
+        return Drawing(name, part.columns[name], self._kernels[name].kernel(part.columns[name]), key)
 
     def _named(self, row_id: int, error: RowError) -> DataError:
         return DataError.of_row(self._places(row_id), self._places.own_id(row_id), error)

@@ -59,11 +59,11 @@ class Looking:
         """The rows for which a predicate is true."""
         return true_rows(self.verb, self.root, predicate, self._progress)
 
-    def picked(self, words: Sequence[str], make: Callable[[], Sequence[npt.NDArray[Any]]]) -> list[Picked]:
+    def picked(self, words: Sequence[str], make: Callable[[], Sequence[npt.NDArray[Any] | Picked]]) -> list[Picked]:
         """What `make` picks, one for each of `words`; kept in the cache where these and the files name it."""
 
         def pick() -> list[Picked]:
-            return [Picked(numbers, self.rows) for numbers in make()]
+            return [one if isinstance(one, Picked) else Picked(one, self.rows) for one in make()]
 
         data = self._data
         return pick() if data is None else kept_choices([digest(f"{data}\0{word}") for word in words], pick)

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums
-from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.engine.row_counts import first_ids_of
 from penstock.engine.zipping import natural_rows
@@ -37,7 +35,7 @@ def _keys(leaf: Read, samples: Ids, number: int) -> Ids:
     manifest, name = leaf.opened.source.manifest, np.zeros(1, dtype=np.int64)
     if len(manifest.shards):
         shard = manifest.shard_of(samples)
-        samples, name = samples - manifest.first_sample[shard], _names(manifest.shards)[shard]
+        samples, name = samples - manifest.first_sample[shard], _checksums(manifest.shards.names)[shard]
     return mix_rows(samples, name + (np.int64(number) << 32))
 
 
@@ -48,17 +46,6 @@ def value_keys(values: Any) -> Ids:
     if values.dtype.kind == "f":
         return np.asarray(values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
     return np.asarray(values).astype(np.int64)
-
-
-def _names(shards: Shards) -> Ids:
-    """A checksum of every file's name below its root."""
-    if shards.root_lengths is None:
-        return _checksums(pc.utf8_slice_codeunits(shards.paths, len(shards.root)))
-    names = np.empty(len(shards), dtype=np.int64)
-    for length in np.unique(shards.root_lengths).tolist():
-        mine = np.flatnonzero(shards.root_lengths == length)
-        names[mine] = _checksums(pc.utf8_slice_codeunits(shards.paths.take(pa.array(mine)), length))
-    return names
 
 
 def _checksums(texts: pa.Array) -> Ids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
 from penstock.core.packing import Packing
@@ -59,6 +59,8 @@ def _of_chains(node: Transform) -> Iterator[Part]:
     for column, ops in node.ops:
         for number, op in enumerate(ops, 1):
             yield _part(f"{column}, op {number}", op_text(op))
+    if node.follows:
+        yield replace(_part("draws", str([tuple(follow) for follow in node.follows])), shown="together")
 
 
 def op_text(op: Any) -> str:

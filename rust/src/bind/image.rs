@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
+use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -137,6 +137,45 @@ impl ImageProgram {
         Ok((size.1, size.0))
     }
 
+    /// Height and width, image after image, where each of the operations at `places` meets it; 0 for bytes that are no image.
+    #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
+    fn sizes_before<'py>(
+        &self,
+        py: Python<'py>,
+        places: Vec<usize>,
+        buffers: Vec<Bytes<'_>>,
+        which: Ids<'_>,
+        offset: Ids<'_>,
+        length: Ids<'_>,
+        samples: Ids<'_>,
+        key: u64,
+    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
+        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
+        let samples = samples.as_slice()?;
+        if which.len() != samples.len() || offset.len() != samples.len() || length.len() != samples.len() {
+            return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
+        }
+        let size = |row: usize| {
+            let data = gather::span(&buffers, which[row], offset[row], length[row])?;
+            single::size_at_start(&self.0, data).ok()
+        };
+        let sizes = py.detach(|| {
+            let of_row = |row: usize| match size(row) {
+                Some(size) => self.0.sizes_before(&places, size, key, samples[row]),
+                None => vec![(0, 0); places.len()],
+            };
+            (0..samples.len()).flat_map(of_row).flat_map(|(width, height)| [height, width]).collect::<Vec<_>>()
+        });
+        Ok(PyArray1::from_vec(py, sizes))
+    }
+
+    /// The same for pixels of the given height and width.
+    fn sizes_before_from(&self, places: Vec<usize>, height: u32, width: u32) -> Vec<(u32, u32)> {
+        let sizes = self.0.sizes_before(&places, (width, height), 0, 0);
+        sizes.into_iter().map(|(width, height)| (height, width)).collect()
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
     #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false))]
     fn run(
@@ -233,7 +272,7 @@ pub fn decode_image<'py>(
     limits: (u64, u64, u64),
 ) -> PyResult<Bound<'py, PyArray3<u8>>> {
     let (size, pixels) = py.detach(|| single::decode(data, apply_exif, limited(limits))).map_err(value_error)?;
-    numpy::PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
+    PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
 }
 
 /// Adds this file's names to the module.

@@ -130,6 +130,19 @@ impl Program {
         chain.finish(self.limits.pixels)
     }
 
+    /// Width and height of an image where operations meet it, by their places in the chain, in order; `size`: where the chain begins.
+    #[must_use]
+    pub fn sizes_before(&self, places: &[usize], size: (u32, u32), key: u64, sample: i64) -> Vec<(u32, u32)> {
+        let (mut chain, mut found) = (Chain::new(size), Vec::with_capacity(places.len()));
+        for (place, (number, op)) in self.ops.iter().enumerate() {
+            if places.contains(&place) {
+                found.push(chain.size());
+            }
+            op.apply(&mut chain, &mut Rng::new(mix(&[key, sample as u64, *number])));
+        }
+        found
+    }
+
     /// Decodes and transforms one image into `out`, which holds exactly one image of the format.
     ///
     /// # Errors

@@ -59,9 +59,17 @@ pub fn decode(data: &[u8], apply_exif: bool, limits: Limits) -> Result<((u32, u3
 /// # Errors
 /// If the bytes are not an image, or one above the program's limit.
 pub fn size_after(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
+    size_from(program, size_at_start(program, data)?)
+}
+
+/// Width and height of an encoded image where a program's operations begin.
+///
+/// # Errors
+/// If the bytes are not an image, or one above the program's limit.
+pub fn size_at_start(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault> {
     let header = header::read(data, program.limits.pixels)?;
     let orientation = if program.apply_exif { exif::orientation(data, header.kind) } else { 1 };
-    size_from(program, exif::turned_size((header.width, header.height), orientation))
+    Ok(exif::turned_size((header.width, header.height), orientation))
 }
 
 /// Width and height that a program's operations give to an image of the given width and height.

@@ -31,6 +31,7 @@ from penstock.plan.nodes import (
     Bucket,
     Cache,
     Concat,
+    Draws,
     Every,
     Map,
     MapRows,
@@ -167,18 +168,18 @@ class NodeStages(ReadingStages):
     def transform(self, node: Transform, inputs: Sequence[Branch]) -> Branch:
         """Native ops on columns."""
         (branch,) = inputs
-        applied, draws, spec = {}, list[tuple[int, int]](), None if branch.spec is None else dict(branch.spec)
-        for (name, ops), (number, place, begin) in zip(node.ops, node.draws, strict=True):
+        applied, draws, spec = {}, list[Draws](), None if branch.spec is None else dict(branch.spec)
+        for (name, ops), draw in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
             if spec is not None and node is self.on_device.transform:
-                ops = self._host_ops(name, ops, spec[name], (number, place), begin)  # noqa: PLW2901  # what is left of them
+                ops = self._host_ops(name, ops, spec[name], draw)  # noqa: PLW2901  # what is left of them
                 if not ops:
                     continue
-            draws.append((number, place))
+            draws.append(draw)
             if spec is None or self.is_described:
-                applied[name] = ColumnKernel(ops, first, branch.limits, first_number=begin)
+                applied[name] = ColumnKernel(ops, first, branch.limits, numbers=draw.ops)
                 continue
-            kernel = fuse(ops, spec[name], first.size, limits=branch.limits, first_number=begin)
+            kernel = fuse(ops, spec[name], first.size, limits=branch.limits, numbers=draw.ops)
             applied[name] = ColumnKernel(ops, first, branch.limits, kernel, self._entry_points(branch, name, ops))
             replaced_bytes = spec[name].row_bytes
             spec[name] = self.widest[name] = kernel.field
@@ -202,14 +203,12 @@ class NodeStages(ReadingStages):
         self.add_fallible(branch.sources, name, "cpu", apply, threads=self.together)
         return replace(branch, spec=spec)
 
-    def _host_ops(
-        self, name: str, ops: tuple[Any, ...], source: Field, draw: tuple[int, int], begin: int
-    ) -> tuple[Any, ...]:
+    def _host_ops(self, name: str, ops: tuple[Any, ...], source: Field, draw: Draws) -> tuple[Any, ...]:
         """The ops that stay on the host, of a chain whose end the device does."""
-        found = split(ops, source, first_number=begin)
+        found = split(ops, source, op_numbers=draw.ops)
         if found is None:
             return ops
-        self.on_device.columns[name] = MovedOps(split=found, seed=self.seed, draw=draw)
+        self.on_device.columns[name] = MovedOps(split=found, seed=self.seed, draw=(draw.transform, draw.place))
         return found.host
 
     def _places_of(self, branch: Branch) -> RowPlaces:

@@ -13,6 +13,8 @@ from penstock.plan.nodes.batches import BatchTokens as BatchTokens
 from penstock.plan.nodes.batches import Bucket as Bucket
 from penstock.plan.nodes.batches import Pad as Pad
 from penstock.plan.nodes.columns import Cache as Cache
+from penstock.plan.nodes.columns import Draws as Draws
+from penstock.plan.nodes.columns import Follow as Follow
 from penstock.plan.nodes.columns import Map as Map
 from penstock.plan.nodes.columns import MapRows as MapRows
 from penstock.plan.nodes.columns import Select as Select

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.derived.row_cache.in_memory import MemoryCaches
 from penstock.plan.nodes.functions import check_function
+from penstock.plan.nodes.words import LATER
 
 if TYPE_CHECKING:
     from penstock.plan.nodes import Node
@@ -22,13 +23,35 @@ class Select:
     verb: str = "select"
 
 
+class Draws(NamedTuple):
+    """What keys a chain's random choices: the number of its transform, a place among the chains of that, and the numbers of its ops."""
+
+    transform: int
+    place: int
+    ops: tuple[int, ...]
+
+
+class Follow(NamedTuple):
+    """An op that draws what an op of another column draws: column and place in its chain of both."""
+
+    column: str
+    place: int
+    leader: str
+    leads: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """Chains of native ops, each for one column. draws: of each chain the two numbers that key its random choices, and how many of its ops ran before it, below a cache (see `rules.numbered`)."""
+    """Chains of native ops, each for one column.
+
+    drawn: "together" or "apart", as the user said. follows: what that makes of the ops, "together". draws: of each chain (see `rules.numbered`).
+    """
 
     input: Node
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
-    draws: tuple[tuple[int, int, int], ...] = field(default=(), metadata={"affects_result": False})
+    drawn: str | None = field(default=None, metadata={"affects_result": False, "word": "draws"})
+    follows: tuple[Follow, ...] = field(default=(), metadata={**LATER, "unsaid": True})
+    draws: tuple[Draws, ...] = field(default=(), metadata={"affects_result": False})
     verb: str = "transform"
 
 

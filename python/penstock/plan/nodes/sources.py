@@ -91,9 +91,10 @@ class Mix:
 
 @dataclass(frozen=True, kw_only=True)
 class Zip:
-    """The columns of several inputs side by side: row i of each is row i."""
+    """The columns of several inputs side by side: row i of each is row i. on: by which key the inputs were brought into one order before."""
 
     inputs: tuple[Node, ...]
+    on: str | None = field(default=None, metadata=LATER)
     verb: str = "zip"
 
 

@@ -21,6 +21,20 @@ def join_transforms(node: Node) -> Node | None:
 
 def _joined(first: Transform, second: Transform) -> Transform:
     ops: dict[str, tuple[Any, ...]] = dict(first.ops)
+    before = {name: len(chain) for name, chain in first.ops}
     for name, chain in second.ops:
         ops[name] = (*ops.get(name, ()), *chain)
-    return replace(first, ops=tuple(ops.items()))
+    later = (
+        follow._replace(
+            place=follow.place + before.get(follow.column, 0), leads=follow.leads + before.get(follow.leader, 0)
+        )
+        for follow in second.follows
+    )
+    return replace(
+        first, ops=tuple(ops.items()), follows=(*first.follows, *later), drawn=drawn_of(first, second)
+    )
+
+
+def drawn_of(first: Transform, second: Transform) -> str | None:
+    """What to say of two transforms that are one: which ops draw together, their own `follows` says."""
+    return "together" if "together" in (first.drawn, second.drawn) else first.drawn or second.drawn

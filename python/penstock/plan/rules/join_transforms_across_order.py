@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from penstock.plan.nodes import Node, Transform
 from penstock.plan.rules.between import below_order, on_top
+from penstock.plan.rules.join_transforms import drawn_of
 
 
 def join_transforms_across_order(node: Node) -> Node | None:
@@ -16,4 +17,11 @@ def join_transforms_across_order(node: Node) -> Node | None:
     between, below = below_order(node.input, names)
     if not isinstance(below, Transform) or {name for name, _ in below.ops} & names:
         return None  # a column's second chain begins with what the first one made: with other axes, or not at all
-    return on_top(between, replace(below, ops=(*below.ops, *node.ops), draws=(*below.draws, *node.draws)))
+    joined = replace(
+        below,
+        ops=(*below.ops, *node.ops),
+        draws=(*below.draws, *node.draws),
+        follows=(*below.follows, *node.follows),
+        drawn=drawn_of(below, node),
+    )
+    return on_top(between, joined)

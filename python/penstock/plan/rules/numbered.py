@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from penstock.plan.nodes import LaneNode, Map, MapRows, Node, Transform
+from penstock.plan.nodes import Draws, LaneNode, Map, MapRows, Node, Transform
 from penstock.plan.rules.across_cache import ops_before
 from penstock.plan.tree import inputs_of, with_inputs
 
@@ -26,13 +26,35 @@ def _numbered(node: Node, met: Counter[str]) -> Node:
     return node
 
 
-def _draws(node: Transform, met: Counter[str]) -> tuple[tuple[int, int, int], ...]:
+def _draws(node: Transform, met: Counter[str]) -> tuple[Draws, ...]:
     before = ops_before(node)
     if before is None:
         number, done = met["transform"], dict[str, int]()
         met["transform"] += 1
     else:
-        number, done = before[0].draws[0][0], before[1]
+        number, done = before[0].draws[0].transform, before[1]
     names = [name for name, _ in node.ops]
     places = {name: place for place, name in enumerate(dict.fromkeys([*done, *names]))}
-    return tuple((number, places[name], done.get(name, 0)) for name in names)
+    first, leaders = _first_of(node), {(one.column, one.place): (one.leader, one.leads) for one in node.follows}
+
+    def number_of(column: str, place: int) -> int:
+        """A chain alone counts its ops. Of those that share a key, the first does; what another one draws alone has numbers of its own."""
+        column, place = leaders.get((column, place), (column, place))
+        begin = done.get(column, 0) + place
+        is_own = first[column] != column and getattr(dict(node.ops)[column][place], "is_random", False)
+        return (places[column] + 1 << 32) + begin if is_own else begin
+
+    return tuple(
+        Draws(number, places[first[name]], tuple(number_of(name, place) for place in range(len(ops))))
+        for name, ops in node.ops
+    )
+
+
+def _first_of(node: Transform) -> dict[str, str]:
+    """For each chain, the first of those that draw with it."""
+    names = [name for name, _ in node.ops]
+    first = dict(zip(names, names, strict=True))
+    for follow in node.follows:
+        one, other = sorted((first[follow.column], first[follow.leader]), key=names.index)
+        first = {name: one if lead == other else lead for name, lead in first.items()}
+    return first

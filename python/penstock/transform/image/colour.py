@@ -12,6 +12,7 @@ class RandomGrayscale(PixelOp):
     """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
 
     is_random = True
+    drawn_by = ("p",)
 
     p: float = 0.1
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
 from penstock.core.spec import Field, Ids
 from penstock.transform.image.geometry import RandomHorizontalFlip, RandomVerticalFlip
-from penstock.transform.image.kernel import chain_of
+from penstock.transform.image.kernel import chain_of, numbers_of
 from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
 
@@ -46,9 +46,9 @@ class Split:
         return flags
 
 
-def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Split | None:
-    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes. Raises PlanError as `fuse` does."""
-    chain = chain_of(ops, source, first_number)
+def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = ()) -> Split | None:
+    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes. op_numbers: see `fuse`. Raises PlanError as that does."""
+    chain = chain_of(ops, source, op_numbers)
     numbers = chain.numbers
     if numbers.dtype == "uint8":
         return None
@@ -58,7 +58,7 @@ def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Sp
     host, moved = tuple(ops[:begin]), tuple(ops[begin:])
     flips = tuple(
         (number, op.p, HORIZONTAL if isinstance(op, RandomHorizontalFlip) else VERTICAL)
-        for number, op in enumerate(moved, first_number + begin)
+        for number, op in zip(numbers_of(ops, op_numbers)[begin:], moved, strict=True)
         if isinstance(op, (RandomHorizontalFlip, RandomVerticalFlip))
     )
     return Split(

@@ -28,7 +28,8 @@ class RandomResizedCrop(PixelOp):
     scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
     """
 
-    is_random = True
+    is_random = draws_by_size = moves_pixels = True
+    drawn_by = ("scale", "ratio")
 
     size: int | Pair
     scale: Span = (0.08, 1.0)
@@ -102,7 +103,8 @@ class CenterCrop(PixelOp):
 class RandomHorizontalFlip(PixelOp):
     """The image mirrored left to right, with probability `p`."""
 
-    is_random = True
+    is_random = moves_pixels = True
+    drawn_by = ("p",)
 
     p: float = 0.5
 
@@ -115,7 +117,8 @@ class RandomHorizontalFlip(PixelOp):
 class RandomVerticalFlip(PixelOp):
     """The image mirrored top to bottom, with probability `p`."""
 
-    is_random = True
+    is_random = moves_pixels = True
+    drawn_by = ("p",)
 
     p: float = 0.5
 

@@ -35,11 +35,23 @@ class ImageKernel:
 
     def __init__(self, chain: Chain, height: int, width: int, limits: Limits) -> None:
         self._program = _program(chain, height, width, limits)
+        self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
+
+    def sizes(self, column: Column, samples: Ids, key: int) -> dict[int, npt.NDArray[np.uint32]]:
+        """(height, width) of every image where ops meet it that draw by the size, by their numbers; 0 for bytes that are no image."""
+        places = list(self._by_size)
+        if isinstance(column, np.ndarray):
+            found = [np.broadcast_to(np.array(size, np.uint32), (len(column), 2)) for size in self._program.sizes_before_from(places, *column.shape[1:3])]
+            return dict(zip(self._by_size.values(), found, strict=True))
+        spans = column if isinstance(column, Spans) else _spans(column)
+        every = self._program.sizes_before(places, *_arguments(spans), np.ascontiguousarray(samples, dtype=np.int64), key)
+        every = every.reshape(len(samples), len(places), 2)
+        return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
 
     def __call__(
         self,
@@ -74,10 +86,7 @@ class ImageKernel:
             return
         spans = column if isinstance(column, Spans) else _spans(column)
         done = self._program.run(
-            list(spans.buffers),
-            np.ascontiguousarray(spans.which, dtype=np.int64),
-            np.ascontiguousarray(spans.offset, dtype=np.int64),
-            np.ascontiguousarray(spans.length, dtype=np.int64),
+            *_arguments(spans),
             samples,
             key,
             out,
@@ -95,14 +104,14 @@ def fuse(
     size_of_first: Callable[[], tuple[int, int]],
     *,
     limits: Limits = DEFAULT_LIMITS,
-    first_number: int = 0,
+    numbers: Sequence[int] = (),
 ) -> ImageKernel:
     """One kernel for a chain of ops on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
 
     size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
-    the size. first_number: of the first op, by which random ones draw, where others of the chain are done already. Raises PlanError if the chain cannot work.
+    the size. numbers: of the ops, by which random ones draw; from 0 on if they are not given. Raises PlanError if the chain cannot work.
     """
-    chain = chain_of(ops, source, first_number)
+    chain = chain_of(ops, source, numbers)
     probe = _program(chain, 1, 1, limits)
     if source.dtype != "bytes":
         height, width = (axis or 0 for axis in source.shape[:2])
@@ -122,10 +131,15 @@ def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
 _LARGE = 1 << 10
 
 
-def chain_of(ops: Sequence[ImageOp], source: Field, first_number: int) -> Chain:
+def numbers_of(ops: Sequence[ImageOp], numbers: Sequence[int]) -> list[int]:
+    """A number for each op: those that are given, and of the others its place."""
+    return [*numbers[: len(ops)], *range(len(numbers), len(ops))]
+
+
+def chain_of(ops: Sequence[ImageOp], source: Field, numbers: Sequence[int]) -> Chain:
     """What the ops describe together, on `source`; PlanError if they cannot follow each other. See `fuse`."""
     chain = Chain(channels=_channels(ops, source), encoded=source.dtype == "bytes")
-    for number, op in enumerate(ops, first_number):
+    for number, op in zip(numbers_of(ops, numbers), ops, strict=True):
         if not isinstance(op, ImageOp):
             raise PlanError(f"{quoted(op)}: not an image op; use those of penstock.image, or map()")
         chain = op.extend(replace(chain, number=number))
@@ -152,6 +166,14 @@ def _channels(ops: Sequence[ImageOp], source: Field) -> int:
         hint = " (move the channels to the end)" if source.shape[0] in (1, 3) else ""
         raise PlanError(f"image ops on {channels} channels, shape {source.shape}; give (height, width, 3 or 1){hint}")
     return channels
+
+
+def _arguments(spans: Spans) -> tuple[list[npt.NDArray[np.uint8]], Ids, Ids, Ids]:
+    """Spans as native code takes them."""
+    which, offset, length = (
+        np.ascontiguousarray(some, dtype=np.int64) for some in (spans.which, spans.offset, spans.length)
+    )
+    return list(spans.buffers), which, offset, length
 
 
 def _spans(column: pa.Array) -> Spans:

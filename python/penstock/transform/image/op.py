@@ -37,13 +37,14 @@ class Chain:
     """What ops have described so far.
 
     encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
-    random choices. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
+    random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
     """
 
     channels: int
     encoded: bool
     number: int = 0
     geometry: tuple[tuple[int, dict[str, Any]], ...] = ()
+    by_size: tuple[int, ...] = ()
     decode: tuple[bool, bool, bool] = (False, False, False)
     numbers: Numbers = field(default_factory=Numbers)
     layout: Literal["NCHW", "NHWC"] = "NCHW"
@@ -51,9 +52,16 @@ class Chain:
 
 
 class ImageOp:
-    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON). is_random: whether it draws random numbers."""
+    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON).
+
+    is_random: whether it draws random numbers. drawn_by: the fields that decide what these do. draws_by_size: whether the image's size does, too.
+    moves_pixels: whether a mask must follow.
+    """
 
     is_random: ClassVar[bool] = False
+    drawn_by: ClassVar[tuple[str, ...]] = ()
+    draws_by_size: ClassVar[bool] = False
+    moves_pixels: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         try:
@@ -98,8 +106,9 @@ class PixelOp(ImageOp):
         if chain.numbers.dtype != "uint8":
             raise PlanError(f"{self}: follows Normalize or ToDtype; put it before them")
         described = {"op": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]  # every op is a dataclass
+        by_size = (*chain.by_size, len(chain.geometry)) if self.draws_by_size else chain.by_size
         geometry = (*chain.geometry, (chain.number, described))
-        return replace(chain, geometry=geometry, fixes_size=chain.fixes_size or self.fixes_size)
+        return replace(chain, geometry=geometry, by_size=by_size, fixes_size=chain.fixes_size or self.fixes_size)
 
 
 def set_fields(op: object, **values: object) -> None:
