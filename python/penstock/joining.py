@@ -75,9 +75,7 @@ def mix(
     return _with_source(node, source)
 
 
-def zip(
-    datasets: Iterable[Dataset], *misplaced: Never, on: Literal["stem"] | str | None = None, strict: bool = True
-) -> Dataset:
+def zip(datasets: Iterable[Dataset], *misplaced: Never, on: str | None = None, strict: bool = True) -> Dataset:
     """The rows of several datasets side by side, with the columns of all: zip([images, masks], on="stem").shuffle(seed=0).batch(256).
 
     on="stem" pairs files by their names: images/cat/7.jpg and masks/cat/7.png are both "cat/7", the path below the folder that was read, without
@@ -100,8 +98,6 @@ def zip(
     if on is not None:
         roots = paired(roots, on, strict=strict)
     check_verb(Zip(inputs=roots))
-    if on is None:
-        warn_of_names(roots)
     if on is None and not strict:
         counts = [*map(rows_of, roots)]
         roots = tuple(
@@ -111,6 +107,8 @@ def zip(
     node = Zip(inputs=roots, on=on)
     check_draws(node)
     check_order(node)
+    if on is None:
+        warn_of_names(roots)
     return Dataset(node)
 
 

@@ -171,7 +171,7 @@ def test_the_device_gets_bytes() -> None:
 @pytest.mark.parametrize("key", [0, 1, 2**64 - 1])
 def test_draws_are_those_of_the_native_ops(key: int) -> None:
     samples = np.array([0, 1, -1, 2**40, *range(200)], dtype=np.int64)
-    kernel = image.fuse([image.RandomHorizontalFlip(0.37)], Field("uint8", (1, 2, 1)), lambda: (1, 2), first_number=5)
+    kernel = image.fuse([image.RandomHorizontalFlip(0.37)], Field("uint8", (1, 2, 1)), lambda: (1, 2), numbers=[5])
     out = np.empty((len(samples), 1, 1, 2), np.uint8)
     kernel(np.tile(np.array([[[0], [1]]], np.uint8), (len(samples), 1, 1, 1)), samples, key=key, out=out, threads=1)
     assert np.array_equal(out[:, 0, 0, 0] == 1, uniform(key, samples, 5) < 0.37)

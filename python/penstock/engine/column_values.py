@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ from penstock.engine.zipping import links_of, natural_rows
 from penstock.order.zipped import Link, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
-from penstock.plan.nodes import Node, Read
+from penstock.plan.nodes import Node, Read, Select, Zip
 from penstock.plan.possible import may_be_true
-from penstock.plan.tree import leaves
+from penstock.plan.tree import inputs_of, leaves
 from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, StoringSource
 
 #: Bytes of records, and rows, that are looked at together.
@@ -134,7 +135,7 @@ def _parts_of(root: Node, names: set[str], ids: Ids) -> Iterator[_Part]:
 def _parts_of_zips(root: Node, names: set[str], ids: Ids, links: tuple[Link, ...]) -> Iterator[_Part]:
     """The same where columns of a row come from several sources."""
     first_ids = first_ids_of(root).tolist()
-    having = [(number, leaf, names & leaf.opened.source.spec.keys()) for number, leaf in enumerate(leaves(root))]
+    having = zip(count(), leaves(root), _of_each_leaf(root, names), strict=False)
     looking = [(number, _Looking(leaf, some)) for number, leaf, some in having if some]
     together = min(one.rows for _, one in looking)
     for begin in range(0, len(ids), together):
@@ -146,6 +147,18 @@ def _parts_of_zips(root: Node, names: set[str], ids: Ids, links: tuple[Link, ...
             for name, column in one.columns(whole[mine] - first_ids[number]).items():
                 found[name].append((row[mine], column))
         yield _Part(len(some), {name: _at_rows(pieces) for name, pieces in found.items()})
+
+
+def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
+    """Which of the columns come from each source: of a zip, from the first dataset that gives them."""
+    if isinstance(root, Read):
+        yield names & root.opened.source.spec.keys()
+        return
+    left = names & {*root.columns} if isinstance(root, Select) else names
+    for below in inputs_of(root):
+        mine = left & spec_of(below).keys() if isinstance(root, Zip) else left
+        left = left - mine if isinstance(root, Zip) else left
+        yield from _of_each_leaf(below, mine)
 
 
 def _at_rows(pieces: Sequence[tuple[Ids, Any]]) -> Any:

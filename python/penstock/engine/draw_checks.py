@@ -58,7 +58,9 @@ def _is_said(now: str | None, before: str | None, columns: set[str], drawn: set[
 
 
 def _check_side_by_side(inputs: Sequence[Node], first: int, second: int) -> None:
-    ones, others = ([node for node in flow(inputs[number]) if isinstance(node, Transform)] for number in (first, second))
+    ones, others = (
+        [node for node in flow(inputs[number]) if isinstance(node, Transform)] for number in (first, second)
+    )
     for one, other in product(ones, others):
         mine, theirs = concerns(one.ops), concerns(other.ops)
         both = [concern for concern in mine if concern in theirs]

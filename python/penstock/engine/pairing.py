@@ -24,14 +24,14 @@ from penstock.engine.zipping import natural_rows
 from penstock.plan.check import check_verb
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.expression import col
-from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, SourceColumn, Subset, Transform, Zip
+from penstock.plan.nodes import Cache, Map, MapRows, Node, Read, Select, SourceColumn, Subset, Transform, Zip
 from penstock.plan.tree import inputs_of, leaves, with_inputs
 
 STEM = "stem"
 #: Extensions at the end of a name: the last one, and letters between dots before it; "a.seg.png" and "2024.05.png" are "a" and "2024.05".
 _EXTENSIONS = r"^(.*?[^/.])(\.[A-Za-z]+)*\.[0-9]*[A-Za-z][0-9A-Za-z]*$"
 #: What changes columns, and neither which rows there are nor their order.
-_ABOVE_ROWS = (Cache, Map, MapRows, Select, SourceColumn, Transform)
+_ABOVE_ROWS = (Cache, Map, MapRows, SourceColumn, Transform)
 #: Keys that messages show, and names that are compared at once.
 _SHOWN, _COMPARED = 3, 1 << 16
 
@@ -44,12 +44,14 @@ def paired(roots: Sequence[Node], on: Any, *, strict: bool) -> tuple[Node, ...]:
     if not isinstance(on, str) or not on:
         raise PlanError(f"zip: on={quoted(on)}; pass 'stem' for the names of files, or the name of a column")
     rows = [_rows_alone(root) for root in roots]
+    for number, root in enumerate(rows):
+        _check_key(number, root, on)
     roots = _with_one_key(roots, rows, on)
     check_verb(Zip(inputs=tuple(roots)))
     looking = Looking("zip", Zip(inputs=tuple(rows)), None)
 
     def make() -> list[Picked]:
-        keys = _alike(on, [_keys_of(number, root, on) for number, root in enumerate(rows)])
+        keys = _alike(on, [_keys_of(root, on) for root in rows])
         for number, (some, root) in enumerate(zip(keys, rows, strict=True)):
             _check_once(on, number, some, root)
         return [Picked(places, len(some)) for some, places in zip(keys, _matched(on, keys, strict=strict), strict=True)]
@@ -74,13 +76,11 @@ def warn_of_names(roots: Sequence[Node]) -> None:
 
 def _first_difference(one: Node, other: Node) -> tuple[str, str] | None:
     """The first two files whose names, without folders and extensions, differ; None where all are alike, or rows are no files."""
-    if rows_of(one) != rows_of(other):
-        return None  # an error, or cut by strict=False
-    sides = [_file_names(root) for root in (one, other)]
-    if sides[0] is None or sides[1] is None:
+    if not all(map(_is_file_a_row, (*leaves(one), *leaves(other)))):
         return None
-    for begin in range(0, len(sides[0]), _COMPARED):
-        first, second = (side.slice(begin, _COMPARED) for side in sides)
+    mine, others = _file_names(one), _file_names(other)
+    for begin in range(0, len(mine), _COMPARED):
+        first, second = (side.slice(begin, _COMPARED) for side in (mine, others))
         shorter = [pc.utf8_rtrim(some, string.ascii_letters) for some in (first, second)]  # soon, and mostly enough
         if pc.all(pc.and_(pc.equal(*shorter), pc.ends_with(shorter[0], "."))).as_py():
             continue
@@ -95,7 +95,7 @@ def _first_difference(one: Node, other: Node) -> tuple[str, str] | None:
 
 
 def _rows_alone(node: Node) -> Node:
-    """The plan without what changes columns: it has the same rows."""
+    """The plan with the columns of its sources: it has the same rows."""
     while isinstance(node, _ABOVE_ROWS):
         node = node.input
     return with_inputs(node, [_rows_alone(below) for below in inputs_of(node)])
@@ -111,34 +111,51 @@ def _with_one_key(roots: Sequence[Node], rows: Sequence[Node], on: str) -> list[
             continue
         left = tuple(name for name in known if name != on)
         if not left:
-            raise PlanError(f"zip: dataset {number} has no column but {quoted(on)}, the key; leave that dataset out, or filter by it")
+            raise PlanError(
+                f"zip: dataset {number} has no column but {quoted(on)}, the key; leave that dataset out, or filter by it"
+            )
         made.append(Select(input=root, columns=left))
     return made
 
 
-def _keys_of(number: int, root: Node, on: str) -> pa.Array:
-    """The key of every row, in the natural order."""
-    if on == STEM and on not in spec_of(root):
-        names = _file_names(root)
-        if names is None:
+def _check_key(number: int, root: Node, on: str) -> None:
+    """PlanError where a dataset has no such key, by its columns and files alone."""
+    if _is_by_name(root, on):
+        if not all(map(_is_file_a_row, leaves(root))):
             raise PlanError(
                 f"zip: on='stem' pairs files that are a row each, and those of dataset {number} ({leaves(root)[0].where}) are not; name a column that all "
                 f"datasets have, on='id', or give this one a column 'stem'"
             )
-        return _stems(names)
-    looking = Looking("zip", root, None)
+        return
     kind = check_expression("zip", root, col(on))
     if not isinstance(kind, pa.Array) and kind.dtype.kind not in "iu":
         raise PlanError(
             f"zip: on={quoted(on)} is {kind.dtype} in dataset {number}; rows are paired by whole numbers, text or bytes, which are equal or not"
         )
-    values = looking.values(col(on))
+
+
+def _is_by_name(root: Node, on: str) -> bool:
+    return on == STEM and on not in spec_of(root)
+
+
+def _is_file_a_row(leaf: Read) -> bool:
+    manifest = leaf.opened.source.manifest
+    return len(manifest.shards) == manifest.samples
+
+
+def _keys_of(root: Node, on: str) -> pa.Array:
+    """The key of every row, in the natural order."""
+    if _is_by_name(root, on):
+        return _stems(_file_names(root))
+    values = Looking("zip", root, None).values(col(on))
     return values if isinstance(values, pa.Array) else pa.array(values)
 
 
 def _alike(on: str, keys: Sequence[pa.Array]) -> list[pa.Array]:
     """Keys of one type; PlanError where one dataset has numbers and another text."""
-    kinds = ["whole numbers" if pa.types.is_integer(some.type) else str(some.type).removeprefix("large_") for some in keys]
+    kinds = [
+        "whole numbers" if pa.types.is_integer(some.type) else str(some.type).removeprefix("large_") for some in keys
+    ]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise PlanError(
@@ -148,19 +165,16 @@ def _alike(on: str, keys: Sequence[pa.Array]) -> list[pa.Array]:
     return [*keys] if len({some.type for some in keys}) == 1 else [pc.cast(some, pa.large_string()) for some in keys]
 
 
-def _file_names(root: Node) -> pa.Array | None:
-    """The name of every row's file below the folder that was read; None where a file has several rows, or rows are in no file."""
+def _file_names(root: Node) -> pa.Array:
+    """The name of every row's file below the folder that was read."""
     manifests = [leaf.opened.source.manifest for leaf in leaves(root)]
-    ids, first_ids, parts, places = natural_rows(root), first_ids_of(root).tolist(), [], []
-    ids = ids.ids(np.arange(ids.rows))
+    rows, first_ids, parts, places = natural_rows(root), first_ids_of(root).tolist(), [], []
+    ids = rows.ids(np.arange(rows.rows))
     for manifest, (begin, end) in zip(manifests, pairwise(first_ids), strict=True):
         mine = np.flatnonzero((ids >= begin) & (ids < end))
-        if len(mine) and len(manifest.shards) != manifest.samples:
-            return None
-        if len(mine):
-            places.append(mine)
-            parts.append(manifest.shards.names.take(pa.array(manifest.shard_of(ids[mine] - begin))))
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)))) if parts else None
+        places.append(mine)
+        parts.append(manifest.shards.names.take(pa.array(manifest.shard_of(ids[mine] - begin))))
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
 
 def _stems(names: pa.Array) -> pa.Array:
@@ -197,7 +211,9 @@ def _matched(on: str, keys: Sequence[pa.Array], *, strict: bool) -> list[Ids]:
         return partners
     is_in_all = np.all([found >= 0 for found in partners], axis=0)
     if not is_in_all.any():
-        raise PlanError(f"zip: on={quoted(on)}: no key is in all datasets: {'; '.join(f'dataset {number} has {_some(some)}' for number, some in enumerate(keys))}")
+        raise PlanError(
+            f"zip: on={quoted(on)}: no key is in all datasets: {'; '.join(f'dataset {number} has {_some(some)}' for number, some in enumerate(keys))}"
+        )
     return [found[is_in_all] for found in partners]
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.errors import RowError
 from penstock.core.quoted import quoted
 from penstock.core.spec import Column, Ids
 from penstock.transform.image import ImageKernel
+
+#: (height, width) of images.
+Sizes: TypeAlias = npt.NDArray[np.uint32]
 
 _DO = (
     "draws='together' cuts the same part out of both, so make them one size before that op, for example with Resize((height, width)) in both chains, "
@@ -30,7 +34,7 @@ class Drawing(NamedTuple):
 def unequal_sizes(drawings: Sequence[Drawing], samples: Ids) -> list[RowError]:
     """An error for each row of which two columns differ in size where they draw the same numbers, in ascending order."""
     keys = [one.key for one in drawings]
-    first, found = dict[tuple[int, int], tuple[str, Ids]](), dict[int, RowError]()
+    first, found = dict[tuple[int, int], tuple[str, Sizes]](), dict[int, RowError]()
     for one in drawings:
         if keys.count(one.key) == 1:
             continue
@@ -43,5 +47,5 @@ def unequal_sizes(drawings: Sequence[Drawing], samples: Ids) -> list[RowError]:
     return [found[row] for row in sorted(found)]
 
 
-def _size(size: Ids) -> str:
+def _size(size: Sizes) -> str:
     return f"{size[1]} × {size[0]} pixels (width × height)"

@@ -44,7 +44,8 @@ BETWEEN = {
 
 @pytest.mark.parametrize("between", BETWEEN)
 def test_one_stage_with_the_same_random_numbers(between: str) -> None:
-    plan = BETWEEN[between](table().transform(a=FLIPS)).transform(b=FLIPS).batch(8).transform(c=FLIPS)
+    plan = BETWEEN[between](table().transform(a=FLIPS)).transform(b=FLIPS, draws="apart").batch(8)
+    plan = plan.transform(c=FLIPS, draws="apart")
     assert runs(plan).count("transform") == 1
     with ps.Loader(plan) as loader:
         assert sum(stage.name.startswith("transform") for stage in lowered_of(loader).stages) == 1
@@ -73,5 +74,5 @@ def test_a_second_chain_stays_one() -> None:
 
 
 def test_a_function_between_is_not_looked_through() -> None:
-    plan = table().transform(a=FLIPS).map(dict).transform(b=FLIPS).batch(8)
+    plan = table().transform(a=FLIPS).map(dict).transform(b=FLIPS, draws="apart").batch(8)
     assert runs(plan).count("transform") == 2

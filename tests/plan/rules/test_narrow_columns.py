@@ -173,14 +173,16 @@ def test_random_numbers_stay(order: list[str]) -> None:
     data = ps.zip([data, ps.from_arrays({"other": images, "third": images})])
     flips = [ps.image.RandomHorizontalFlip(), ps.image.RandomVerticalFlip()]
     whole = (
-        data.transform(image=[ps.image.Decode(), ps.image.CenterCrop(8), *flips], third=flips)
+        data.transform(image=[ps.image.Decode(), ps.image.CenterCrop(8), *flips], third=flips, draws="apart")
         .shuffle(seed=3)
-        .transform(other=flips)
+        .transform(other=flips, draws="apart")
         .map_rows(noisy)
     )
     wanted = batches(whole.batch(8))
-    chosen = data.transform(image=[ps.image.Decode(), ps.image.CenterCrop(8), *flips], third=flips).shuffle(seed=3)
-    chosen = chosen.transform(other=flips).select(*order).batch(8)
+    chosen = data.transform(
+        image=[ps.image.Decode(), ps.image.CenterCrop(8), *flips], third=flips, draws="apart"
+    ).shuffle(seed=3)
+    chosen = chosen.transform(other=flips, draws="apart").select(*order).batch(8)
     for found, other in zip(batches(chosen), wanted, strict=True):
         assert_same(found, {name: other[name] for name in order})
     with with_rules(()):

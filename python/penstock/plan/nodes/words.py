@@ -22,7 +22,7 @@ def describe(node: Node) -> str:
     """One line for people, such as "batch size=8 drop_last=True"."""
     words = sorted(
         (field for field in fields(node) if field.name not in _NO_WORDS and "unsaid" not in field.metadata),
-        key=lambda field: field.name == "picked"
+        key=lambda field: field.name == "picked",
     )
     parts = [
         _named(field.metadata.get("word", field.name), getattr(node, field.name), field.default) for field in words

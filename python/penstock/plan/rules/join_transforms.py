@@ -30,9 +30,7 @@ def _joined(first: Transform, second: Transform) -> Transform:
         )
         for follow in second.follows
     )
-    return replace(
-        first, ops=tuple(ops.items()), follows=(*first.follows, *later), drawn=drawn_of(first, second)
-    )
+    return replace(first, ops=tuple(ops.items()), follows=(*first.follows, *later), drawn=drawn_of(first, second))
 
 
 def drawn_of(first: Transform, second: Transform) -> str | None:

@@ -46,10 +46,15 @@ class ImageKernel:
         """(height, width) of every image where ops meet it that draw by the size, by their numbers; 0 for bytes that are no image."""
         places = list(self._by_size)
         if isinstance(column, np.ndarray):
-            found = [np.broadcast_to(np.array(size, np.uint32), (len(column), 2)) for size in self._program.sizes_before_from(places, *column.shape[1:3])]
+            found = [
+                np.broadcast_to(np.array(size, np.uint32), (len(column), 2))
+                for size in self._program.sizes_before_from(places, *column.shape[1:3])
+            ]
             return dict(zip(self._by_size.values(), found, strict=True))
         spans = column if isinstance(column, Spans) else _spans(column)
-        every = self._program.sizes_before(places, *_arguments(spans), np.ascontiguousarray(samples, dtype=np.int64), key)
+        every = self._program.sizes_before(
+            places, *_arguments(spans), np.ascontiguousarray(samples, dtype=np.int64), key
+        )
         every = every.reshape(len(samples), len(places), 2)
         return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
 
