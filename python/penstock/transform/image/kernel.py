@@ -45,6 +45,8 @@ class ImageKernel:
     def sizes(self, column: Column, samples: Ids, key: int) -> dict[int, npt.NDArray[np.uint32]]:
         """(height, width) of every image where ops meet it that draw by the size, by their numbers; 0 for bytes that are no image."""
         places = list(self._by_size)
+        if not places:
+            return {}
         if isinstance(column, np.ndarray):
             found = [
                 np.broadcast_to(np.array(size, np.uint32), (len(column), 2))
