@@ -402,7 +402,10 @@ class Loader(Generic[BatchT]):
         depth = self._depth()
         if self._epochs is not None:
             self._until = max(self._epochs, here.epoch + 1)
-        work = self._lowered.work_from(here, one_by_one=self._one_by_one, epochs=self._epochs)
+        position = [here]
+        work = self._lowered.work_from(
+            here, lambda: position[0], one_by_one=self._one_by_one, epochs=self._epochs
+        )
         self._traffic = self._traffic_now()
         for ahead in self._ahead:
             work = ahead.follow(work)
@@ -411,7 +414,7 @@ class Loader(Generic[BatchT]):
         budget, tuner = self._lowered.budget, self._lowered.tuner
         run = Run(self._lowered.stages, budget.follow(work), depth, budget, tuner)
         self._first_batch_s, self._watchdog.stalls = 0.0, 0
-        self._runs.append((run, [here]))
+        self._runs.append((run, position))
         return self._runs[0]
 
     def _normal(self, position: Position) -> Position:

@@ -333,7 +333,8 @@ def test_an_error_of_a_function_reaches_the_consumer_and_comes_again_after_a_res
             raise KeyError("row 77")
         return batch["x"] % 2 == 1
 
-    loader = ps.Loader(numbers(500).filter(lambda batch: batch["x"] > -1).filter(fails).batch(4, steps=100))
+    plan = numbers(500).shuffle(seed=1).filter(lambda batch: batch["x"] > -1).filter(fails)
+    loader = ps.Loader(plan.batch(4, steps=100))
     for _ in range(2):
         with pytest.raises(KeyError, match="row 77"):
             list(loader)

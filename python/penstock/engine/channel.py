@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from penstock.core.cancel import carried
+from penstock.core.cancel import carried, is_stopped
 
 Item = TypeVar("Item")
 
@@ -181,11 +181,13 @@ class Gate:
         self._closed = False
         self._changed = threading.Condition()
 
-    def wait(self, number: int) -> None:
-        """Until the thread of that number may go on; raises Closed once the gate is closed."""
+    def wait(self, number: int, look_s: float | None = None) -> None:
+        """Until the thread of that number may go on; raises Closed once the gate is closed, or, looked for every `look_s`, its run is stopped."""
         with self._changed:
             while number >= self.limit and not self._closed:
-                self._changed.wait()
+                self._changed.wait(look_s)
+                if look_s is not None and is_stopped():
+                    raise Closed
             if self._closed:
                 raise Closed
 

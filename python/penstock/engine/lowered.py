@@ -76,12 +76,23 @@ class Lowered:
                 stacklevel=5,
             )
 
-    def work_from(self, start: Position, *, one_by_one: bool = False, epochs: int | None = None) -> Iterator[Work]:
-        """All work from a position on; `one_by_one` makes every step alone. For `epochs` see `works`."""
+    def work_from(
+        self,
+        start: Position,
+        here: Callable[[], Position] | None = None,
+        *,
+        one_by_one: bool = False,
+        epochs: int | None = None,
+    ) -> Iterator[Work]:
+        """All work from a position on; `one_by_one` makes every step alone. here: where the consumer is. For `epochs` see `works`.
+
+        What a step costs is not known where lane stages make its rows, so that the first one comes alone.
+        """
         return works(
             start,
             steps_per_epoch=self.order.steps_per_epoch,
             full_steps=self.order.full_steps,
             steps_per_work=1 if one_by_one else self.steps_per_item,
             epochs=epochs,
+            taken=(lambda: here().after(start, self.order.steps_per_epoch)) if here and self.lanes else None,
         )

@@ -28,8 +28,12 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class DemandOrder(BatchOrder):
-    """See `batches.BatchOrder`. Work number n, of one step, takes the rows of asked[n]; `rows` has one endless epoch."""
+    """See `batches.BatchOrder`. Work number n, of one step, takes the rows of asked[n]; `rows` has one endless epoch.
 
+    epoch_rows: how many rows of each lane an epoch of the data has, None where it has no end.
+    """
+
+    epoch_rows: Ids | None = None
     asked: dict[int, Asked] = field(default_factory=dict)
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:

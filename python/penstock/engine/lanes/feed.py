@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from penstock.core.cancel import StoppedError
 from penstock.core.errors import DataError, PlanError
 from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.engine.lanes.asking import Asking
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
-from penstock.engine.lanes.states import BEGIN, Lanes, Place, rows_given
+from penstock.engine.lanes.states import Lanes, Place, checked_group, rows_given
 from penstock.engine.read.parse import NamedRows
 from penstock.engine.run import Run
 from penstock.engine.stage import Columned, Item, Part, Stage
@@ -27,12 +27,10 @@ from penstock.order.batches import NEVER
 from penstock.order.cursor import Work
 from penstock.order.demand import Asked, DemandOrder
 from penstock.order.keys import STAGE_KEY
+from penstock.order.lane_rows import LaneRows
 
 #: A lane may be fed so many rows, and two epochs of its own, before one must come out; and never more than so many.
 _PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
-
-#: Every so many items, those that took less are made twice as large.
-_LOOK_ITEMS, _SHORT_S = 8, 0.01
 
 #: Of an item in which all rows are bad.
 _NO_ROWS = Part((0, 0), np.empty(0, dtype=np.int64), {}, {})
@@ -82,8 +80,8 @@ class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
     first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how
-    many rows to ask for at once, at first and at most. seed: of its own random numbers. keep: counts the bytes of what came out, until it is
-    taken. epoch_rows: rows of a lane in an epoch of the input, 0 where that has none. below: the lane stages that the input comes from.
+    many rows to ask for at once: as soon as so many are wanted, and at most. seed: of its own random numbers. keep: counts the bytes of what came out, until it is
+    taken. below: the lane stages that the input comes from.
     """
 
     def __init__(
@@ -99,13 +97,12 @@ class LaneFeed:
         seed: int,
         keep: Callable[[Any, int], None],
         cpus: int,
-        epoch_rows: int = 0,
         below: Sequence[LaneFeed] = (),
     ) -> None:
         self._stage, self._order, self._start, self._count_bytes = stage, order, start, keep
         self.first_id, self._place, self._together = first_id, place, together
         self._mine = np.array(mine, dtype=np.int64)
-        self._seed, self._cpus, self._epoch_rows, self.below = seed, cpus, epoch_rows, tuple(below)
+        self._seed, self._cpus, self.below = seed, cpus, tuple(below)
         self._lock = threading.RLock()
         self._run: Run | None = None
         self._is_closed = False
@@ -117,20 +114,47 @@ class LaneFeed:
     def begin(self, places: Mapping[int, Place], row: Ids | None = None) -> None:
         """Goes on at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; what ran is over."""
         self.close()
-        lanes = self._order.lanes
-        given = [places.get(lane, BEGIN) for lane in range(lanes)]
-        self._issued = np.array([place[0] for place in given], dtype=np.int64)
-        self._taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
-        self._lanes = Lanes(self._taken, given)
+        lanes, groups = self._order.lanes, self.groups
+        given = [places.get(lane) or self._first_place(lane) for lane in range(lanes)]
+        issued = np.array([place[0] for place in given], dtype=np.int64)
+        taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
+        self._lanes = Lanes(taken, given)
         self._states = [place[2] for place in given]
+        if groups is not None:
+            most = cast("int", self._stage.rows)
+            groups = np.array([checked_group(state, most) for state in self._states], dtype=np.int64)
+        self._asking = Asking(self._lanes, self._mine, groups, issued=issued, taken=taken, together=self._together)
         self._left: dict[int, _Left] = {}
         self._pieces: deque[_Piece] = deque()
-        below = rows_given(self._order.rows, 0, self._issued)
+        below = rows_given(self._order.rows, 0, issued)
         for number, feed in enumerate(self.below):
             inner = {lane: place[3][number] for lane, place in places.items() if number < len(place[3])}
             feed.begin(inner, below[feed.first_id])
-        self._rows_at_once = self._together[0]
         self._is_closed = False
+
+    @property
+    def groups(self) -> Ids | None:
+        """How many rows of each lane the stage takes together: no more than an epoch of the lane has; None where each row is for itself."""
+        if self._stage.rows is None:
+            return None
+        epoch = self.epoch_rows
+        most = np.full(self._order.lanes, self._stage.rows, dtype=np.int64)
+        return most if epoch is None else np.minimum(most, epoch)
+
+    @property
+    def epoch_rows(self) -> Ids | None:
+        """How many rows of each lane an epoch of the input has, or has at most; None where that is not known, or never ends."""
+        if self._order.epoch_rows is not None:
+            return self._order.epoch_rows
+        if isinstance(self._order.rows, LaneRows) and (below := self.below[0])._stage.is_choice:
+            return below.epoch_rows
+        return None
+
+    def _first_place(self, lane: int) -> Place:
+        """Where a lane begins. Its state says how many rows are taken together, if that is not the stage's own number."""
+        groups = self.groups
+        is_short = groups is not None and groups[lane] < cast("int", self._stage.rows)
+        return [0, 0, int(groups[lane]) if groups is not None and is_short else None, []]
 
     def place(self, lane: int, row: int) -> Place:
         """How to go on with an output row of a lane."""
@@ -159,8 +183,10 @@ class LaneFeed:
 
     def take(self, lane: Ids, row: Ids, allocate: Allocate) -> Columns:
         """Columns of rows of lanes, which come no earlier than what was taken before."""
-        wanted = self._taken.copy()
+        wanted = self._asking.taken.copy()
         np.maximum.at(wanted, lane, row + 1)
+        with self._lock:
+            self._asking.want(wanted)
         while (self._lanes.made < wanted).any():
             self._feed_next()
         which, at = np.zeros(len(row), dtype=np.int64), np.zeros(len(row), dtype=np.int64)
@@ -174,7 +200,9 @@ class LaneFeed:
                 f"{self._stage.name}: {len(row) - found:,} rows that it gave are lost; report this to the maintainers"
             )
         columns = self._gathered([piece.columns for piece in pieces], which, at, self.spec, allocate)
-        self._taken = wanted
+        with self._lock:
+            self._asking.taken = wanted
+            self._asking.look()
         while self._pieces and (self._pieces[0].end <= wanted).all():
             self._pieces.popleft()
         return columns
@@ -186,11 +214,13 @@ class LaneFeed:
                 raise StoppedError
             if self._run is None:
                 stage = Stage(self._stage.name, "python", self._make)
-                self._run = self._start(self._works(), stage)
+                self._run = self._start(self._works(self._asking), stage)
             run = self._run
         item = cast("_Output", next(run))
         with self._lock:
-            self._keep(self._order.asked.pop(item.step), item)
+            asked = self._order.asked.pop(item.step)
+            self._keep(asked, item)
+            self._asking.note(asked)
 
     def _make(self, item: Columned) -> _Output:
         """What comes of an item; items come in order, in one thread."""
@@ -267,7 +297,8 @@ class LaneFeed:
     def _check_luck(self) -> None:
         lanes = self._lanes
         worst = int(lanes.unlucky.argmax())
-        most = min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * self._epoch_rows))
+        epoch_rows = 0 if self._order.epoch_rows is None else int(self._order.epoch_rows.max())
+        most = min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, 2 * epoch_rows))
         if lanes.unlucky[worst] >= most:
             raise DataError(
                 f"{self._stage.name}: of the last {lanes.unlucky[worst]:,} rows of lane {worst} none came out, and of all {lanes.total_fed:,} rows so far "
@@ -276,47 +307,15 @@ class LaneFeed:
 
     # What to read next
 
-    def _works(self) -> Iterator[Work]:
-        since = time.monotonic()
+    def _works(self, asking: Asking) -> Iterator[Work]:
         for number in count():
-            if number % _LOOK_ITEMS == _LOOK_ITEMS - 1:  # short items cost more to hand on than to make
-                if time.monotonic() - since < _LOOK_ITEMS * _SHORT_S:
-                    self._rows_at_once = min(2 * self._rows_at_once, self._together[1])
-                since = time.monotonic()
+            asking.wait()
             with self._lock:
-                lane, rows = self._next_rows()
-                first = self._issued[lane]
-                self._issued[lane] += rows
-                next_row = np.full_like(self._issued, NEVER)
-                next_row[self._mine] = self._issued[self._mine]
-                lane, first, rows = self._in_groups(lane, first, rows)
+                lane, first, rows = asking.next_rows()
+                next_row = np.full_like(asking.issued, NEVER)
+                next_row[self._mine] = asking.issued[self._mine]
                 self._order.asked[number] = Asked(lane=lane, first=first, count=rows, next_row=next_row)
             yield Work(0, number, 1)
-
-    def _next_rows(self) -> tuple[Ids, Ids]:
-        """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not taken."""
-        lanes, mine = self._lanes, self._mine
-        share = (lanes.total_made + 1) / (lanes.total_fed + 1)
-        ahead = (lanes.made - self._taken)[mine] + (self._issued - lanes.fed)[mine] * share
-        group = self._stage.rows or 1
-        wanted = (ahead.mean() - ahead) / share + self._rows_at_once / len(mine)
-        groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
-        if not groups.any():
-            groups[np.argsort(ahead)[: max(1, self._rows_at_once // group)]] = 1
-        most = max(1, 2 * self._rows_at_once // group)
-        if groups.sum() > most:
-            groups = np.maximum(groups * most // groups.sum(), (ahead == ahead.min()))
-        chosen = np.flatnonzero(groups)
-        return mine[chosen], groups[chosen] * group
-
-    def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> tuple[Ids, Ids, Ids]:
-        """The same rows in the groups that the stage takes."""
-        group = self._stage.rows
-        if group is None:
-            return lane, first, rows
-        number = rows // group
-        at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
-        return np.repeat(lane, number), np.repeat(first, number) + at * group, np.full(len(at), group)
 
     @property
     def name(self) -> str:
@@ -333,6 +332,8 @@ class LaneFeed:
         with self._lock:
             self._is_closed = True
             run, self._run = self._run, None
+        if run is not None:
+            self._asking.close()
         for feed in self.below:
             feed.close()
         if run is not None:

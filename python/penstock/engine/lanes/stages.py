@@ -67,11 +67,12 @@ class Made:
 class LaneStage(Protocol):
     """A pure function of its state and rows; it keeps nothing itself, so that a lane can move to another rank.
 
-    rows: how many rows make a group, so that what comes out does not depend on how they were read; None where each row is for itself. name: for
-    messages.
+    rows: how many rows make a group, so that what comes out does not depend on how they were read; None where each row is for itself. is_choice:
+    whether what comes out are some of its rows. name: for messages.
     """
 
     rows: int | None
+    is_choice: bool
     name: str
 
     def feed(self, fed: Fed) -> Made:
@@ -82,6 +83,7 @@ class FilterRows:
     """The rows for which a function says True."""
 
     rows: int | None = None
+    is_choice = True
 
     def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
         self._call, self._pieces, self._names = call, pieces, node.columns
@@ -115,6 +117,7 @@ class SkipBadRows:
     """The rows that are there: bad ones are missing."""
 
     rows: int | None = None
+    is_choice = True
     name = "skip bad rows"
 
     def feed(self, fed: Fed) -> Made:
@@ -126,6 +129,8 @@ class SkipBadRows:
 
 class FlatMapRows:
     """Any number of rows for every group of rows."""
+
+    is_choice = False
 
     def __init__(self, node: FlatMap, call: Call) -> None:
         self._call = call
@@ -158,19 +163,21 @@ class FlatMapRows:
 class PackRows:
     """Sequences of tokens out of rows of tokens."""
 
+    is_choice = False
+
     def __init__(self, node: Pack, threads: int) -> None:
         self._packing, self._threads = node, threads
         self.rows: int | None = node.window if node.strategy == "best_fit" else None
         self.name = f"pack({', '.join(node.columns)})"
 
     def feed(self, fed: Fed) -> Made:
-        """The sequences of each group. A state says how many tokens of the group's first row are used already."""
-        skip = [state or 0 for state in fed.states]
+        """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
+        skip = [state or 0 for state in fed.states] if self.rows is None else None
         packed = pack_window(
             fed.columns, self._packing, fed.counts.tolist(), skip=skip, is_last=False, threads=self._threads
         )
         rows = np.arange(int(packed.sequences.sum()))
-        states, counts = packed.skip.tolist(), packed.sequences
+        states, counts = packed.skip.tolist() if self.rows is None else fed.states, packed.sequences
         return Made(columns=packed.columns, spec=packed.spec, rows=rows, counts=counts, used=packed.used, states=states)
 
 

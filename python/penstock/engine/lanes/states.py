@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import StateError
-from penstock.core.given import as_tuple
+from penstock.core.given import as_tuple, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.order.lane_rows import LaneRows
@@ -19,10 +19,10 @@ from penstock.order.protocol import RowOrder
 from penstock.order.zipped import Zipped
 
 #: A lane's place in a stage: the first row of its input that still matters, how many of the rows that come of it and what follows are used,
-#: the stage's own state before that row, and the places in the stages below, each of the same form.
+#: the stage's own state before that row, and the places in the stages below, each of the same form. Of a stage that takes rows in groups, the state is
+#: how many make one in this lane; None for as many as the plan says, also in states of before 2026-11-24, which so go on as they began.
 Place = list[Any]
 
-BEGIN: Place = [0, 0, None, []]
 #: No place is so far.
 _ROWS = 1 << 62
 
@@ -171,6 +171,15 @@ def checked_lanes(lanes: Any, wanted: Sequence[int]) -> dict[int, list[Place]]:
         if not isinstance(places, list) or not all(map(_is_place, places)):
             raise StateError(f"the state says {quoted(places)} of lane {lane}; it was changed")
     return found
+
+
+def checked_group(state: Any, rows: int) -> int:
+    """How many rows a stage takes together in a lane, `rows` where its state does not say; StateError if that cannot be."""
+    if state is None:
+        return rows
+    if not is_whole(state) or not 1 <= state <= rows:
+        raise StateError(f"the state says that a lane's rows are taken {quoted(state)} together, of {rows:,} at most; it was changed")
+    return int(state)
 
 
 def _is_place(place: Any) -> bool:

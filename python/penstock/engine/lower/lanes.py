@@ -19,7 +19,7 @@ from penstock.order.keys import STAGE_KEY
 from penstock.plan.nodes import SkipBad
 from penstock.source.protocol import Access
 
-#: Below a lane stage so many rows are made together at first, if they are not long, and then more. Above it an item has no more than the second
+#: Below a lane stage so many rows are made together as soon as so many are wanted, if they are not long, and then more. Above it an item has no more than the second
 #: number, so that the first one comes soon.
 _FIRST_LANE_ROWS, LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 128, 1024, 16, 1 << 14
 _LANE_DEPTH = 2
@@ -63,7 +63,6 @@ def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
         seed=seed,
         keep=above.budget.keep,
         cpus=above.where.cpus,
-        epoch_rows=below.rows // order.lanes if not below.feeds else 0,
         below=below.feeds,
     )
     above.feeds.append(feed)
