@@ -215,7 +215,7 @@ class Dataset:
 
         It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
         most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
-        with cloudpickle (`pip install 'penstock[process]'`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
+        with cloudpickle (`pip install cloudpickle`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
         DataError if processes end over a batch twice, by a crash or for want of memory. With "auto" it begins on threads; where these take turns, a batch
         is made in both ways, and processes get the next ones if they return the same and are faster (`Loader.stats()["functions"]` says why). What a function
         changes outside of its batch, such as a list that it appends to, is then changed in the other process: leave such functions on threads.

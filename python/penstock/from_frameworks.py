@@ -6,6 +6,7 @@ import importlib
 from typing import Any, cast
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.dataset import Dataset
 
 
@@ -22,7 +23,7 @@ def from_torch(dataset: Any) -> Dataset:
         found = importlib.import_module("penstock.torch.recognised.open")
     except ImportError as error:
         raise PlanError(
-            f"from_torch: PyTorch cannot be imported ({error}); pip install 'penstock[torch]', or use from_dataset"
+            f"from_torch: PyTorch cannot be imported ({error}); {pip_install('torch')}, or use from_dataset"
         ) from None
     return cast("Dataset", found.from_torch(dataset))
 

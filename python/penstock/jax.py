@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from penstock.core.errors import PlanError, StateError
+from penstock.core.installing import pip_install
 from penstock.loader import Loader
 
 try:
     _orbax: Any = importlib.import_module("orbax.checkpoint")
 except ImportError:
-    raise PlanError("penstock.jax: JAX or Orbax is not installed; run pip install 'penstock[jax]'") from None
+    raise PlanError(f"penstock.jax: JAX or Orbax is not installed; run {pip_install('jax', 'orbax-checkpoint')}") from None
 
 __all__ = ["CheckpointHandler", "CheckpointRestore", "CheckpointSave", "DatasetIterator"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError, StateError
+from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.loader import Loader
 
@@ -22,10 +23,10 @@ try:
     _Base: Any = _keras.utils.PyDataset
 except ImportError as error:
     raise PlanError(
-        f"penstock.keras: Keras 3 or its back end is not installed ({error}); run pip install 'penstock[keras]' and install JAX, PyTorch or TensorFlow"
+        f"penstock.keras: Keras 3 or its back end is not installed ({error}); run {pip_install('keras')} and install JAX, PyTorch or TensorFlow"
     ) from None
 except AttributeError:
-    raise PlanError("penstock.keras: Keras is older than 3; run pip install 'penstock[keras]'") from None
+    raise PlanError(f"penstock.keras: Keras is older than 3; run {pip_install('--upgrade', 'keras')}") from None
 
 __all__ = ["PyDataset"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.features import features_of, matrix_of, numbers_of
 from penstock.loader import Loader
 
@@ -20,7 +21,7 @@ try:
     _lightgbm: Any = importlib.import_module("lightgbm")
 except ImportError as missing:
     raise PlanError(
-        f"penstock.lightgbm: LightGBM cannot be imported ({missing}); pip install 'penstock[lightgbm]'"
+        f"penstock.lightgbm: LightGBM cannot be imported ({missing}); {pip_install('lightgbm')}"
     ) from missing
 
 __all__ = ["Sequence", "dataset"]

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError
+from penstock.core.installing import pip_install
 from penstock.core.options import Column
 from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
@@ -25,7 +26,7 @@ try:
     tf: Any = importlib.import_module("tensorflow")
 except ImportError:
     raise PlanError(
-        "penstock.tensorflow: TensorFlow is not installed; run pip install 'penstock[tensorflow]'"
+        f"penstock.tensorflow: TensorFlow is not installed; run {pip_install('tensorflow')}"
     ) from None
 
 __all__ = ["as_dataset", "from_tf_data"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.features import features_of, matrix_of, numbers_of
 from penstock.loader import Loader
 
@@ -18,7 +19,7 @@ try:
     _xgboost: Any = importlib.import_module("xgboost")
 except ImportError as missing:
     raise PlanError(
-        f"penstock.xgboost: XGBoost cannot be imported ({missing}); pip install 'penstock[xgboost]'"
+        f"penstock.xgboost: XGBoost cannot be imported ({missing}); {pip_install('xgboost')}"
     ) from missing
 
 __all__ = ["DataIter"]

@@ -475,7 +475,7 @@ def test_without_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         return original(name, *more, **named)
 
     monkeypatch.setattr("builtins.__import__", refuse)
-    with pytest.raises(ps.SourceError, match=r"adbc-driver-sqlite is not installed; pip install 'penstock\[sql\]'"):
+    with pytest.raises(ps.SourceError, match=r"adbc-driver-sqlite is not installed; pip install adbc-driver-sqlite"):
         ps.read_sql(f"sqlite:///{tmp_path}/a.db", "SELECT 1 AS a")
 
 

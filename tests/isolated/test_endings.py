@@ -220,7 +220,7 @@ def test_wrong_arguments() -> None:
 def test_without_cloudpickle(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is needed for code of the script alone."""
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(ps.PlanError, match=r"penstock\[process\]"):
+    with pytest.raises(ps.PlanError, match="pip install cloudpickle"):
         ps.Loader(numbers(lambda batch: batch), isolation="process")
     ps.Loader(numbers(), isolation="process")
 

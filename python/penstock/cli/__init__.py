@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 
 from penstock.cli.bench import bench
@@ -74,9 +75,9 @@ def _penstock(
 
 
 def _help_of(command: Callable[..., None]) -> str:
-    """The docstring with each paragraph on one line, so that the terminal wraps it. Lists stay as they are."""
+    """The docstring with each paragraph on one line, so that the terminal wraps it. Lists stay as they are, and brackets are no markup."""
     paragraphs = (python_inspect.getdoc(command) or "").split("\n\n")
-    return "\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs)
+    return escape("\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs))
 
 
 for command in (inspect, explain, simulate, index, verify, bench, demo):

@@ -44,8 +44,8 @@ def demo(
     Then compares what was delivered with an uninterrupted loader, and with 2 and 4 ranks. The exit status is 1 if any
     proof fails. Nothing is downloaded.
 
-    The photographs and the network need pip install 'penstock[demo]'. --quick needs only Penstock and takes a few seconds:
-    it draws the images (the class is the hue) and trains a softmax regression in NumPy; the proofs are the same.
+    The photographs and the network need pip install torch scikit-image scikit-learn pillow (or '.[demo]' in a checkout of
+    Penstock). --quick needs only Penstock and takes a few seconds: it draws the images (the class is the hue) and trains a softmax regression in NumPy; the proofs are the same.
 
     Examples:
         penstock demo

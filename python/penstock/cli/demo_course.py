@@ -19,6 +19,7 @@ import penstock as ps
 from penstock.cli.demo_images import Drawings, Photographs, Recipe
 from penstock.cli.demo_proof import Framework
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 
 BATCH_SIZE = 128
 _PIXELS = 48
@@ -58,7 +59,7 @@ class Course:
         missing = [name for module, name in self.needed.items() if importlib.util.find_spec(module) is None]
         if missing:
             raise PlanError(
-                f"the demo needs {', '.join(missing)}; pip install 'penstock[demo]', "
+                f"the demo needs {', '.join(missing)}; {pip_install(*missing)}, "
                 f"or run penstock demo --quick, which needs none of them"
             )
 

@@ -16,7 +16,7 @@ def explain(
 ) -> None:
     """Print the plan before and after optimisation, its order and its stages.
 
-    The plan is the usual one for training: shuffle, augment, batch. In Python, call [bold]dataset.explain()[/] on
+    The plan is the usual one for training: shuffle, augment, batch. In Python, call dataset.explain() on
     any dataset.
 
     Examples:

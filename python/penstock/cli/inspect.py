@@ -57,7 +57,7 @@ def inspect(
     read or cannot be decoded, with the reason. The exit status is 1 if there is one.
 
     With --quarantine it shows the bad samples that training met: what was wrong with each, and what it holds now. The file is
-    what [bold]penstock.Loader(dataset, on_error="skip", quarantine="bad.jsonl")[/] wrote.
+    what penstock.Loader(dataset, on_error="skip", quarantine="bad.jsonl") wrote.
 
     Examples:
         penstock inspect data/train
@@ -203,7 +203,7 @@ def _show(facts: Mapping[str, Any]) -> None:
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
     columns = table("column", "dtype", "shape", "holds", title="Columns")
     for name, column in facts["columns"].items():
-        columns.add_row(escape(name), column["dtype"], shape_text(column["shape"]), column["holds"])
+        columns.add_row(*map(escape, (name, column["dtype"], shape_text(column["shape"]), column["holds"])))
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])

@@ -30,7 +30,7 @@ def simulate(
     """Print how many requests and bytes each node would request from a store, epoch by epoch.
 
     Reads only the index: a batch is a function of its step, so all requests are known in advance. The plan is shuffle and
-    batch. In Python, call [bold]dataset.simulate(world_size=…)[/] on any dataset.
+    batch. In Python, call dataset.simulate(world_size=…) on any dataset.
 
     Examples:
         penstock simulate s3://bucket/train --world-size 8 --nodes 2 --epochs 3

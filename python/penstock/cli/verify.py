@@ -34,7 +34,7 @@ def verify(ledgers: Ledgers, data: Data = None, as_json: Json = False) -> None:
     rows. Every step of an epoch must be there, and every row as often as the plan says. The exit status is 1 if
     something is wrong, and the first lines say what.
 
-    A loader writes a ledger when you ask for one: [bold]penstock.Loader(dataset, ledger="runs/ledger")[/].
+    A loader writes a ledger when you ask for one: penstock.Loader(dataset, ledger="runs/ledger").
 
     Examples:
         penstock verify runs/ledger

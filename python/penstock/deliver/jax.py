@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError
+from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 from penstock.deliver.numpy import parts_of
@@ -17,7 +18,7 @@ from penstock.deliver.numpy import parts_of
 try:
     jax: Any = importlib.import_module("jax")  # untyped: it is not installed where mypy runs
 except ImportError:
-    raise PlanError("to='jax': JAX is not installed; run pip install 'penstock[jax]'") from None
+    raise PlanError(f"to='jax': JAX is not installed; run {pip_install('jax')}") from None
 
 #: Without jax_enable_x64 JAX has these instead, and takes the low half of each number.
 _NARROWED = {"int64": np.int32, "uint64": np.uint32}

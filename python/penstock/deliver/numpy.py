@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.core.spec import Field
 
 
@@ -59,6 +60,6 @@ def _bfloat16() -> Any:
         import ml_dtypes
     except ImportError:
         raise PlanError(
-            "to='numpy': NumPy has no bfloat16; install ml_dtypes (pip install 'penstock[bfloat16]') or use to='torch'"
+            f"to='numpy': NumPy has no bfloat16; install ml_dtypes ({pip_install('ml_dtypes')}) or use to='torch'"
         ) from None
     return ml_dtypes.bfloat16

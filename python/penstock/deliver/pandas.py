@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.deliver.arrow import arrow_of
 
 try:
     import pandas as pd
 except ImportError as missing:
     raise PlanError(
-        f"structure='pandas': pandas cannot be imported ({missing}); pip install 'penstock[pandas]'"
+        f"structure='pandas': pandas cannot be imported ({missing}); {pip_install('pandas')}"
     ) from missing
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.deliver.arrow import arrow_of
 
@@ -14,7 +15,7 @@ try:
     import polars as pl
 except ImportError as missing:
     raise PlanError(
-        f"structure='polars': Polars cannot be imported ({missing}); pip install 'penstock[polars]'"
+        f"structure='polars': Polars cannot be imported ({missing}); {pip_install('polars')}"
     ) from missing
 
 

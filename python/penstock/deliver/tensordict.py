@@ -6,12 +6,13 @@ import importlib
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 
 try:
     tensordict: Any = importlib.import_module("tensordict")  # untyped
 except ImportError as missing:
     raise PlanError(
-        f"structure='tensordict': tensordict cannot be imported ({missing}); pip install 'penstock[tensordict]'"
+        f"structure='tensordict': tensordict cannot be imported ({missing}); {pip_install('tensordict')}"
     ) from missing
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError, ProcessError
+from penstock.core.installing import pip_install
 from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
@@ -23,7 +24,7 @@ from penstock.deliver.numpy import parts_of
 try:
     import torch
 except ImportError as missing:
-    raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); pip install 'penstock[torch]'") from missing
+    raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); {pip_install('torch')}") from missing
 
 from penstock.deliver.torch_pixels import PixelKernel, Pixels  # which imports it
 

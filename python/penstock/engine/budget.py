@@ -98,11 +98,10 @@ class Budget:
             yield work
 
     def figures(self) -> dict[str, int]:
-        """What is held now with memory that waits to be used again, the most that items and blocks held at once, and the budget."""
+        """What is held now with memory that waits to be used again, the most that was held at once, and the budget."""
         with self._lock:
             held = self._note_most()
-        held += sum(ring.free_bytes for ring in self.rings)
-        return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
+            return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
 
     @property
     def kept_bytes(self) -> int:
@@ -257,6 +256,7 @@ class Budget:
     def _note_most(self) -> int:
         self._take_back()
         held = self._kept_bytes + sum([share.held_bytes for share in self._shares])
+        held += sum([ring.free_bytes for ring in self.rings])
         self.most_bytes = max(self.most_bytes, held)
         return held
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
+from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
 from penstock.core.options import Options
 from penstock.core.ragged import edges_of
@@ -195,7 +196,7 @@ def _h5py() -> Any:
         import h5py
     except ModuleNotFoundError:
         raise SourceError(
-            "HDF5 files are read with h5py, which is not installed: pip install 'penstock[hdf5]'"
+            f"HDF5 files are read with h5py, which is not installed: {pip_install('h5py')}"
         ) from None
     return h5py
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.errors import PenstockError, PlanError
+from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
 from penstock.engine.workers.functions import culprits, dumps, kind_of
@@ -68,7 +69,7 @@ def _culprit(dataset: Dataset) -> str:
             try:
                 dumps(value)
             except ImportError:
-                return "a function (without the package cloudpickle: pip install 'penstock[process]')"
+                return f"a function (without the package cloudpickle: {pip_install('cloudpickle')})"
             except Exception:
                 inner = next(culprits(value), (name, value)) if callable(value) else (name, value)
                 return f"{quoted(inner[0])}, {kind_of(inner[1])}, of {getattr(node, 'verb', 'the source')},"
@@ -77,6 +78,6 @@ def _culprit(dataset: Dataset) -> str:
 
 def _lacks_cloudpickle() -> PlanError:
     return PlanError(
-        "isolation='process' sends the script's own functions to another process, which needs the package cloudpickle; install it with pip install "
-        f"'penstock[process]', {_ELSE}"
+        "isolation='process' sends the script's own functions to another process, which needs the package cloudpickle; install it with "
+        f"{pip_install('cloudpickle')}, {_ELSE}"
     )

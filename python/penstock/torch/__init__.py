@@ -7,12 +7,13 @@ state = loader.state_dict()
 """
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 
 try:
     from penstock.torch.dataloader import DataLoader as DataLoader
 except ImportError as missing:
     raise PlanError(
-        f"penstock.torch: PyTorch cannot be imported ({missing}); pip install 'penstock[torch]'"
+        f"penstock.torch: PyTorch cannot be imported ({missing}); {pip_install('torch')}"
     ) from missing
 
 __all__ = ["DataLoader"]

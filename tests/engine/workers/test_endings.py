@@ -295,7 +295,7 @@ def test_an_interpreter_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_without_cloudpickle_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(ps.PlanError, match=r"penstock\[process\]"):
+    with pytest.raises(ps.PlanError, match="pip install cloudpickle"):
         ps.Loader(numbers(lambda batch: batch))
 
 

@@ -282,7 +282,7 @@ class LaneFeed:
         if len(made.rows):
             if self.spec and made.spec != self.spec:
                 raise PlanError(
-                    f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; the same columns must come of all rows"
+                    f"{self._stage.name}: gave {_shown(made.spec)}, after {_shown(self.spec)}; return the same columns for all rows"
                 )
             self.spec = made.spec
         first, left_out = self._lanes.made, self._lanes.left_out

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 
 
@@ -26,7 +27,7 @@ def pickled_function(function: Callable[..., Any], where: str) -> bytes:
         if error.name != "cloudpickle":
             raise
         raise PlanError(
-            f"{where}: workers='process' needs the package cloudpickle; install it with pip install 'penstock[process]', or use workers='thread'"
+            f"{where}: workers='process' needs the package cloudpickle; install it with {pip_install('cloudpickle')}, or use workers='thread'"
         ) from None
     except Exception as error:
         culprit = next(culprits(function), None)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError, SourceError
+from penstock.core.installing import pip_install
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
@@ -113,7 +114,7 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
         from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
         raise SourceError(
-            "Zarr stores are read with zarr, which is not installed: pip install 'penstock[zarr]'"
+            f"Zarr stores are read with zarr, which is not installed: {pip_install('zarr')}"
         ) from None
     try:
         found: Any = zarr.open(RangedStore(shards, read, options), mode="r")

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.installing import pip_install
 
 
 class Lost(Exception):
@@ -197,7 +198,7 @@ def _driver(module: str, package: str) -> Any:
     try:
         return __import__(module, fromlist=["connect"])
     except ImportError:
-        raise SourceError(f"{package} is not installed; pip install 'penstock[sql]'") from None
+        raise SourceError(f"{package} is not installed; {pip_install(package)}") from None
 
 
 def _connect_postgresql(place: Place) -> Connection:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.errors import StorageError
+from penstock.core.installing import pip_install
 
 #: With one of these set, or a key in the settings, credentials come from there.
 _ELSEWHERE = (
@@ -90,6 +91,6 @@ def _by_boto3(name: str) -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ModuleNotFoundError:
         raise StorageError(
-            f"AWS profile {name}: it gets its keys by SSO, a role or a process, which needs boto3; pip install boto3"
+            f"AWS profile {name}: it gets its keys by SSO, a role or a process, which needs boto3; {pip_install('boto3')}"
         ) from None
     return Boto3CredentialProvider(boto3.Session(profile_name=name))

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import SourceError, StorageError
+from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
 from penstock.core.shards import Shards
 from penstock.storage.fetch.retry import TransientError
@@ -47,7 +48,7 @@ class HdfsStore:
         try:
             from hdfs_native import Client
         except ModuleNotFoundError:
-            raise SourceError("HDFS needs hdfs-native, which is not installed; pip install 'penstock[hdfs]'") from None
+            raise SourceError(f"HDFS needs hdfs-native, which is not installed; {pip_install('hdfs-native')}") from None
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}/"
         try:
