@@ -29,6 +29,14 @@ class GPT(nn.Module):
         return self.head(x)
 
 
+def loss_of(model: GPT, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The mean over tokens that follow one of their own document: padding is in none, and no first token is guessed from the text before."""
+    documents, here, following = batch["segment_ids"], slice(None, -1), slice(1, None)
+    counts = batch["loss_mask"][:, following] & (documents[:, here] == documents[:, following])
+    logits = model(batch["tokens"], batch["position_ids"], documents)[:, here]
+    return nn.functional.cross_entropy(logits[counts], batch["tokens"][:, following][counts])
+
+
 def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     torch.manual_seed(0)
@@ -37,10 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         plan = packed(folder, LENGTH, steps)
         for step, batch in enumerate(ps.Loader(plan, to="torch")):
-            loss = nn.functional.cross_entropy(
-                model(batch["tokens"], batch["position_ids"], batch["segment_ids"])[:, :-1].flatten(0, 1),
-                batch["tokens"][:, 1:].flatten(),
-            )
+            loss = loss_of(model, batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

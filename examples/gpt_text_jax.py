@@ -24,8 +24,11 @@ def logits(weights: dict, batch: dict) -> jax.Array:
 
 
 def loss_of(weights: dict, batch: dict) -> jax.Array:
+    """The mean over tokens that follow one of their own document: no padding, and no first tokens."""
+    documents = batch["segment_ids"]
+    counts = batch["loss_mask"][:, 1:] & (documents[:, :-1] == documents[:, 1:])
     chances = jax.nn.log_softmax(logits(weights, batch)[:, :-1])
-    return -jnp.take_along_axis(chances, batch["tokens"][:, 1:, None], axis=2).mean()
+    return -jnp.take_along_axis(chances, batch["tokens"][:, 1:, None], axis=2)[..., 0].mean(where=counts)
 
 
 @jax.jit

@@ -169,3 +169,17 @@ def test_free_memory_goes_where_items_need_room() -> None:
     budget.trim()
     assert slots.free_bytes <= 5 * room_of(10_000)
     assert all(isinstance(array, np.ndarray) for array in held)
+
+
+def test_what_is_held_is_never_more_than_the_most_that_was() -> None:
+    """Memory that waits to be used again counts in both."""
+    slots = Slots()
+    budget = Budget(10 * room_of(10_000), (slots,))
+    block = budget.take(slots, 10_000)
+    del block
+    assert budget.figures()["held_bytes"] == budget.figures()["most_bytes"] == room_of(10_000)
+    kept = [slots.take(10_000) for _ in range(3)]  # as the consumer's batches, which are not counted until they are let go
+    kept.clear()
+    assert budget.figures()["held_bytes"] == budget.figures()["most_bytes"] == 3 * room_of(10_000)
+    slots.drop()
+    assert budget.figures() == {"held_bytes": 0, "most_bytes": 3 * room_of(10_000), "budget_bytes": budget.limit_bytes}
