@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.deliver import Deliver, open_deliver
+from penstock.engine.explain_lanes import explain_lanes
 from penstock.engine.explain_mix import explain_mix
 from penstock.engine.lower import lower
 from penstock.engine.lowered import Lowered
 from penstock.engine.ordering import some_rank
 from penstock.engine.row_counts import first_ids_of
-from penstock.order.batches import BatchOrder
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
 from penstock.order.token_batches import TokenBatches
@@ -50,7 +50,7 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
     order = lowered.order
     lines = [
         "Order",
-        *(f"  {line}" for line in _explain_steps(order, lowered.where.world_size if world_size else order.lanes)),
+        *(f"  {line}" for line in _explain_steps(lowered, lowered.where.world_size if world_size else order.lanes)),
         *(
             [f"  {quality_of(order, int(first_ids_of(root)[-1]))}"]
             if order.rows.shape.is_shuffled and not lowered.lanes
@@ -78,14 +78,15 @@ def _explain_ranks(root: Node, lowered: Lowered, world_size: int | None) -> list
     return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
 
 
-def _explain_steps(order: BatchOrder, world_size: int) -> list[str]:
+def _explain_steps(lowered: Lowered, world_size: int) -> list[str]:
     """How many steps there are, what each holds, and where its rows come from."""
+    order = lowered.order
     if isinstance(order, TokenBatches):
         steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
-        return [steps, f"{order.figures(world_size)}", f"{len(order.tokens.groups):,} groups of rows of similar length"]
+        groups = f"{len(order.tokens.groups):,} groups of rows of similar length"
+        words = f"shuffled: {groups}" if order.rows.shape.is_shuffled else f"{groups}, {order.rows.words}"
+        return [steps, f"{order.figures(world_size)}", words]
     return [
         f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-        f"blocks of {order.rows.shape.block_rows:,} samples, windows of {order.rows.shape.window_blocks} blocks"
-        if order.rows.shape.is_shuffled
-        else "natural: step k is samples k × batch size and the following",
+        *(explain_lanes(order, lowered.lanes.feeds) if lowered.lanes else [order.rows.words]),
     ]

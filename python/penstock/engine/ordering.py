@@ -154,10 +154,10 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
         raise PlanError(
             f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
         )
-    epoch_rows = None
+    epochs = rows
     if rows.lane_rows().min() < LANE_ROWS:  # also a mix of so many rows, whatever is below it
-        epoch_rows, rows = rows.lane_rows(), _in_steps(rows, lanes * LANE_ROWS)
-    return DemandOrder(rows=zipped(root, rows), steps=1, epoch_rows=epoch_rows)
+        rows = _in_steps(rows, lanes * LANE_ROWS)
+    return DemandOrder(rows=zipped(root, rows), steps=1, epochs=epochs)
 
 
 def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Ordered:

@@ -9,6 +9,8 @@ import numpy as np
 
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
+from penstock.order.lane_rows import LANE_ROWS
+from penstock.order.protocol import RowOrder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +32,17 @@ class Asked:
 class DemandOrder(BatchOrder):
     """See `batches.BatchOrder`. Work number n, of one step, takes the rows of asked[n]; `rows` has one endless epoch.
 
-    epoch_rows: how many rows of each lane an epoch of the data has, None where it has no end.
+    epochs: the same rows in epochs as the data has them, if they have an end.
     """
 
-    epoch_rows: Ids | None = None
+    epochs: RowOrder
     asked: dict[int, Asked] = field(default_factory=dict)
+
+    @cached_property
+    def epoch_rows(self) -> Ids | None:
+        """How many rows of each lane an epoch has; None if it has no end."""
+        rows = self.epochs.lane_rows()
+        return rows if rows.min() < LANE_ROWS else None
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of the rows of a piece of work, lane after lane."""

@@ -31,6 +31,11 @@ class LaneRows(RowOrder):
         """What the epochs have in common."""
         return Shape(lanes=self.lanes, rows_per_lane=self.rows_per_lane)
 
+    @property
+    def words(self) -> str:
+        """Which rows come when."""
+        return "as they come out of a lane stage"
+
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
         return np.full(self.lanes, self.epoch_rows or LANE_ROWS, dtype=np.int64)

@@ -43,6 +43,14 @@ class Mixed(Composed):
         shape = super().shape
         return replace(shape, window_blocks=sum(order.shape.window_blocks for order in self.inputs))
 
+    @property
+    def words(self) -> str:
+        """Which rows come when."""
+        inputs = f"{len(self.inputs)} datasets in turn" if len(self.inputs) > 1 else "in the order of the data"
+        if self.stop is Stop.ROWS:
+            return f"{super().words if self.shape.is_shuffled else inputs}; every epoch goes on where the one before ended"
+        return super().words if self.shape.is_shuffled else f"{inputs}, {super().words}"
+
     @cached_property
     def _mixture(self) -> Mixture:
         return _mixture(self.quotas, self.shape.lanes, self.shape.rows_per_lane)

@@ -30,6 +30,12 @@ class Natural(RowOrder):
         block_rows = self.segments.rows_read(self.epoch(0).block_rows)
         return Shape(lanes=self.lanes, rows_per_lane=self.rows_per_lane, block_rows=block_rows)
 
+    @property
+    def words(self) -> str:
+        """Which rows come when."""
+        is_shuffled = self.shape.is_shuffled
+        return super().words if is_shuffled else "natural: step k is rows k × batch size and the following"
+
     def epoch(self, epoch: int) -> EpochOrder:
         """The native order of an epoch, of places."""
         return _natural(self.segments.rows, self.lanes, self.rows_per_lane, self.wanted_rows)

@@ -49,6 +49,15 @@ class RowOrder(ABC):
     def shape(self) -> Shape:
         """What the epochs have in common."""
 
+    @property
+    def words(self) -> str:
+        """Which rows come when, for people: "shuffled: …" where epochs differ by chance, "natural: …" where step k is rows k × batch size and the following."""
+        rows, blocks = self.shape.block_rows, self.shape.window_blocks
+        if not self.shape.is_shuffled:
+            return "the same steps in every epoch"
+        block = f"blocks of {rows:,} sample{'' if rows == 1 else 's'}"
+        return f"shuffled: {block}, windows of {blocks} block{'' if blocks == 1 else 's'}"
+
     def block_rows_at(self, row_id: int) -> int:
         """How many rows are read together of the source that a row belongs to: the same for all, where they have one order."""
         return self.shape.block_rows

@@ -64,6 +64,11 @@ class Zipped(RowOrder):
         """What the epochs have in common."""
         return self.input.shape
 
+    @property
+    def words(self) -> str:
+        """Which rows come when, as of the input."""
+        return self.input.words
+
     def block_rows_at(self, row_id: int) -> int:
         """How many rows are read together of a source: as many as of its leader, or each by itself."""
         if any(first <= row_id < end for first, end in self.single):

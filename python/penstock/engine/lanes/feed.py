@@ -115,7 +115,7 @@ class LaneFeed:
         """Goes on at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; what ran is over."""
         self.close()
         lanes, groups = self._order.lanes, self.groups
-        given = [places.get(lane) or self._first_place(lane) for lane in range(lanes)]
+        given = [places.get(lane) or _first_place(lane, groups, self._stage.rows) for lane in range(lanes)]
         issued = np.array([place[0] for place in given], dtype=np.int64)
         taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
         self._lanes = Lanes(taken, given)
@@ -146,15 +146,9 @@ class LaneFeed:
         """How many rows of each lane an epoch of the input has, or has at most; None where that is not known, or never ends."""
         if self._order.epoch_rows is not None:
             return self._order.epoch_rows
-        if isinstance(self._order.rows, LaneRows) and (below := self.below[0])._stage.is_choice:
+        if isinstance(self._order.rows, LaneRows) and (below := self.below[0]).is_choice:
             return below.epoch_rows
         return None
-
-    def _first_place(self, lane: int) -> Place:
-        """Where a lane begins. Its state says how many rows are taken together, if that is not the stage's own number."""
-        groups = self.groups
-        is_short = groups is not None and groups[lane] < cast("int", self._stage.rows)
-        return [0, 0, int(groups[lane]) if groups is not None and is_short else None, []]
 
     def place(self, lane: int, row: int) -> Place:
         """How to go on with an output row of a lane."""
@@ -323,6 +317,16 @@ class LaneFeed:
         return self._stage.name
 
     @property
+    def order(self) -> DemandOrder:
+        """Of its input."""
+        return self._order
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether what comes out are some of its rows."""
+        return self._stage.is_choice
+
+    @property
     def run(self) -> Run | None:
         """What runs below and the stage itself; None if nothing runs."""
         return self._run
@@ -341,6 +345,12 @@ class LaneFeed:
         self._order.asked.clear()
         self._left = {}
         self._pieces = deque()
+
+
+def _first_place(lane: int, groups: Ids | None, rows: int | None) -> Place:
+    """Where a lane begins. Its state says how many rows are taken together, if they are not as many as the stage takes."""
+    together = None if groups is None else int(groups[lane])
+    return [0, 0, None if together == rows else together, []]
 
 
 def _shown(spec: Spec) -> str:
