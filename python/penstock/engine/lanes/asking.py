@@ -30,9 +30,9 @@ class Asking:
     ) -> None:
         self.lanes, self.issued, self.taken = lanes, issued, taken
         self._mine, self._group = mine, group
-        self._begun, self._wanted, self._coming = taken, taken, np.zeros_like(taken)
+        self._begun, self._wanted, self._coming, self._ahead = taken, taken, np.zeros_like(taken), 0
         self._rows_at_once, self._most = together
-        self._items, self._since = 0, time.monotonic()
+        self._items, self._large, self._since = 0, 0, time.monotonic()
         self._gate = Gate(0)
 
     def want(self, wanted: Ids) -> None:
@@ -53,8 +53,14 @@ class Asking:
         np.subtract.at(self._coming, asked.lane, asked.count)
         self.look()
 
+    def forget_before(self, row: Ids) -> None:
+        """The consumer has all rows before these, one a lane: the first ones cost what they must, and soon nothing is held back."""
+        rows = int((row - self._begun)[self._mine].min())
+        self._ahead = max(self._ahead, rows * (rows + 1) // 2)
+        self.look()
+
     def look(self) -> None:
-        """Asks for more where what was asked for is not enough: for what is awaited, and as much again as was taken of every lane so far."""
+        """Asks for more where what was asked for is not enough: for what is awaited, and the more ahead of that, the more the consumer has taken."""
         if self._lacking.max() > 0:
             self._gate.open_for(self._items + 1)
 
@@ -62,7 +68,7 @@ class Asking:
     def _lacking(self) -> npt.NDArray[np.float64]:
         """How many more rows should come out of each lane than are expected of what was asked for."""
         ahead = self.lanes.made - self._wanted + self._coming * self._share
-        return np.maximum((self.taken - self._begun)[self._mine].min() - ahead[self._mine], 0)
+        return np.maximum(self._ahead - ahead[self._mine], 0)
 
     @property
     def _share(self) -> float:
@@ -76,19 +82,25 @@ class Asking:
         self.issued[lane] += rows
         self._coming[lane] += rows
         self._items += 1
-        if self._items % _LOOK_ITEMS == 0:  # short items cost more to hand on than to make
-            if time.monotonic() - self._since < _LOOK_ITEMS * _SHORT_S:
-                self._rows_at_once = min(2 * self._rows_at_once, self._most)
-            self._since = time.monotonic()
+        self._grow(int(rows.sum()))
         self.look()
         return self._in_groups(lane, first, rows)
+
+    def _grow(self, rows: int) -> None:
+        """Short items cost more to hand on than to make: of those that are as large as may be, so many are looked at together."""
+        self._large = self._large + 1 if 2 * rows >= self._rows_at_once else 0
+        if self._large == _LOOK_ITEMS and time.monotonic() - self._since < _LOOK_ITEMS * _SHORT_S:
+            self._rows_at_once = min(2 * self._rows_at_once, self._most)
+        if self._large in (0, _LOOK_ITEMS):
+            self._large, self._since = 0, time.monotonic()
 
     def _chosen(self) -> tuple[Ids, Ids]:
         """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not awaited."""
         lanes, mine, share = self.lanes, self._mine, self._share
         ahead = (lanes.made - self._wanted)[mine] + (self.issued - lanes.fed)[mine] * share
         group = np.ones(len(mine), dtype=np.int64) if self._group is None else self._group[mine]
-        at_once = min(self._rows_at_once, max(1, int((np.ceil(self._lacking / share / group) * group).sum())))
+        lacking = int((np.ceil(self._lacking / share / group) * group).sum())
+        at_once = min(self._rows_at_once, max(1, lacking, lanes.total_fed // 2))
         wanted = (ahead.mean() - ahead) / share + at_once / len(mine)
         groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
         least = int(group.min())

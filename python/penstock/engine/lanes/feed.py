@@ -161,6 +161,7 @@ class LaneFeed:
         """Nobody asks any more for the places of output rows before these, one a lane."""
         with self._lock:
             self._lanes.forget_before(row)
+            self._asking.forget_before(row)
             if self.below:
                 given = rows_given(self._order.rows, 0, self._lanes.oldest)
                 for feed in self.below:
