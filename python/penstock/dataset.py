@@ -283,6 +283,8 @@ class Dataset:
     ) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 
+        A lane of fewer rows gives all of its epoch together. The first batch needs the rows of every lane's first call: see `explain()`.
+
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
         resume, where the function sees the same rows together. workers: as of `map`.
         """
@@ -304,11 +306,11 @@ class Dataset:
         A sequence comes as the token columns (length,), with segment_ids (int32: 1, 2, … a document, 0 at padding), position_ids (int32, from 0 on in every
         document) and loss_mask (bool, False at padding). Several columns are packed side by side; others are left out.
 
-        "best_fit" packs each `window` neighbouring rows of a lane for themselves, the longest first, and never cuts a document that fits; on texts
+        "best_fit" packs each `window` neighbouring rows of a lane for themselves (all of its epoch, if a lane has fewer), the longest first, and never cuts a document that fits; on texts
         of usual lengths less than 2 % is padding. "concat" joins documents and cuts them every `length` tokens: nothing is padded, and documents go
         on in the next sequence. over_long: rows of more than `length` tokens are split, truncated, or refused by an error.
 
-        `batch(…, steps=…)` says how long an epoch is. Exact through ranks and resume: a state says how far every lane is used, which is at
+        `batch(…, steps=…)` says how long an epoch is. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says how far every lane is used, which is at
         most `window` rows to be read again.
         """
         check_positional("pack", misplaced, "write pack(columns, length=2048)")

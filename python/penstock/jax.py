@@ -25,7 +25,9 @@ from penstock.loader import Loader
 try:
     _orbax: Any = importlib.import_module("orbax.checkpoint")
 except ImportError:
-    raise PlanError(f"penstock.jax: JAX or Orbax is not installed; run {pip_install('jax', 'orbax-checkpoint')}") from None
+    raise PlanError(
+        f"penstock.jax: JAX or Orbax is not installed; run {pip_install('jax', 'orbax-checkpoint')}"
+    ) from None
 
 __all__ = ["CheckpointHandler", "CheckpointRestore", "CheckpointSave", "DatasetIterator"]
 

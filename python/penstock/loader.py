@@ -403,9 +403,7 @@ class Loader(Generic[BatchT]):
         if self._epochs is not None:
             self._until = max(self._epochs, here.epoch + 1)
         position = [here]
-        work = self._lowered.work_from(
-            here, lambda: position[0], one_by_one=self._one_by_one, epochs=self._epochs
-        )
+        work = self._lowered.work_from(here, lambda: position[0], one_by_one=self._one_by_one, epochs=self._epochs)
         self._traffic = self._traffic_now()
         for ahead in self._ahead:
             work = ahead.follow(work)

@@ -25,9 +25,7 @@ from penstock.open import from_iterable
 try:
     tf: Any = importlib.import_module("tensorflow")
 except ImportError:
-    raise PlanError(
-        f"penstock.tensorflow: TensorFlow is not installed; run {pip_install('tensorflow')}"
-    ) from None
+    raise PlanError(f"penstock.tensorflow: TensorFlow is not installed; run {pip_install('tensorflow')}") from None
 
 __all__ = ["as_dataset", "from_tf_data"]
 

@@ -18,9 +18,7 @@ from penstock.loader import Loader
 try:
     _xgboost: Any = importlib.import_module("xgboost")
 except ImportError as missing:
-    raise PlanError(
-        f"penstock.xgboost: XGBoost cannot be imported ({missing}); {pip_install('xgboost')}"
-    ) from missing
+    raise PlanError(f"penstock.xgboost: XGBoost cannot be imported ({missing}); {pip_install('xgboost')}") from missing
 
 __all__ = ["DataIter"]
 

@@ -178,7 +178,7 @@ def test_what_is_held_is_never_more_than_the_most_that_was() -> None:
     block = budget.take(slots, 10_000)
     del block
     assert budget.figures()["held_bytes"] == budget.figures()["most_bytes"] == room_of(10_000)
-    kept = [slots.take(10_000) for _ in range(3)]  # as the consumer's batches, which are not counted until they are let go
+    kept = [slots.take(10_000) for _ in range(3)]  # as the consumer's batches, which count when they are let go
     kept.clear()
     assert budget.figures()["held_bytes"] == budget.figures()["most_bytes"] == 3 * room_of(10_000)
     slots.drop()

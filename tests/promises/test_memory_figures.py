@@ -19,7 +19,7 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "gathered": lambda: base().shuffle(seed=0).batch(64),
     "a function": lambda: base().shuffle(seed=0).map(lambda batch: {**batch, "y": batch["x"] + 1}).batch(64),
     "lane stages": lambda: base().filter(lambda batch: batch["n"] % 3 > 0).filter(lambda batch: batch["n"] % 5 > 0).batch(64, steps=60),
-    "a mix": lambda: ps.mix([base().map(lambda batch: dict(batch)), base()]).shuffle(seed=0).batch(64),
+    "a mix": lambda: ps.mix([base().map(dict), base()]).shuffle(seed=0).batch(64),
 }  # fmt: skip
 
 

@@ -13,9 +13,7 @@ from penstock.deliver.arrow import arrow_of
 try:
     import pandas as pd
 except ImportError as missing:
-    raise PlanError(
-        f"structure='pandas': pandas cannot be imported ({missing}); {pip_install('pandas')}"
-    ) from missing
+    raise PlanError(f"structure='pandas': pandas cannot be imported ({missing}); {pip_install('pandas')}") from missing
 
 
 def data_frame_of(columns: dict[str, Any]) -> pd.DataFrame:

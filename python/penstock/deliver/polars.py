@@ -14,9 +14,7 @@ from penstock.deliver.arrow import arrow_of
 try:
     import polars as pl
 except ImportError as missing:
-    raise PlanError(
-        f"structure='polars': Polars cannot be imported ({missing}); {pip_install('polars')}"
-    ) from missing
+    raise PlanError(f"structure='polars': Polars cannot be imported ({missing}); {pip_install('polars')}") from missing
 
 
 def data_frame_of(columns: dict[str, Any]) -> pl.DataFrame:

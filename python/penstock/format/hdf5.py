@@ -195,9 +195,7 @@ def _h5py() -> Any:
     try:
         import h5py
     except ModuleNotFoundError:
-        raise SourceError(
-            f"HDF5 files are read with h5py, which is not installed: {pip_install('h5py')}"
-        ) from None
+        raise SourceError(f"HDF5 files are read with h5py, which is not installed: {pip_install('h5py')}") from None
     return h5py
 
 

@@ -12,8 +12,6 @@ from penstock.core.installing import pip_install
 try:
     from penstock.torch.dataloader import DataLoader as DataLoader
 except ImportError as missing:
-    raise PlanError(
-        f"penstock.torch: PyTorch cannot be imported ({missing}); {pip_install('torch')}"
-    ) from missing
+    raise PlanError(f"penstock.torch: PyTorch cannot be imported ({missing}); {pip_install('torch')}") from missing
 
 __all__ = ["DataLoader"]

@@ -68,7 +68,7 @@ class Asking:
     def _lacking(self) -> npt.NDArray[np.float64]:
         """How many more rows should come out of each lane than are expected of what was asked for."""
         ahead = self.lanes.made - self._wanted + self._coming * self._share
-        return np.maximum(self._ahead - ahead[self._mine], 0)
+        return np.asarray(np.maximum(self._ahead - ahead[self._mine], 0))
 
     @property
     def _share(self) -> float:

@@ -178,7 +178,9 @@ def checked_group(state: Any, rows: int) -> int:
     if state is None:
         return rows
     if not is_whole(state) or not 1 <= state <= rows:
-        raise StateError(f"the state says that a lane's rows are taken {quoted(state)} together, of {rows:,} at most; it was changed")
+        raise StateError(
+            f"the state says that a lane's rows are taken {quoted(state)} together, of {rows:,} at most; it was changed"
+        )
     return int(state)
 
 

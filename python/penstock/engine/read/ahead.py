@@ -136,8 +136,8 @@ class Ahead:
         order = self._order
         if self._epochs is not None and position.epoch >= self._epochs:
             return iter(())
-        sizes = {"steps_per_epoch": order.steps_per_epoch, "full_steps": order.full_steps}
-        return works(position, **sizes, steps_per_work=1, epochs=self._epochs)
+        steps, full = order.steps_per_epoch, order.full_steps
+        return works(position, steps_per_epoch=steps, full_steps=full, steps_per_work=1, epochs=self._epochs)
 
     def _fetch(self, work: Work, go_on: Callable[[], bool]) -> int:
         """Fetches what a work needs and the cache lacks; the bytes that it needs."""

@@ -113,9 +113,7 @@ def _arrays(root: str, shards: Shards, read: ByteRanges, options: Options) -> di
         from penstock.format.zarr.bounded import with_bounded_chunks
         from penstock.format.zarr.store import RangedStore
     except ModuleNotFoundError:
-        raise SourceError(
-            f"Zarr stores are read with zarr, which is not installed: {pip_install('zarr')}"
-        ) from None
+        raise SourceError(f"Zarr stores are read with zarr, which is not installed: {pip_install('zarr')}") from None
     try:
         found: Any = zarr.open(RangedStore(shards, read, options), mode="r")
         if isinstance(found, zarr.Array):
