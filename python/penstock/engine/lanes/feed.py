@@ -214,8 +214,10 @@ class LaneFeed:
         item = cast("_Output", next(run))
         with self._lock:
             asked = self._order.asked.pop(item.step)
-            self._keep(asked, item)
-            self._asking.note(asked)
+            try:
+                self._keep(asked, item)
+            finally:  # whoever waits after an error is answered, too
+                self._asking.note(asked)
 
     def _make(self, item: Columned) -> _Output:
         """What comes of an item; items come in order, in one thread."""
