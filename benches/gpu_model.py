@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-#: Blocks of each of four widths, and by how much a block's output is wider.
-MODELS = {"resnet18": ((2, 2, 2, 2), 1), "resnet50": ((3, 4, 6, 3), 4)}
+#: Blocks of each of four widths, and by how much a block's output is wider. "tiny" is for dry runs.
+MODELS = {"resnet18": ((2, 2, 2, 2), 1), "resnet50": ((3, 4, 6, 3), 4), "tiny": ((1,), 1)}
 
 
 def convolution(inner: int, outer: int, size: int, stride: int = 1) -> list[nn.Module]:

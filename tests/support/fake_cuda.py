@@ -83,6 +83,7 @@ class FakeCuda:
         self._lock = threading.RLock()
         self._pending: list[Pending] = []
         self.memory = FakeMemory(self.pending, self.is_done)
+        self._expression = torch_pixels.expression
         self._empty, self._pinned_spans = torch.empty, list[tuple[int, Any]]()
         self._put_in_place(patch)
 
@@ -97,8 +98,13 @@ class FakeCuda:
         patch.setattr("penstock.deliver.cuda._streams", {})
         patch.setattr("penstock.deliver.cuda._exchange", lambda: self._exchange_capture_mode)
 
-        def to(tensor: Any, device: Any, **options: Any) -> Any:
-            return self.copy(tensor, device, **options)
+        original = torch.Tensor.to
+
+        def to(tensor: Any, *arguments: Any, **options: Any) -> Any:
+            device = arguments[0] if arguments else None
+            if isinstance(device, str | torch.device) and torch.device(device).type != "cpu":
+                return self.copy(tensor, device, non_blocking=options.get("non_blocking", False))
+            return original(tensor, *arguments, **options)
 
         def record_stream(tensor: Any, stream: FakeStream) -> None:
             self.record_stream(tensor, stream)
@@ -107,6 +113,7 @@ class FakeCuda:
         patch.setattr(torch.Tensor, "record_stream", record_stream)
         triton = ModuleType("penstock.deliver.triton_pixels")
         triton.fused = self.kernel  # type: ignore[attr-defined]
+        patch.setattr(torch_pixels, "expression", self.kernel)
         patch.setitem(sys.modules, triton.__name__, triton)
 
     @property
@@ -199,13 +206,13 @@ class FakeCuda:
     def kernel(self, pixels: Any, flags: Any, ops: Any, affine: Any) -> Any:
         """The kernel for images, done behind the copies that are before it on the stream."""
         stream = self.current_stream(torch.device("cuda", self.current_device()))
-        made = self.allocate(torch_pixels.expression(pixels, flags, ops, affine))
+        made = self.allocate(self._expression(pixels, flags, ops, affine))
         later = [None if one is None else self.memory.seen(one) for one in (pixels, flags, affine)]
         to = self.memory.seen(made)
 
         def do() -> None:
             found, mirrored, numbers = (None if one is None else one() for one in later)
-            to().copy_(torch_pixels.expression(found, mirrored, ops, numbers))
+            to().copy_(self._expression(found, mirrored, ops, numbers))
 
         with self._lock:
             self.kernels.append((stream, threading.current_thread().name))

@@ -1,4 +1,4 @@
-"""Columns on their way to a device that do not lie in pinned memory yet, or are so small that many of them are one copy."""
+"""Columns put together for a copy, where they do not lie in pinned memory yet or are small; and cut into steps behind it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _SMALL_BYTES = 64 << 10
 _ALIGNMENT = 512
 #: Slots are pinned from this size on.
 _SMALLEST_SLOT = 4096
+#: Steps of an item that are cut at once, in the consumer's thread.
+_CUT_TOGETHER = 64
 
 
 class _Place(NamedTuple):
@@ -89,3 +91,19 @@ def in_order_of_memory(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
 
 def _seen_as(memory: torch.Tensor, place: _Place) -> torch.Tensor:
     return memory[place.offset : place.offset + place.size].view(place.dtype).view(place.shape)
+
+
+def cutting(column: torch.Tensor, rows: int) -> Callable[[], torch.Tensor]:
+    """A function that returns the next `rows` rows at each call. Many are cut by one call of PyTorch's: each releases the GIL."""
+    together, parts = rows * _CUT_TOGETHER, list[torch.Tensor]()
+    rest: torch.Tensor | None = column  # None with the last parts, which alone keep the memory then
+
+    def take() -> torch.Tensor:
+        nonlocal rest
+        if not parts and rest is not None:
+            # "unsafe": autograd does not count an in-place change of one part as a change of the others.
+            parts.extend(reversed(rest[:together].unsafe_split(rows)))
+            rest = rest[together:] if len(rest) > together else None
+        return parts.pop()
+
+    return take

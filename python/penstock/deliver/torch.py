@@ -17,7 +17,6 @@ from penstock.core.errors import PlanError, ProcessError
 from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
-from penstock.core.warned import warn
 from penstock.deliver import Take
 from penstock.deliver.in_flight import InFlight
 from penstock.deliver.numpy import parts_of
@@ -29,7 +28,8 @@ except ImportError as missing:
 
 # These import it.
 from penstock.deliver.cuda import Pinned, copy_stream, work_on, working_on
-from penstock.deliver.staging import Staged, in_order_of_memory
+from penstock.deliver.pin_memory import can_pin, pinned_copy
+from penstock.deliver.staging import Staged, cutting
 from penstock.deliver.torch_device import device_of as _device
 from penstock.deliver.torch_pixels import PixelKernel, Pixels
 
@@ -37,8 +37,6 @@ from penstock.deliver.torch_pixels import PixelKernel, Pixels
 _MOST_IN_FLIGHT = 4
 #: Items that the consumer took and its stream may not have come to. The allocator cannot use the memory of any item before this one again.
 _MOST_AHEAD = 4
-#: Steps of an item that are cut at once, in the consumer's thread.
-_CUT_TOGETHER = 64
 
 _ColumnsT = TypeVar("_ColumnsT", bound=dict[str, Any])
 
@@ -64,7 +62,7 @@ class ToTorch:
     def __init__(self, device: Any = None, *, pin_memory: bool = False) -> None:
         self.device = _device("cpu" if device is None else device)
         self.copies, self.on_cuda = self.device.type != "cpu", self.device.type == "cuda"
-        self._pins = pin_memory and not self.copies and _can_pin()
+        self._pins = pin_memory and not self.copies and can_pin()
         self._stream = copy_stream(self.device) if self.on_cuda else None
         self._memory = Pinned(self.device) if self.on_cuda else None
         self._process = os.getpid()
@@ -119,7 +117,7 @@ class ToTorch:
     def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
         """All columns of an item on the device; on CUDA, once the copies that this begins are done. take: gives pinned memory."""
         if not self.copies:
-            return {name: _pinned_copy(column) for name, column in columns.items()} if self._pins else columns
+            return {name: pinned_copy(column) for name, column in columns.items()} if self._pins else columns
         with _noting_device_errors():
             if not self.on_cuda:
                 moved = Staged(_hosts_of(columns)).moved(self._moved)
@@ -190,7 +188,7 @@ class ToTorch:
         """A function that returns the column's next `rows` rows at each call. Many are cut by one call: each releases the GIL."""
         if not isinstance(column, torch.Tensor):
             return parts_of(column, rows)
-        take = _cutting(column, rows)
+        take = cutting(column, rows)
         return self._taken_over(take) if self.on_cuda else take
 
     def _taken_over(self, take: Callable[[], Any]) -> Callable[[], Any]:
@@ -207,21 +205,6 @@ class ToTorch:
             return part
 
         return take_over
-
-
-def _cutting(column: torch.Tensor, rows: int) -> Callable[[], torch.Tensor]:
-    together, parts = rows * _CUT_TOGETHER, list[torch.Tensor]()
-    rest: torch.Tensor | None = column  # None with the last parts, which alone keep the memory then
-
-    def take() -> torch.Tensor:
-        nonlocal rest
-        if not parts and rest is not None:
-            # "unsafe": autograd does not count an in-place change of one part as a change of the others.
-            parts.extend(reversed(rest[:together].unsafe_split(rows)))
-            rest = rest[together:] if len(rest) > together else None
-        return parts.pop()
-
-    return take
 
 
 class OnStream(dict[str, Any]):
@@ -259,21 +242,6 @@ def _hosts_of(columns: dict[str, Any]) -> dict[Any, torch.Tensor]:
         elif isinstance(column, torch.Tensor):
             found[name] = column
     return found
-
-
-def _can_pin() -> bool:
-    if torch.cuda.is_available():
-        return True
-    warn("penstock: pin_memory=True: PyTorch sees no CUDA device here, so that memory is not pinned", stacklevel=2)
-    return False
-
-
-def _pinned_copy(column: Any) -> Any:
-    if not isinstance(column, torch.Tensor):
-        return column
-    ordered, axes = in_order_of_memory(column)
-    made = torch.empty(ordered.shape, dtype=ordered.dtype, device="cpu", pin_memory=True).copy_(ordered)
-    return made.permute(axes) if axes else made
 
 
 def _pixels(column: Any, flags: Any, ops: PixelOps) -> Pixels:
