@@ -95,8 +95,8 @@ class FakeCuda:
         patch.setattr(torch.cuda, "Stream", FakeStream)
         patch.setattr(torch.cuda, "Event", lambda **options: FakeEvent(self, options))
         patch.setattr(torch, "empty", self.empty)
-        patch.setattr("penstock.deliver.cuda._streams", {})
-        patch.setattr("penstock.deliver.cuda._exchange", lambda: self._exchange_capture_mode)
+        patch.setattr("penstock.deliver.torch_cuda._streams", {})
+        patch.setattr("penstock.deliver.torch_cuda._exchange", lambda: self._exchange_capture_mode)
 
         original = torch.Tensor.to
 

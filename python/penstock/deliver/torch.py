@@ -27,11 +27,11 @@ except ImportError as missing:
     raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); pip install 'penstock[torch]'") from missing
 
 # These import it.
-from penstock.deliver.cuda import Pinned, copy_stream, work_on, working_on
-from penstock.deliver.pin_memory import can_pin, pinned_copy
-from penstock.deliver.staging import Staged, cutting
+from penstock.deliver.torch_cuda import Pinned, copy_stream, work_on, working_on
 from penstock.deliver.torch_device import device_of as _device
+from penstock.deliver.torch_pinned import can_pin, pinned_copy
 from penstock.deliver.torch_pixels import PixelKernel, Pixels
+from penstock.deliver.torch_staging import Staged, cutting
 
 #: Items whose copies may be under way at once: those in the hands of two threads, and two that wait for the consumer.
 _MOST_IN_FLIGHT = 4

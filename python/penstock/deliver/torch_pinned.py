@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from penstock.core.warned import warn
-from penstock.deliver.staging import in_order_of_memory
+from penstock.deliver.torch_staging import in_order_of_memory
 
 
 def can_pin() -> bool:

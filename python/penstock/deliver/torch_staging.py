@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from penstock.deliver import Take
-from penstock.deliver.cuda import PinnedSpans
+from penstock.deliver.torch_cuda import PinnedSpans
 
 #: Columns of up to so many bytes travel together; a copy of more takes longer than its start.
 _SMALL_BYTES = 64 << 10
