@@ -16,17 +16,12 @@ import argparse
 import json
 import os
 import platform
-import queue
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +29,8 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PAGE = REPOSITORY / "docs" / "gpu.md"
 sys.path.insert(0, str(HERE))
-from gpu_parts import Part, arguments, attempt, check, is_installed, parts  # noqa: E402  # which lies beside this
+from gpu_parts import Part, arguments, attempt, check, parts  # noqa: E402  # which lies beside this
+from gpu_process import answers, is_installed  # noqa: E402
 from gpu_table import table, written  # noqa: E402
 
 #: Without these nothing runs; the others only make it more.
@@ -44,12 +40,6 @@ MODELS = ("resnet50", "resnet18")
 CHECK_LIMIT_S = 60.0
 
 Figures = dict[str, Any]
-
-
-def environment() -> dict[str, str]:
-    """That of child processes: they import the package of this folder where none is installed."""
-    paths = [] if is_installed("penstock") else [str(REPOSITORY / "python")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def missing() -> str:
@@ -85,48 +75,6 @@ def machine() -> Figures:
         "nvidia-smi": said("nvidia-smi"),
         "topology": said("nvidia-smi", "topo", "-m"),
     }
-
-
-def answers(command: list[str], limit_s: float) -> Iterator[Figures]:
-    """The lines of JSON that a process prints, each of which may take so long; the last one says what ended it, if that was not the process."""
-    process = subprocess.Popen(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    lines: queue.Queue[str | None] = queue.Queue()
-    errors: list[str] = []
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.put(line)
-        lines.put(None)
-
-    def read_errors() -> None:
-        assert process.stderr is not None
-        errors.extend(process.stderr)
-
-    readers = [threading.Thread(target=one, daemon=True) for one in (read, read_errors)]
-    for reader in readers:
-        reader.start()
-    try:
-        while (line := lines.get(timeout=max(1.0, limit_s))) is not None:
-            if line.startswith("{"):
-                yield json.loads(line)
-    except queue.Empty:
-        yield {"failed": f"gave nothing within {limit_s:.0f} s"}
-    else:
-        readers[1].join(5)
-        if process.wait(10):
-            yield {"failed": f"ended with {process.returncode}: {''.join(errors).strip()[-500:]}"}
-    finally:
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)  # with workers of a DataLoader
-        process.wait()
-        for reader in readers:
-            reader.join(5)
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 class Report:

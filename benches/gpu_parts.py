@@ -6,7 +6,6 @@ The last line that it prints is JSON. What a part cannot measure is None, never 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -19,7 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_process import is_installed  # which lies beside this
+
 Figures = dict[str, Any]
 CORES = (1, 2, 4, 8, 16)
 
@@ -298,13 +299,6 @@ def main() -> int:
 
     print(json.dumps(attempt(FUNCTIONS[asked.part], Cuda(), asked)), flush=True)
     return 0
-
-
-def is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package around it
-        return False
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from gpu_device import Cuda
-from gpu_model import training_step
+from gpu_model import tiny_step, training_step
 from gpu_photographs import CLASSES, PIXELS
 from gpu_trace import figures
 
@@ -190,7 +190,8 @@ def resident(gpu: Cuda, asked: argparse.Namespace) -> Batches:
 def trained(gpu: Cuda, asked: argparse.Namespace) -> dict[str, Any]:
     """The figures of a side, `asked.side`, on a model."""
     torch.backends.cudnn.benchmark = True
-    step, alone = training_step(asked.model, gpu.model_device), resident(gpu, asked)
+    step = gpu.size(training_step, tiny_step)(asked.model, gpu.model_device)
+    alone = resident(gpu, asked)
     rate(gpu, step, alone, asked, asked.seconds / 4)  # chooses algorithms, warms up
     alone_bytes = gpu.most_reserved()
     began_at = time.perf_counter()

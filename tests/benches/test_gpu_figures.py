@@ -138,6 +138,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_dry_run_of_every_part(tmp_path: Path) -> None:
     """On the fake driver; what cannot be measured there is None, and nothing fails."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
