@@ -4,7 +4,7 @@
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
-#   make gpu     tests and figures on a GPU, in less than ten minutes; needs Python, PyTorch and the built package, and builds nothing
+#   make gpu     checks and figures on a GPU, in less than ten minutes; needs Python, PyTorch and the built package, and builds nothing
 #   make pictures   the pictures of docs/order.md anew, from trainings that it runs, and that of docs/jpeg.md (a minute)
 #   make wheel   a wheel for Python 3.11 and newer, in dist/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)

@@ -27,6 +27,8 @@ from torch.utils.data import DataLoader, Dataset
 import penstock as ps
 
 SAMPLES, SIDE, CROP, BATCH = 4_096, 112, 96, 64
+#: So many samples that neither side comes to an end: there DataLoader's workers run dry.
+EPOCH = 256 * SAMPLES
 MEAN, STD = np.float32(127.5), np.float32(64)
 SIDES = ("alone", "threads", "2 processes", "DataLoader, 1 worker", "DataLoader, 2 workers")
 OURS, THEIRS = SIDES[1:3], SIDES[3:]
@@ -39,7 +41,7 @@ class Images(Dataset[Any]):
         self.images = np.random.default_rng(0).integers(0, 255, (SAMPLES // 8, SIDE, SIDE, 3), np.uint8)
 
     def __len__(self) -> int:
-        return SAMPLES
+        return EPOCH
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         top, left = number % (SIDE - CROP), number * 7 % (SIDE - CROP)
@@ -55,7 +57,7 @@ def loader_of(side: str) -> Any:
     if side == "threads":
         return ps.Loader(ps.from_dataset(data).shuffle(seed=0).batch(BATCH), to="torch")
     if side == "2 processes":
-        numbers = ps.from_arrays({"number": np.arange(SAMPLES)}).shuffle(seed=0)
+        numbers = ps.from_arrays({"number": np.arange(EPOCH)}).shuffle(seed=0)
         made = numbers.map_rows(lambda row: data[int(row["number"])], workers="process")
         return ps.Loader(made.batch(BATCH), to="torch")
     workers = int(side.removeprefix("DataLoader, ").split()[0])

@@ -19,7 +19,6 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,12 @@ from PIL import Image
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, TensorDataset
 
+from long_epochs import batches_in, endless, steady_rate
 from penstock.torch import DataLoader
 
 WARM_S = 8.0
+#: So many rows that no side comes to an end: there workers run dry.
+EPOCH = 4096 * 256
 
 
 class Photographs(Dataset[Any]):
@@ -52,7 +54,7 @@ class Photographs(Dataset[Any]):
         )
 
     def __len__(self) -> int:
-        return 4096
+        return EPOCH
 
     def __getitem__(self, index: int) -> Any:
         return self.change(Image.open(io.BytesIO(self.files[index % len(self.files)])).convert("RGB")), index % 10
@@ -62,7 +64,7 @@ class Function(Dataset[Any]):
     """Holds the interpreter."""
 
     def __len__(self) -> int:
-        return 4096
+        return EPOCH
 
     def __getitem__(self, index: int) -> Any:
         until = time.thread_time() + 0.001
@@ -81,20 +83,6 @@ def photographs() -> list[bytes]:
     return found
 
 
-def endless(loader: Any) -> Iterator[Any]:
-    while True:
-        yield from loader
-
-
-def rate(batches: Iterator[Any], seconds: float) -> float:
-    """Batches a second."""
-    began, taken = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        next(batches)
-        taken += 1
-    return taken / (time.perf_counter() - began)
-
-
 def measure(dataset: Any, size: int, rounds: int, seconds: float) -> dict[str, Any]:
     sides: dict[str, Any] = {}
     for workers in (0, 2):
@@ -103,11 +91,11 @@ def measure(dataset: Any, size: int, rounds: int, seconds: float) -> dict[str, A
         sides[f"torch, {workers}"] = TorchLoader(dataset, **options)
     running = {name: endless(loader) for name, loader in sides.items()}
     for name, batches in running.items():
-        rate(batches, WARM_S if name == "penstock, 0" else 1.0)
+        batches_in(batches, WARM_S if name == "penstock, 0" else 1.0)
     found: dict[str, list[float]] = {name: [] for name in running}
     for _ in range(rounds):
         for name, batches in running.items():
-            found[name].append(rate(batches, seconds))
+            found[name].append(steady_rate(batches, seconds))
     middle = {name: statistics.median(rates) for name, rates in found.items()}
     return {
         "batches/s": middle,

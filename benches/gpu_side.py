@@ -1,8 +1,7 @@
-"""One side of the GPU's figures: trains on photographs from one loader, in a process of its own, and prints a line of JSON.
+"""The sides that `make gpu` compares: batches of images from one loader, and a training on them.
 
-    python benches/gpu_side.py --side penstock --model resnet18 --data FOLDER
-
-"alone" trains on one batch that stays on the device, before and after: the part of time that waiting for data takes is 1 - rate / rate alone.
+Every side goes through epochs of many thousand steps: where an epoch is short, a DataLoader's workers run dry at each end, and whoever reads ahead into the next one
+looks too fast. "alone" trains on one tensor that stays on the device, the same for all sides, before and after.
 """
 
 from __future__ import annotations
@@ -17,72 +16,109 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from gpu_model import MODELS, training_step
+from gpu_device import Cuda
+from gpu_model import tiny_step, training_step
+from gpu_photographs import CLASSES, PIXELS
 from gpu_trace import figures
 
-SIZE, MEAN, STD = 224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+#: Each file so many times an epoch.
+REPEATS = 256
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
 
-def penstock(asked: argparse.Namespace) -> Batches:
+def plan_of(data: Path, size: int) -> Any:
+    """Ours, without batches."""
     import penstock as ps
 
     ops = [
-        ps.image.Decode(),
-        ps.image.RandomResizedCrop(SIZE),
+        ps.image.RandomResizedCrop(size),
         ps.image.RandomHorizontalFlip(),
         ps.image.Normalize(ps.image.IMAGENET),
         ps.image.ToLayout("NHWC"),  # channels last
     ]
-    photographs = ps.read(str(asked.data), columns=["image", "label"]).shuffle(seed=0).transform(image=ops)
-    with ps.Loader(photographs.batch(asked.batch, drop_last=True), to="torch", device=asked.device) as loader:
+    if (data / PIXELS).exists():
+        pixels = np.load(data / PIXELS, mmap_mode="r")
+        images = ps.from_arrays({"image": np.asarray(pixels), "label": np.arange(len(pixels)) % CLASSES})
+    else:
+        images, ops = ps.read(str(data), columns=["image", "label"]), [ps.image.Decode(), *ops]
+    return images.repeat(REPEATS).shuffle(seed=0).transform(image=ops)
+
+
+def loader_of(gpu: Cuda, asked: argparse.Namespace, **options: Any) -> Any:
+    import penstock as ps
+
+    plan = plan_of(asked.data, asked.size).batch(asked.batch, drop_last=True)
+    return ps.Loader(plan, **{"to": "torch", "device": gpu.device, **options})
+
+
+def penstock(gpu: Cuda, asked: argparse.Namespace) -> Batches:
+    with loader_of(gpu, asked) as loader:
         while True:
             for batch in loader:
                 yield batch["image"].permute(0, 3, 1, 2), batch["label"]
 
 
-class Folder(torch.utils.data.Dataset[Any]):
-    """Images of a folder a class, as uint8 after torchvision's random crop and flip."""
+class Images(torch.utils.data.Dataset[Any]):
+    """Images as uint8 after a random crop and flip: torchvision's, or where that is missing and there are arrays, PyTorch's own resizing."""
 
-    def __init__(self, folder: Path) -> None:
-        from torchvision.transforms import v2
+    def __init__(self, data: Path, size: int) -> None:
+        self.size, self.data = size, data
+        self.files = sorted(data.glob("*/*.jpg"))
+        self.pixels: Any = None
+        self.count = len(self.files) or len(np.load(data / PIXELS, mmap_mode="r"))
+        self.transform: Any = None
+        if self.files:
+            from torchvision.transforms import v2
 
-        self.files = sorted(folder.glob("*/*.jpg"))
-        self.classes = {name: number for number, name in enumerate(sorted({file.parent.name for file in self.files}))}
-        self.transform = v2.Compose([v2.RandomResizedCrop(SIZE), v2.RandomHorizontalFlip(), v2.PILToTensor()])
+            self.transform = v2.Compose([v2.RandomResizedCrop(size), v2.RandomHorizontalFlip(), v2.PILToTensor()])
 
     def __len__(self) -> int:
-        return len(self.files)
+        return self.count * REPEATS
 
     def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+        number %= self.count
+        if not self.files:
+            return self._cropped(number), number % CLASSES
         from PIL import Image
 
         file = self.files[number]
-        return self.transform(Image.open(file).convert("RGB")), self.classes[file.parent.name]
+        return self.transform(Image.open(file).convert("RGB")), int(file.parent.name)
+
+    def _cropped(self, number: int) -> torch.Tensor:
+        if self.pixels is None:
+            self.pixels = np.load(self.data / PIXELS, mmap_mode="r")
+        height, width = self.pixels.shape[1:3]
+        share = 0.08 + 0.92 * float(torch.rand(()))
+        side = max(1, int((height * width * share) ** 0.5))
+        top, left = (int(torch.randint(0, whole - side + 1, ())) for whole in (height, width))
+        crop = torch.from_numpy(self.pixels[number, top : top + side, left : left + side].copy()).permute(2, 0, 1)
+        resized = torch.nn.functional.interpolate(crop[None], (self.size, self.size), mode="bilinear", antialias=True)[
+            0
+        ]
+        return resized.flip(2) if torch.rand(()) < 0.5 else resized
 
 
-def dataloader(asked: argparse.Namespace) -> Batches:
+def dataloader(gpu: Cuda, asked: argparse.Namespace) -> Batches:
     """A worker a core; bytes over the bus from pinned memory, and normalised on the device: what its guide recommends."""
-    mean, std = (255 * torch.tensor(values, device=asked.device).view(1, 3, 1, 1) for values in (MEAN, STD))
-    loader = torch.utils.data.DataLoader(
-        Folder(asked.data),
-        asked.batch,
-        shuffle=True,
-        drop_last=True,
-        num_workers=len(os.sched_getaffinity(0)),
-        prefetch_factor=4,
-        persistent_workers=True,
-        pin_memory=asked.device != "cpu",
+    mean, std = (255 * torch.tensor(values, device=gpu.model_device).view(1, 3, 1, 1) for values in (MEAN, STD))
+    workers = gpu.size(len(os.sched_getaffinity(0)), 0)
+    options = {"prefetch_factor": 4, "persistent_workers": True, "pin_memory": True} if workers else {}
+    loader: Any = torch.utils.data.DataLoader(
+        Images(asked.data, asked.size), asked.batch, shuffle=True, drop_last=True, num_workers=workers, **options
     )
     while True:
         for images, labels in loader:
-            moved = images.to(asked.device, non_blocking=True)
-            yield (moved.float() - mean) / std, labels.to(asked.device, non_blocking=True)
+            moved = images.to(gpu.model_device, non_blocking=True)
+            # The layout is changed while they are bytes.
+            numbers = moved.contiguous(memory_format=torch.channels_last).float()
+            yield (numbers - mean) / std, labels.to(gpu.model_device, non_blocking=True)
 
 
-def dali(asked: argparse.Namespace) -> Batches:
+def dali(gpu: Cuda, asked: argparse.Namespace) -> Batches:
     """Decoding on the GPU too ("mixed"), as DALI's guide for ImageNet has it."""
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
@@ -93,7 +129,7 @@ def dali(asked: argparse.Namespace) -> Batches:
         images = fn.decoders.image_random_crop(
             encoded, device="mixed", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
         )
-        images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+        images = fn.resize(images, size=[asked.size, asked.size], interp_type=types.INTERP_LINEAR, antialias=True)
         mean, std = ([255 * value for value in values] for values in (MEAN, STD))
         layout = {"dtype": types.FLOAT, "output_layout": "HWC"}
         return fn.crop_mirror_normalize(
@@ -104,21 +140,18 @@ def dali(asked: argparse.Namespace) -> Batches:
         yield made["image"].permute(0, 3, 1, 2), made["label"].squeeze(1).long()
 
 
-SIDES: dict[str, Callable[[argparse.Namespace], Batches]] = {
+SIDES: dict[str, Callable[[Cuda, argparse.Namespace], Batches]] = {
     "penstock": penstock,
     "DataLoader": dataloader,
     "DALI": dali,
 }
 
 
-def settle(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
-
-
-def rate(step: Callable[..., None], batches: Batches, asked: argparse.Namespace, seconds: float) -> tuple[float, float]:
+def rate(
+    gpu: Cuda, step: Callable[..., None], batches: Batches, asked: argparse.Namespace, seconds: float
+) -> tuple[float, float]:
     """Images a second, and the part of the time for which the training thread waited in `next`."""
-    settle(asked.device)
+    gpu.synchronize()
     steps, waited_s, began_at = 0, 0.0, time.perf_counter()
     while time.perf_counter() - began_at < seconds:
         asked_at = time.perf_counter()
@@ -126,52 +159,59 @@ def rate(step: Callable[..., None], batches: Batches, asked: argparse.Namespace,
         waited_s += time.perf_counter() - asked_at
         step(images, labels)
         steps += 1
-    settle(asked.device)
+    gpu.synchronize()
     took_s = time.perf_counter() - began_at
     return steps * asked.batch / took_s, waited_s / took_s
 
 
-def traced(step: Callable[..., None], batches: Batches, asked: argparse.Namespace, steps: int = 20) -> dict[str, float]:
-    """What a trace of some steps says of copies."""
+def traced(
+    gpu: Cuda, step: Callable[..., None], batches: Batches, asked: argparse.Namespace
+) -> dict[str, float | None]:
+    """What a trace of some steps says of copies and kernels."""
+    steps = gpu.size(20, 2)
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if asked.device != "cpu":
+    if not gpu.is_dry:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     with torch.profiler.profile(activities=activities) as profile:
         for _ in range(steps):
             step(*next(batches))
-        settle(asked.device)
+        gpu.synchronize()
     with tempfile.TemporaryDirectory() as folder:
         profile.export_chrome_trace(f"{folder}/trace.json")
         return figures(json.loads(Path(folder, "trace.json").read_text())["traceEvents"], steps * asked.batch)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--side", choices=SIDES, required=True)
-    parser.add_argument("--model", choices=MODELS, default="resnet18")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--seconds", type=float, default=12)
-    asked = parser.parse_args()
+def resident(gpu: Cuda, asked: argparse.Namespace) -> Batches:
+    """One batch that stays on the device."""
+    images = torch.rand((asked.batch, asked.size, asked.size, 3), device=gpu.model_device).permute(0, 3, 1, 2)
+    return itertools.repeat((images, torch.arange(asked.batch, device=gpu.model_device) % CLASSES))
+
+
+def trained(gpu: Cuda, asked: argparse.Namespace) -> dict[str, Any]:
+    """The figures of a side, `asked.side`, on a model."""
     torch.backends.cudnn.benchmark = True
-    step, batches = training_step(asked.model, asked.device), SIDES[asked.side](asked)
-    resident = itertools.repeat(next(batches))
-    rate(step, resident, asked, asked.seconds / 4)  # chooses algorithms, warms up
-    rate(step, batches, asked, asked.seconds / 2)  # the loader tunes itself
-    before, _ = rate(step, resident, asked, asked.seconds / 4)
-    fed, waited = rate(step, batches, asked, asked.seconds)
-    after, _ = rate(step, resident, asked, asked.seconds / 4)
-    alone = (before + after) / 2
+    step = gpu.size(training_step, tiny_step)(asked.model, gpu.model_device)
+    alone = resident(gpu, asked)
+    rate(gpu, step, alone, asked, asked.seconds / 4)  # chooses algorithms, warms up
+    alone_bytes = gpu.most_reserved()
+    began_at = time.perf_counter()
+    batches = SIDES[asked.side](gpu, asked)
+    next(batches)
+    first_batch_s = time.perf_counter() - began_at
+    rate(gpu, step, batches, asked, asked.seconds / 2)  # the loader tunes itself
+    before, _ = rate(gpu, step, alone, asked, asked.seconds / 4)
+    fed, waited = rate(gpu, step, batches, asked, asked.seconds)
+    after, _ = rate(gpu, step, alone, asked, asked.seconds / 4)
+    rates = (before + after) / 2
+    most_bytes = gpu.most_reserved()
     found = {
         "images_per_s": fed,
-        "alone_images_per_s": alone,
-        "lost_to_data": max(0.0, 1 - fed / alone),
+        "alone_images_per_s": rates,
+        "lost_to_data": max(0.0, 1 - fed / rates),
         "thread_waited": waited,
+        "first_batch_s": first_batch_s,
+        "reserved_more_bytes": None if most_bytes is None or alone_bytes is None else most_bytes - alone_bytes,
+        **traced(gpu, step, batches, asked),
     }
-    print(json.dumps(found | traced(step, batches, asked)), flush=True)
     batches.close()  # type: ignore[attr-defined]  # a generator
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -1,7 +1,8 @@
-"""How much of the time of copies to the GPU overlaps with kernels, out of a trace of torch.profiler."""
+"""Out of a trace of torch.profiler: how much of the time of copies to the GPU overlaps with kernels, what they read from, and where the training's stream is idle."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,26 +33,40 @@ def common(one: list[Span], other: list[Span]) -> float:
     return total
 
 
-def figures(events: Iterable[Mapping[str, Any]], images: int) -> dict[str, float]:
-    """Of the events of a Chrome trace: the part of copies' time in which kernels of other streams ran, and bytes an image.
+def length(spans: list[Span]) -> float:
+    return sum(end - begin for begin, end in spans)
 
-    A trace without copies to the device has the part 0.
+
+def figures(events: Iterable[Mapping[str, Any]], images: int) -> dict[str, float | None]:
+    """Of the events of a Chrome trace; None for what it does not show.
+
+    copies_overlapped: the part of the copies' time in which kernels of other streams than theirs ran: theirs is the one with most bytes. pageable_share:
+    the part of the bytes that came from memory that is not pinned. training_idle: of the stream with most kernels besides, the part of the time between its
+    first and last in which none ran. kernel_us_per_image: kernels behind the copies, on their stream.
     """
-    spans: dict[str, list[tuple[Span, Any]]] = {"gpu_memcpy": [], "kernel": []}
-    size_bytes = 0
+    copies: dict[Any, list[Span]] = {}
+    kernels: dict[Any, list[Span]] = {}
+    copied, pageable = Counter[Any](), 0
     for event in events:
-        is_copy = event.get("cat") == "gpu_memcpy"
-        if event.get("cat") not in spans or (is_copy and "HtoD" not in event["name"]):
-            continue
-        begin = float(event["ts"])
-        spans[event["cat"]].append(((begin, begin + float(event["dur"])), event["args"].get("stream")))
-        size_bytes += int(event["args"].get("bytes", 0)) if is_copy else 0
-    copy_streams = {stream for _, stream in spans["gpu_memcpy"]}
-    copies = joined(span for span, _ in spans["gpu_memcpy"])
-    kernels = joined(span for span, stream in spans["kernel"] if stream not in copy_streams)
-    copy_us = sum(end - begin for begin, end in copies)
+        begin = float(event.get("ts", 0))
+        span, stream = (begin, begin + float(event.get("dur", 0))), event.get("args", {}).get("stream")
+        if event.get("cat") == "kernel":
+            kernels.setdefault(stream, []).append(span)
+        elif event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]:
+            size_bytes = int(event["args"].get("bytes", 0))
+            copies.setdefault(stream, []).append(span)
+            copied[stream] += size_bytes
+            pageable += size_bytes if "Pageable" in event["name"] else 0
+    side = max(copied, key=lambda stream: copied[stream], default=None)
+    theirs = joined(span for stream, spans in kernels.items() if stream != side for span in spans)
+    all_copies = joined(span for spans in copies.values() for span in spans)
+    training = joined(max((spans for stream, spans in kernels.items() if stream != side), key=len, default=[]))
+    total = sum(copied.values())
     return {
-        "copies_overlapped": common(copies, kernels) / copy_us if copy_us else 0.0,
-        "copy_us_per_image": copy_us / images,
-        "copied_bytes_per_image": size_bytes / images,
+        "copies_overlapped": common(all_copies, theirs) / length(all_copies) if all_copies and theirs else None,
+        "copy_us_per_image": length(all_copies) / images if all_copies else None,
+        "copied_bytes_per_image": total / images if all_copies else None,
+        "pageable_share": pageable / total if total else None,
+        "training_idle": 1 - length(training) / (training[-1][1] - training[0][0]) if training else None,
+        "kernel_us_per_image": length(joined(kernels[side])) / images if side in kernels else None,
     }

@@ -17,7 +17,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import penstock as ps
+from long_epochs import Endless, endless
 
 ROWS, STEPS = 256, 256
 STEP_S, FUNCTION_S = 0.005, 0.003
@@ -75,7 +76,8 @@ def ours(rows: Any, size: int, function: Any, isolation: Any) -> ps.Loader[Any]:
 
 
 def theirs(rows: Any, size: int, function: Any) -> DataLoader[Any]:
-    return DataLoader(Batches(rows, size, function), batch_size=None, num_workers=1, persistent_workers=True)
+    batches = Batches(rows, size, function)
+    return DataLoader(batches, batch_size=None, sampler=Endless(len(batches)), num_workers=1, persistent_workers=True)
 
 
 def sides_of(rows: Any, size: int, function: Any) -> dict[str, Callable[[], Any]]:
@@ -87,15 +89,12 @@ def sides_of(rows: Any, size: int, function: Any) -> dict[str, Callable[[], Any]
 
 
 def run(loader: Any, work: Callable[[], None], seconds: float) -> dict[str, float]:
-    """Batches a second, and milliseconds of the consumer's own work in a step, after a warm-up."""
-
-    def endless() -> Iterator[Any]:
-        while True:
-            yield from loader
-
-    batches, taken, worked_s = endless(), 0, 0.0
-    for _ in range(max(2, min(len(loader), 32))):
+    """Batches a second, and milliseconds of the consumer's own work in a step, in the midst of an epoch."""
+    batches, taken, worked_s = endless(loader), 0, 0.0
+    warm_until = time.perf_counter() + seconds / 2
+    while time.perf_counter() < warm_until:
         next(batches)
+        work()
     began_at = time.perf_counter()
     while (now := time.perf_counter()) - began_at < seconds:
         next(batches)

@@ -1,6 +1,6 @@
 """Recognised datasets against PyTorch's DataLoader over the same objects, at 0 workers and at its best number; rounds alternate.
 
-python benches/recognised.py [--json] [--images 2000] [--rounds 3]
+python benches/recognised.py [--json] [--images 2000] [--rounds 3] [--seconds 4]
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ import numpy as np
 import PIL.Image
 import pyarrow as pa
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
+from long_epochs import Endless, steady_rate
 from penstock.core.cpus import usable_cpus
 from penstock.torch.recognised import Recognised, recognise
 
@@ -54,32 +55,35 @@ def tokens(folder: str, rows: int = 100_000) -> datasets.Dataset:
     return datasets.load_from_disk(folder).with_format("torch")
 
 
-def rate(batches: Iterable[Any]) -> float:
-    """Rows a second, the start included."""
-    began_at = time.perf_counter()
-    rows = sum(len(batch["label"] if isinstance(batch, dict) else batch[1]) for batch in batches)
-    return rows / (time.perf_counter() - began_at)
+def sampler_of(dataset: Any) -> BatchSampler:
+    """Batches of one epoch that does not end."""
+    return BatchSampler(Endless(len(dataset), shuffle=True), BATCH, drop_last=False)
 
 
-def by_workers(dataset: Any, workers: int) -> Iterable[Any]:
+def by_workers(dataset: Any, workers: int) -> Iterator[Any]:
     """PyTorch's loader."""
-    return DataLoader(dataset, BATCH, shuffle=True, num_workers=workers)
+    return iter(DataLoader(dataset, batch_sampler=sampler_of(dataset), num_workers=workers))
 
 
-def natively(known: Recognised) -> Iterable[Any]:
+def natively(known: Recognised) -> Iterator[Any]:
     """The same order natively."""
-    return known.batches(BatchSampler(RandomSampler(known.dataset), BATCH, drop_last=False))
+    return iter(known.batches(sampler_of(known.dataset)))
 
 
-def measure(dataset: Any, rounds: int) -> dict[str, float]:
-    """The best of some rounds of each."""
+def measure(dataset: Any, rounds: int, seconds: float) -> dict[str, float]:
+    """Rows a second: the best of some rounds of each."""
     known = recognise(dataset)
     assert known is not None
     found = dict[str, float]()
     for _ in range(rounds):
-        rates = {f"torch, {count} workers": rate(by_workers(dataset, count)) for count in (0, usable_cpus())}
-        rates["penstock"] = rate(natively(known))
-        found = {name: max(value, found.get(name, 0)) for name, value in rates.items()}
+        sides: dict[str, Callable[[], Iterator[Any]]] = {
+            f"torch, {count} workers": partial(by_workers, dataset, count) for count in (0, usable_cpus())
+        }
+        sides["penstock"] = partial(natively, known)
+        for name, begin in sides.items():
+            batches = begin()
+            found[name] = max(BATCH * steady_rate(batches, seconds), found.get(name, 0))
+            del batches  # with its workers
     known.close()
     best = max(value for name, value in found.items() if name != "penstock")
     return {**found, "times": found["penstock"] / best}
@@ -91,6 +95,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4)
     options = parser.parse_args()
     tensors = TensorDataset(torch.randn(100_000, 32), torch.arange(100_000))
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +106,7 @@ def main() -> None:
             "TensorDataset": tensors,
             "datasets.Dataset": tokens(str(table)),
         }
-        found = {name: measure(dataset, options.rounds) for name, dataset in given.items()}
+        found = {name: measure(dataset, options.rounds, options.seconds) for name, dataset in given.items()}
     if options.json:
         print(json.dumps({"cpus": usable_cpus(), "torch": torch.__version__, "batch": BATCH, "rows_per_s": found}))
         return

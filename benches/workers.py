@@ -19,7 +19,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import penstock as ps
+from long_epochs import Endless, endless, steady_rate
 
 ROWS, STEPS = 64, 512
 VISION_ROWS, VISION_STEPS = 16, 32
@@ -121,6 +122,7 @@ def data_loader(batches: Batches, context: str) -> DataLoader[Any]:
     return DataLoader(
         batches,
         batch_size=None,
+        sampler=Endless(len(batches)),
         num_workers=2,
         multiprocessing_context=context,
         persistent_workers=True,
@@ -138,22 +140,8 @@ def sides_of(rows: Any, size: int, function: Any) -> dict[str, Callable[[], Any]
 
 
 def rate(loader: Any, seconds: float) -> float:
-    """Batches a second, after a warm-up of one batch in 16."""
-
-    def endless() -> Iterator[Any]:
-        while True:
-            yield from loader
-
-    batches, taken = endless(), 0
-    for _ in range(max(2, len(loader) // 16)):
-        next(batches)
-    began_at = time.perf_counter()
-    while time.perf_counter() - began_at < seconds:
-        next(batches)
-        taken += 1
-    rated = taken / (time.perf_counter() - began_at)
-    batches.close()
-    return rated
+    """Batches a second, in the midst of an epoch."""
+    return steady_rate(endless(loader), seconds)
 
 
 def first_batch_s(make: Callable[[], Any]) -> float:

@@ -67,3 +67,23 @@ def test_every_public_name_is_there() -> None:
 
 def test_it_is_typed() -> None:
     assert (Path(ps.__file__).parent / "py.typed").exists()
+
+
+def test_local_files_need_nothing_of_remote_stores_and_frameworks(tmp_path: Path) -> None:
+    """Not the packages of the core either that other work needs: a machine without these can train from its disk."""
+    program = (
+        "import sys, pathlib, numpy as np\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "away = 'obstore rich typer torch jax tensorflow pandas polars http.client urllib.request'.split()\n"
+        "sys.modules.update(dict.fromkeys(away))\n"  # imports of these fail
+        "import penstock as ps\n"
+        "np.save(folder / 'x.npy', np.zeros((10, 3), np.float32))\n"
+        "(folder / 'rows.jsonl').write_text('{\"a\": 1}\\n' * 10)\n"
+        "rows = [ps.read(str(folder / name)).shuffle(seed=0).batch(2) for name in ('x.npy', 'rows.jsonl')]\n"
+        "assert 'psutil' not in sys.modules\n"
+        "for plan in rows:\n"
+        "    with ps.Loader(plan) as loader:\n"
+        "        assert len(list(loader)) == 5\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

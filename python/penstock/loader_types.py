@@ -25,6 +25,7 @@ class LoaderOptions(TypedDict, total=False):
 
     to: To
     device: Any
+    pin_memory: bool
     convert: Mapping[str, Any] | None
     rank: int | None
     world_size: int | None

@@ -284,3 +284,21 @@ def test_a_loop_that_keeps_every_batch_is_told(monkeypatch: pytest.MonkeyPatch) 
             _ = [*loader]
         monkeypatch.setattr(slots_module, "free_memory", lambda: 50 << 20)
         assert sum(len(batch["x"]) for batch in loader) == 400
+
+
+def test_an_error_of_a_device_is_no_lack_of_memory() -> None:
+    class DeviceError(RuntimeError):
+        pass
+
+    errors = [DeviceError("CUDA error: unspecified launch failure")]
+
+    def pinned(size: int) -> np.ndarray:
+        if errors:
+            raise errors.pop()
+        return np.empty(size, np.uint8)
+
+    slots = Slots(new_memory=pinned)
+    with pytest.raises(DeviceError):
+        slots.take(10_000)
+    errors.append(DeviceError("CUDA error: out of memory"))
+    assert len(slots.take(10_000)) == 10_000

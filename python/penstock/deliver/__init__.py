@@ -13,6 +13,9 @@ from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
+#: Gives memory of a number of bytes from which copies to the device are fast: an array of uint8.
+Take = Callable[[int], Any]
+
 
 class Deliver(Protocol):
     """Turns the columns of an item into arrays or tensors of the user's framework."""
@@ -29,14 +32,25 @@ class Deliver(Protocol):
     def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
         """What `finish` takes of a converted column of uint8 images, whose flags and ops the device applies; None where it applies none."""
 
+    @property
+    def on_host(self) -> frozenset[str]:
+        """Columns that the host converts, so that nothing is left to the device for them."""
+
+    @property
+    def kernel(self) -> str:
+        """What applies these ops on the device, in words."""
+
+    def thread_setup(self) -> Callable[[], None] | None:
+        """What each thread that makes batches does first; asked for in the consumer's thread."""
+
     def ranks(self) -> tuple[int, int] | None:
         """The rank and the number of ranks that the framework itself knows; None where others say so."""
 
     def convert(self, column: Any, field: Field) -> Any:
         """One converted column, in a worker thread."""
 
-    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
-        """All converted columns, in a worker thread: of one step, or of several with `rows` rows each."""
+    def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
+        """All converted columns, in a worker thread: of one step, or of several with `rows` rows each. take: gives more of `new_memory`."""
 
     def wait(self) -> None:
         """Waits for copies to a device that are under way, and lets go of what they read; when the loader stops."""
@@ -48,8 +62,12 @@ class Deliver(Protocol):
         """A function that returns the next `rows` rows of a received column at each call. The parts alone keep its memory alive."""
 
 
-def open_deliver(to: str, device: Any) -> Deliver:
+def open_deliver(to: str, device: Any, *, pin_memory: bool = False) -> Deliver:
     """The delivery to a framework: "numpy", "torch" or "jax"; PlanError if it is not installed."""
+    if not isinstance(pin_memory, bool):
+        raise PlanError(f"pin_memory={quoted(pin_memory)}; write True or False")
+    if pin_memory and not is_one_of(to, ("torch",)):
+        raise PlanError(f"pin_memory=True with to={quoted(to)}: PyTorch alone pins memory; write to='torch'")
     if is_one_of(to, ("numpy",)):
         if device is not None and str(device).partition(":")[0] != "cpu":
             raise PlanError(
@@ -60,7 +78,7 @@ def open_deliver(to: str, device: Any) -> Deliver:
         return ToNumpy()
     if is_one_of(to, ("torch",)):
         module = importlib.import_module("penstock.deliver.torch")
-        return module.ToTorch(device)  # type: ignore[no-any-return]
+        return module.ToTorch(device, pin_memory=True) if pin_memory else module.ToTorch(device)  # type: ignore[no-any-return]
     if is_one_of(to, ("jax",)):
         module = importlib.import_module("penstock.deliver.jax")
         return module.ToJax(device)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.core.errors import PlanError
 from penstock.core.spec import Field, field_of_type
-from penstock.deliver import Deliver
+from penstock.deliver import Deliver, Take
 from penstock.deliver.conversions import (
     CHANNELS_LAST,
     LIST,
@@ -46,13 +46,14 @@ class Converting:
     def __init__(self, deliver: Deliver, to: str, convert: Any) -> None:
         self._deliver, self._to, self._wanted = deliver, to, conversions(convert, to)
         self.new_memory, self.copies = deliver.new_memory, deliver.copies
+        self.on_device, self.thread_setup = deliver.on_device, deliver.thread_setup
         self.ranks, self.convert, self.wait = deliver.ranks, deliver.convert, deliver.wait
+        self.on_host = frozenset(name for name, wanted in self._wanted.items() if wanted != CHANNELS_LAST)
 
     @property
-    def on_device(self) -> Any:
-        """See `Deliver`. Numbers and channels of images are converted on the host, before the copy."""
-        images = any(wanted == CHANNELS_LAST or wanted.startswith("float") for wanted in self._wanted.values())
-        return None if images else self._deliver.on_device
+    def kernel(self) -> str:
+        """See `Deliver`."""
+        return self._deliver.kernel
 
     def check(self, columns: Mapping[str, Field] | None) -> None:
         """PlanError if the columns, where they are known before the first batch, cannot be converted."""
@@ -62,7 +63,7 @@ class Converting:
         for name, wanted in self._wanted.items():
             check_fits(name, wanted, columns[name], self._to)
 
-    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
+    def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
         """All columns of an item, converted, in a worker thread."""
         check_names(self._wanted, columns)
         columns, texts = {**columns}, {}
@@ -74,17 +75,18 @@ class Converting:
                     f"convert={{{name!r}: {wanted!r}}}: the column is of {type(column).__name__}, which stays as it is"
                 )
             check_fits(name, wanted, field, self._to)
-            if wanted == CHANNELS_LAST:
-                columns[name] = column.permute(0, 3, 1, 2)
-            elif wanted not in (LIST, NESTED):
+            if wanted not in (CHANNELS_LAST, LIST, NESTED):
                 array = column if isinstance(column, np.ndarray) else column.numpy()
                 columns[name] = self.convert(cast(name, array, wanted), Field(wanted, field.shape))
-            elif field.shape:
+            elif field.shape and wanted != CHANNELS_LAST:
                 columns |= self._ragged(name, column, rows)
-            else:
+            elif wanted != CHANNELS_LAST:
                 texts[name] = _one_or_several([part.to_pylist() for part in _steps(column, rows)])
-        moved = self._deliver.finish(columns, rows)
-        moved.update(texts)  # in place: it may know when the copies are done
+        moved = self._deliver.finish(columns, rows, take)
+        # In place: it may know when the copies are done. Axes are turned last, behind what the device makes of bytes.
+        moved.update(texts)
+        turned = [name for name, wanted in self._wanted.items() if wanted == CHANNELS_LAST]
+        moved.update({name: moved[name].permute(0, 3, 1, 2) for name in turned})
         return moved
 
     def _ragged(self, name: str, column: pa.Array, rows: int) -> dict[str, Any]:

@@ -35,6 +35,11 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to wait for, as in a forked child."""
+        return not self._held or self._process != os.getpid()
+
     def keep(self, event: Event, held: Any) -> None:
         """Keeps `held` until the event has passed."""
         with self._lock:

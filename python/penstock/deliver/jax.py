@@ -13,6 +13,7 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
+from penstock.deliver import Take
 from penstock.deliver.numpy import parts_of
 
 try:
@@ -42,11 +43,16 @@ class ToJax:
 
     new_memory = None
     on_device = None
+    on_host: frozenset[str] = frozenset()
+    kernel = ""
 
     def __init__(self, device: Any = None) -> None:
         self._place = _place(device)
         first = next(iter(self._place.device_set)) if _is_sharding(self._place) else self._place or jax.devices()[0]
         self.copies = first.platform != "cpu"
+
+    def thread_setup(self) -> None:
+        """Threads need none."""
 
     def ranks(self) -> tuple[int, int] | None:
         """Which part of the rows this process takes, and of how many: equal for processes whose devices hold the same rows."""
@@ -65,7 +71,7 @@ class ToJax:
             _check_range(column, np.iinfo(narrow))
         return column
 
-    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
+    def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
         """All columns of an item on the device; as `Steps` where the item is several steps of so many rows."""
         return {
             name: self._moved(name, column, rows) if isinstance(column, np.ndarray) else column

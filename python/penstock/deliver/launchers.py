@@ -165,6 +165,14 @@ def processes_here(world_size: int) -> int:
     return world_size if (here := _local()) is None else here[1]
 
 
+def local_rank() -> int:
+    """The number of this process on its machine, as its launcher says; 0 where none does."""
+    if (here := _local()) is not None:
+        return here[0]
+    said = [os.environ.get(launcher.local_rank, "") for launcher in _STARTING]  # some say it alone, without the number
+    return next((int(text) for text in said if _is_number(text)), 0)
+
+
 def _local() -> tuple[int, int] | None:
     """The local rank and the number of processes on this machine."""
     for launcher in _STARTING:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
 from penstock.core.spec import Field
+from penstock.deliver import Take
 
 
 class ToNumpy:
@@ -18,7 +19,12 @@ class ToNumpy:
 
     new_memory = None
     on_device = None
+    on_host: frozenset[str] = frozenset()
+    kernel = ""
     copies = False
+
+    def thread_setup(self) -> None:
+        """Threads need none."""
 
     def ranks(self) -> None:
         """NumPy knows of none."""
@@ -29,7 +35,7 @@ class ToNumpy:
             return column
         return column.view(_bfloat16())
 
-    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
+    def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
         """All converted columns of an item, in a worker thread."""
         return columns
 

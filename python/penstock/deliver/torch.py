@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from penstock.core.installing import pip_install
 from penstock.core.pixel_ops import PixelOps
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
+from penstock.deliver import Take
 from penstock.deliver.in_flight import InFlight
 from penstock.deliver.numpy import parts_of
 
@@ -26,10 +27,19 @@ try:
 except ImportError as missing:
     raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); {pip_install('torch')}") from missing
 
-from penstock.deliver.torch_pixels import PixelKernel, Pixels  # which imports it
+# These import it.
+from penstock.deliver.torch_cuda import Pinned, copy_stream, work_on, working_on
+from penstock.deliver.torch_device import device_of as _device
+from penstock.deliver.torch_pinned import can_pin, pinned_copy
+from penstock.deliver.torch_pixels import PixelKernel, Pixels
+from penstock.deliver.torch_staging import Staged, cutting
 
 #: Items whose copies may be under way at once: those in the hands of two threads, and two that wait for the consumer.
 _MOST_IN_FLIGHT = 4
+#: Items that the consumer took and its stream may not have come to. The allocator cannot use the memory of any item before this one again.
+_MOST_AHEAD = 4
+
+_ColumnsT = TypeVar("_ColumnsT", bound=dict[str, Any])
 
 #: The class of errors on a device; older versions have none.
 _DeviceError: Any = getattr(torch, "AcceleratorError", ())
@@ -38,26 +48,31 @@ _DeviceError: Any = getattr(torch, "AcceleratorError", ())
 class ToTorch:
     """Tensors on a device; text and ragged columns stay Arrow arrays on the host.
 
-    CUDA: the slots are pinned. A worker thread starts the copies of an item on the loader's own stream, and behind them the kernel for
-    images (see `torch_pixels`), and waits for neither: slots are used again once an event behind the copies has passed. The stream on
-    which the consumer takes a batch waits for that event, on the device, and is recorded for the batch's memory
-    (`record_stream`), which is not reused before the work queued there is done. "cuda" is the device that is current at
-    construction.
+    CUDA: the slots are pinned, and columns that lie elsewhere are copied into some. A worker thread starts the copies of an item on the
+    process's stream for that, and behind them the kernel for images (see `torch_pixels`), and waits for neither: slots are used again once an
+    event behind the copies has passed. The stream on which the consumer takes a batch waits for the item's event, on the device, and is
+    recorded for the batch's memory (`record_stream`), which is not reused before the work queued there is done: so a worker thread that would
+    copy waits while that stream has many items before it. "cuda" is the device that is current at construction.
 
-    Not pinned, and slower to copy: columns made by a map, and columns of less than 4 KiB an item. Copies to other devices
-    block.
+    pin_memory: batches for the CPU are in pinned memory, for a training that moves them itself. PyTorch's allocator gives that, since it
+    alone knows when such copies are done. Copies to other devices block.
     """
 
-    def __init__(self, device: Any = None) -> None:
+    on_host: frozenset[str] = frozenset()
+
+    def __init__(self, device: Any = None, *, pin_memory: bool = False) -> None:
         self.device = _device("cpu" if device is None else device)
         self.copies, self.on_cuda = self.device.type != "cpu", self.device.type == "cuda"
-        self._stream = torch.cuda.Stream(self.device) if self.on_cuda else None
+        self._pins = pin_memory and not self.copies and can_pin()
+        self._stream = copy_stream(self.device) if self.on_cuda else None
+        self._memory = Pinned(self.device) if self.on_cuda else None
         self._process = os.getpid()
         self._pixels = PixelKernel(self.device)
-        self._in_flight = InFlight(_MOST_IN_FLIGHT)
+        self._in_flight, self._ahead = InFlight(_MOST_IN_FLIGHT), InFlight(_MOST_AHEAD)
+        self._received: Any = None  # the event of the item that the consumer took last
         if self.on_cuda:
             # Copies that are under way when the loader is dropped still read from its slots.
-            weakref.finalize(self, self._in_flight.wait)
+            weakref.finalize(self, _wait, self._in_flight, self.device)
 
     @property
     def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
@@ -65,9 +80,20 @@ class ToTorch:
         return _pixels if self.on_cuda else None
 
     @property
+    def kernel(self) -> str:
+        """What does the end of chains of image ops, in words."""
+        return self._pixels.name
+
+    @property
     def new_memory(self) -> Any:
         """Allocates pinned memory for CUDA; None for ordinary memory."""
-        return _pinned if self.on_cuda else None
+        return self._memory
+
+    def thread_setup(self) -> Callable[[], None] | None:
+        """Threads work on the loader's device; where memory is pinned for another's copies, on the one that is current here."""
+        if self._process != os.getpid() or not (self.on_cuda or self._pins):
+            return None
+        return partial(work_on, self.device if self.on_cuda else torch.device("cuda", torch.cuda.current_device()))
 
     def ranks(self) -> None:
         """See `deliver.ranks`, which asks torch.distributed whatever the batches are."""
@@ -89,55 +115,70 @@ class ToTorch:
                 f"to='torch': PyTorch has no dtype like NumPy's {column.dtype}; convert the column in a map"
             ) from None
 
-    def finish(self, columns: dict[str, Any], rows: int) -> dict[str, Any]:
-        """All columns of an item on the device; on CUDA, once the copies that this begins are done."""
+    def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
+        """All columns of an item on the device; on CUDA, once the copies that this begins are done. take: gives pinned memory."""
         if not self.copies:
-            return columns
+            return {name: pinned_copy(column) for name, column in columns.items()} if self._pins else columns
         with _noting_device_errors():
             if not self.on_cuda:
-                return {name: self._moved(column) for name, column in columns.items()}
+                moved = Staged(_hosts_of(columns)).moved(self._moved)
+                return self._done({**columns}, moved)
             if os.getpid() != self._process:
                 raise ProcessError(
                     "this loader uses CUDA, which does not work in a forked child; make the Loader in the child, and start children with the "
                     "'spawn' method"
                 )
-            self._in_flight.let_go()
-            return self._move_on_stream(columns)
+            with working_on(self.device):
+                self._in_flight.let_go()
+                self._ahead.let_go()
+                return self._move_on_stream(columns, take)
 
-    def _move_on_stream(self, columns: dict[str, Any]) -> OnStream:
-        # Set the device too: else leaving the stream would select device 0 for this thread, and make a context there.
-        with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+    def _move_on_stream(self, columns: dict[str, Any], take: Take | None) -> OnStream:
+        assert self._memory is not None
+        staged = Staged(_hosts_of(columns), self._memory.spans(), take)
+        with torch.cuda.stream(self._stream):
             copied = torch.cuda.Event(blocking=True)  # whoever does wait for it uses no core
             try:
-                moved = OnStream({name: self._moved(column) for name, column in columns.items()})
+                moved = staged.moved(self._moved)
             finally:  # after an error too: copies in flight still read from the slots
                 copied.record(self._stream)
-                self._in_flight.keep(copied, columns)
-        moved.copied = copied
-        return moved
+                self._in_flight.keep(copied, (columns, staged.held))
+            made = self._done(OnStream(columns), moved)
+            made.done = copied
+            if any(isinstance(column, Pixels) for column in columns.values()):
+                made.done = torch.cuda.Event()  # slots need not wait for the kernel, which comes behind the training's
+                made.done.record(self._stream)
+        return made
 
-    def _moved(self, column: Any) -> Any:
-        """A column on the device."""
-        if isinstance(column, Pixels):
-            flags = None if column.flags is None else self._moved(column.flags)
-            return self._pixels(self._moved(column.tensor), flags, column.ops)
-        if isinstance(column, torch.Tensor):
-            return column.to(self.device, non_blocking=self.on_cuda)
-        return column
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.device, non_blocking=self.on_cuda)
+
+    def _done(self, columns: _ColumnsT, moved: Mapping[Any, torch.Tensor]) -> _ColumnsT:
+        """The columns, with those on the device in the place of the host's."""
+        for name, column in columns.items():
+            if isinstance(column, Pixels):
+                columns[name] = self._pixels(moved[name], moved.get((name, "flags")), column.ops)
+            elif name in moved:
+                columns[name] = moved[name]
+        return columns
 
     def wait(self) -> None:
         """Waits for the copies that are under way, which read from slots."""
-        self._in_flight.wait()
+        _wait(self._in_flight, self.device)
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread; for CUDA, its stream waits for the copies and is recorded for their memory."""
         if isinstance(columns, OnStream):
             with _noting_device_errors():
                 stream = torch.cuda.current_stream(self.device)
-                stream.wait_event(columns.copied)
-                for column in columns.values():
-                    if isinstance(column, torch.Tensor):
-                        column.record_stream(stream)
+                behind = torch.cuda.Event(blocking=True)
+                behind.record(stream)
+                self._ahead.keep(behind, None)
+                stream.wait_event(columns.done)
+                tensors = [column for column in columns.values() if isinstance(column, torch.Tensor)]
+                for column in {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}.values():
+                    column.record_stream(stream)
+            self._received = columns.done
         return columns
 
     def nested(self, values: torch.Tensor, offsets: torch.Tensor, shortest: int, longest: int) -> torch.Tensor:
@@ -145,33 +186,32 @@ class ToTorch:
         return torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=shortest, max_seqlen=longest)
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
-        """A function that returns the column's next `rows` rows at each call. One call cuts all: each would release the GIL."""
+        """A function that returns the column's next `rows` rows at each call. Many are cut by one call: each releases the GIL."""
         if not isinstance(column, torch.Tensor):
             return parts_of(column, rows)
-        # "unsafe": autograd does not count an in-place change of one part as a change of the others.
-        parts = [*reversed(column.unsafe_split(rows))]
-        return self._taken_over(parts) if self.on_cuda else parts.pop
+        take = cutting(column, rows)
+        return self._taken_over(take) if self.on_cuda else take
 
-    def _taken_over(self, parts: list[Any]) -> Callable[[], Any]:
+    def _taken_over(self, take: Callable[[], Any]) -> Callable[[], Any]:
         """Returns the parts. `receive` did what the consumer's stream needs; a later stream is told here."""
-        recorded = torch.cuda.current_stream(self.device)
+        recorded, done = torch.cuda.current_stream(self.device), self._received
 
-        def take() -> Any:
+        def take_over() -> Any:
             nonlocal recorded
-            part, stream = parts.pop(), torch.cuda.current_stream(self.device)
+            part, stream = take(), torch.cuda.current_stream(self.device)
             if stream != recorded:
-                stream.wait_stream(self._stream)
+                stream.wait_event(done)
                 part.record_stream(stream)
                 recorded = stream
             return part
 
-        return take
+        return take_over
 
 
 class OnStream(dict[str, Any]):
-    """Columns that are on the device once the event `copied` has passed."""
+    """Columns that are on the device once the event `done` has passed."""
 
-    copied: Any = None
+    done: Any = None
 
 
 @contextmanager
@@ -186,76 +226,27 @@ def _noting_device_errors() -> Iterator[None]:
         raise
 
 
+def _wait(in_flight: InFlight, device: torch.device) -> None:
+    if not in_flight.is_empty:
+        with suppress(RuntimeError), working_on(device):  # a device that is lost reads no more
+            in_flight.wait()
+
+
+def _hosts_of(columns: dict[str, Any]) -> dict[Any, torch.Tensor]:
+    """What is to be copied of an item, by the column's name; flags by (name, "flags")."""
+    found: dict[Any, torch.Tensor] = {}
+    for name, column in columns.items():
+        if isinstance(column, Pixels):
+            found[name] = column.tensor
+            if column.flags is not None:
+                found[name, "flags"] = column.flags
+        elif isinstance(column, torch.Tensor):
+            found[name] = column
+    return found
+
+
 def _pixels(column: Any, flags: Any, ops: PixelOps) -> Pixels:
     return Pixels(tensor=column, flags=None if flags is None else torch.from_numpy(flags), ops=ops)
-
-
-def _device(wanted: Any) -> torch.device:
-    """The requested device; PlanError if there is none."""
-    try:
-        device = None if isinstance(wanted, bool | float) else torch.device(wanted)
-    except (RuntimeError, TypeError):
-        device = None
-    if device is None:
-        close = _meant(wanted)
-        hint = f"; did you mean {close!r}?" if close else ""
-        raise PlanError(f"device={quoted(wanted)}: not a PyTorch device; write 'cpu', 'cuda' or 'cuda:1'{hint}")
-    if device.type == "meta":
-        raise PlanError(f"device={quoted(wanted)}: holds no data; use device='cpu'")
-    if device.type == "cpu":
-        return device
-    if device.type != "cuda":
-        return _usable(device, wanted)
-    if getattr(torch.cuda, "_is_in_bad_fork", bool)():
-        raise ProcessError(
-            f"device={quoted(wanted)}: this process was forked from one that had used CUDA, where CUDA does not work; start it with the 'spawn' method"
-        )
-    if not torch.cuda.is_available():
-        raise PlanError(f"device={quoted(wanted)}: {_why_no_cuda()}; use device='cpu'")
-    index = torch.cuda.current_device() if device.index is None else device.index
-    if index >= (count := torch.cuda.device_count()):
-        raise PlanError(f"device={quoted(wanted)}: there are {count} CUDA devices, counted from 0; name one of these")
-    return torch.device("cuda", index)
-
-
-def _why_no_cuda() -> str:
-    if not (torch.version.cuda or torch.version.hip):
-        return f"this PyTorch ({torch.__version__}) is built without CUDA, so it sees no CUDA device"
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        if name in os.environ:
-            return f"this PyTorch sees no CUDA device, and {name}={quoted(os.environ[name])} in the environment says which it may see"
-    return "this PyTorch sees no CUDA device"
-
-
-def _meant(wanted: Any) -> str:
-    """The device whose name was probably misspelt; "" if none is similar."""
-    kind, colon, index = str(wanted).lower().partition(":")
-    if kind == "gpu":
-        return f"cuda{colon}{index}"
-    close = difflib.get_close_matches(kind.rstrip("0123456789"), ("cpu", "cuda", "mps", "xpu"), n=1)
-    return f"{close[0]}{colon}{index}" if close else ""
-
-
-def _usable(device: torch.device, wanted: Any) -> torch.device:
-    """The device, which is neither CPU nor CUDA; PlanError if no tensor can be made on it."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, ImportError, AssertionError):
-        raise PlanError(
-            f"device={quoted(wanted)}: this PyTorch ({torch.__version__}) sees no {device.type} device on this machine; use device='cpu'"
-        ) from None
-    return device
-
-
-def _pinned(size: int) -> Any:
-    """Pinned host memory, whatever the default device. If there is none left, PyTorch's cache of it is emptied first."""
-    try:
-        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
-    except RuntimeError:
-        if not hasattr(torch, "accelerator") or not hasattr(torch.accelerator, "empty_host_cache"):
-            raise
-        torch.accelerator.empty_host_cache()
-        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
 
 
 def group_of_all() -> Any:

@@ -21,9 +21,28 @@ class Pixels:
     flags: torch.Tensor | None
     ops: PixelOps
 
+    @property
+    def dtype(self) -> str:
+        """That of the images on the device."""
+        return self.ops.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the images on the device."""
+        rows, *axes = self.tensor.shape
+        height, width, channels = axes if self.ops.layout_from == "NHWC" else (*axes[1:], axes[0])
+        return (rows, height, width, channels) if self.ops.layout_to == "NHWC" else (rows, channels, height, width)
+
+
+#: Triton's compiler, and what it made so far, are the process's.
+_compiling = threading.Lock()
+
 
 class PixelKernel:
-    """Runs ops on pixels that are on the device, on the stream that is current. The results are those of the CPU's kernel, bit for bit."""
+    """Runs ops on pixels that are on the device, on the stream that is current. The results are those of the CPU's kernel, bit for bit.
+
+    name: which kernel that is, in words.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -31,6 +50,9 @@ class PixelKernel:
         self._fused: Any = None
         self._is_tried = device.type != "cuda"
         self._lock = threading.Lock()
+        self.name = (
+            "several kernels of PyTorch" if self._is_tried else "one Triton kernel, compiled with the first batch"
+        )
 
     def __call__(self, pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps) -> torch.Tensor:
         """Images of `ops.dtype`, in `ops.layout_to`."""
@@ -49,30 +71,36 @@ class PixelKernel:
             return self._affine[ops]
 
     def _first(self, *arguments: Any) -> torch.Tensor | None:
-        """The result of the fused kernel's first call, which compiles it; None, and a warning, where that cannot be."""
-        with self._lock:
+        """The result of the fused kernel's first call, which compiles it; None, and a warning, where that cannot be.
+
+        Only what will not change, a kernel that cannot be compiled, is not tried again. Memory that ran out is the caller's to know.
+        """
+        with _compiling:
             if self._is_tried:
                 return None
             try:
                 fused = importlib.import_module("penstock.deliver.triton_pixels").fused
                 made: torch.Tensor = fused(*arguments)
-                self._fused = fused
-            except torch.cuda.OutOfMemoryError:
-                raise
-            except (
-                Exception
-            ) as error:  # no Triton, no compiler for its launcher, no cache folder, a device that it does not know, …
-                if isinstance(error, getattr(torch, "AcceleratorError", ())):
+            except Exception as error:
+                if _is_of_device(error):
                     raise
+                self._is_tried = "Triton Error [" not in str(error)  # which is the driver's, about this launch
+                failed = "compile" if self._is_tried else "start"
+                self.name = f"several kernels of PyTorch, since Triton cannot {failed} one"
                 warn(
-                    f"penstock: Triton cannot compile the kernel for images on the device ({type(error).__name__}: {error}); several kernels of "
-                    f"PyTorch do the same, slower; install triton and a C compiler",
+                    f"penstock: Triton cannot {failed} the kernel for images on the device ({type(error).__name__}: {error}); several kernels of "
+                    f"PyTorch do the same, slower, in more memory; install triton, a C compiler and Python's headers (python3-dev)",
                     stacklevel=2,
                 )
                 return None
-            finally:
-                self._is_tried = True
+            self._fused, self._is_tried, self.name = fused, True, "one Triton kernel"
             return made
+
+
+def _is_of_device(error: Exception) -> bool:
+    """Whether the device has no memory left, or is lost."""
+    of_device = (torch.cuda.OutOfMemoryError, *([torch.AcceleratorError] if hasattr(torch, "AcceleratorError") else []))
+    return isinstance(error, of_device) or "out of memory" in str(error)
 
 
 def affine_of(ops: PixelOps) -> torch.Tensor:

@@ -29,9 +29,12 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
 ):
     """One program makes `block` neighbouring numbers of one image."""
     numbers = channels * height * width
-    image = tl.program_id(0)
+    programs = tl.cdiv(
+        numbers, block
+    )  # of each image; all of them along the first axis of the grid, which alone is long
+    image = tl.program_id(0) // programs
     first = image.to(tl.int64) * numbers
-    at = tl.program_id(1) * block + tl.arange(0, block)
+    at = tl.program_id(0) % programs * block + tl.arange(0, block)
     inside = at < numbers
     if to_nhwc:
         channel, x, y = at % channels, at // channels % width, at // (channels * width)
@@ -57,7 +60,7 @@ def fused(pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affin
     shape = (images, height, width, channels) if ops.layout_to == "NHWC" else (images, channels, height, width)
     out = torch.empty(shape, dtype=getattr(torch, ops.dtype), device=pixels.device)
     if images:
-        launch: Any = _kernel[(images, triton.cdiv(channels * height * width, _BLOCK))]
+        launch: Any = _kernel[(images * triton.cdiv(channels * height * width, _BLOCK),)]
         launch(
             pixels,
             out,

@@ -22,13 +22,20 @@ VALID = "valid"
 
 
 class DeliverColumns:
-    """Columns to what the user's framework works with."""
+    """Columns to what the user's framework works with. copied_slots: memory from which copies to its device are fast; None where there is none."""
 
     def __init__(
-        self, deliver: Deliver, order: BatchOrder, where: Where, slots: Slots, on_device: Mapping[str, MovedOps]
+        self,
+        deliver: Deliver,
+        order: BatchOrder,
+        where: Where,
+        slots: Slots,
+        on_device: Mapping[str, MovedOps],
+        copied_slots: Slots | None = None,
     ) -> None:
         self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
         self._on_device = on_device
+        self._take = None if copied_slots is None else copied_slots.take
 
     def __call__(self, item: Columned) -> Delivered:
         """The item, ready for the consumer; with a column that says which rows are padding, where the plan pads."""
@@ -45,7 +52,7 @@ class DeliverColumns:
             for name, column in columns.items()
         }
         self._leave_to_device(item, part, converted)
-        return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step))
+        return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step, self._take))
 
     def _leave_to_device(self, item: Columned, part: Part, columns: dict[str, Any]) -> None:
         """Says of columns what the device is to make of them."""

@@ -62,7 +62,11 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
         "Stages",
         *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
         *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
-        *([f"  on the device, to which bytes are copied: {lowered.on_device}"] if lowered.on_device else []),
+        *(
+            [f"  on the device, to which bytes are copied: {lowered.on_device} ({deliver.kernel})"]
+            if lowered.on_device
+            else []
+        ),
     ]
     return "\n".join(lines)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-import psutil
-
 from penstock.core.address_space import address_bytes_left
 
 #: The parts of what there is, of what is free, and of the addresses that are left, that loaders of one machine hold together unless it is given.
@@ -28,6 +26,8 @@ def default_memory(ranks: int) -> int:
 
 def allowed_memory(root: Path = Path("/")) -> int:
     """Bytes that the machine has, or that a control group which this process is in may have. root: as of `free_memory`."""
+    import psutil
+
     total: int = psutil.virtual_memory().total
     return min([total, *(most for most, _ in _groups_of(root))])
 
@@ -37,6 +37,8 @@ def free_memory(root: Path = Path("/")) -> int:
 
     root: where /proc and /sys lie.
     """
+    import psutil
+
     available: int = psutil.virtual_memory().available
     addresses = address_bytes_left()
     left = [max(0, most - max(0, taken)) for most, taken in _groups_of(root)]

@@ -53,9 +53,10 @@ class MovedOps:
 
 @dataclass
 class OnDevice:
-    """What a device does of a plan. transform: the node whose chains may be split. columns: filled while the plan is lowered."""
+    """What a device does of a plan. transform: the node whose chains may be split, but for those of excluded columns. columns: filled while the plan is lowered."""
 
     transform: Node | None = None
+    excluded: frozenset[str] = frozenset()
     columns: dict[str, MovedOps] = field(default_factory=dict)
 
 

@@ -64,7 +64,7 @@ Passed: TypeAlias = Item | Failure
 
 
 class Run:
-    """Stages at work on a sequence of work; iterate to get the finished items in order."""
+    """Stages at work on a sequence of work; iterate to get the finished items in order. thread_setup: what each thread does first."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Run:
         depth: Depth,
         budget: Budget | None = None,
         tuner: Tuner | None = None,
+        thread_setup: Callable[[], None] | None = None,
     ) -> None:
         self._budget = budget or Budget(sys.maxsize)
         self._tuner = tuner or Tuner((), (self._budget,), has_kernels=False)
@@ -105,9 +106,8 @@ class Run:
             for stage, crew, inbox, outbox in zip(stages, self._crews, inboxes, self._channels, strict=True):
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
                 noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
-                crew.begin(
-                    partial(_server, stage, crew.meter, crew.gate, (inbox, outbox), self._stop, noted, hold_consumer)
-                )
+                first = partial(_begin_thread, self._stop, hold_consumer, thread_setup)
+                crew.begin(partial(_server, stage, crew.meter, crew.gate, (inbox, outbox), first, noted))
         except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
             raise
@@ -235,14 +235,24 @@ class _Noted:
             self._budget.note(share, size_bytes)
 
 
+def _begin_thread(
+    stop: threading.Event,
+    hold_consumer: Callable[[], AbstractContextManager[None]],
+    thread_setup: Callable[[], None] | None,
+) -> None:
+    work_for(stop)
+    hold_consumer_with(hold_consumer)
+    if thread_setup is not None:
+        thread_setup()
+
+
 def _server(
     stage: Stage,
     meter: Meter,
     gate: Gate,
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
-    stop: threading.Event,
+    first: Callable[[], None],
     noted: _Noted,
-    hold_consumer: Callable[[], AbstractContextManager[None]],
     number: int,
     doing: Doing,
 ) -> Callable[[], None]:
@@ -251,9 +261,8 @@ def _server(
 
     def serve() -> None:
         doing.begin()
-        work_for(stop)
-        hold_consumer_with(hold_consumer)
         try:
+            first()
             while True:
                 if number >= gate.limit:
                     doing.now = RESTS, None, time.perf_counter()

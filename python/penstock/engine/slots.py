@@ -39,7 +39,8 @@ _of_parent: list[Any] = []
 class Slots:
     """A ring of buffers. Free memory is kept up to `keep_bytes`.
 
-    new_memory: gives pinned memory and raises RuntimeError when there is no more; the usual memory takes its place then. It may have a `room_of`, which
+    new_memory: gives pinned memory and raises RuntimeError, or one that says "out of memory", when there is no more; the usual memory takes its place then.
+    Another error, of a device that is lost, is raised. It may have a `room_of`, which
     says of how many bytes memory for so many is; and what it gives an `is_lost`: then nothing is made in it again.
     """
 
@@ -83,7 +84,9 @@ class Slots:
             self._check_kept(room)
         try:
             memory = self._new_memory(room)
-        except RuntimeError:
+        except RuntimeError as error:
+            if not _is_refusal(error):
+                raise
             self.drop()
             memory = self._make_after_all(room)
         with self._lock:
@@ -107,6 +110,8 @@ class Slots:
         try:
             return self._new_memory(room)
         except RuntimeError as error:
+            if not _is_refusal(error):
+                raise
             self._new_memory = aligned
             warn(
                 f"penstock: no more memory could be pinned ({error}); more of it is pageable, and copies to the device are "
@@ -172,6 +177,11 @@ class Slots:
         if self._pinned:
             _of_parent.append((self._free, self._lent))
             self._free, self._free_bytes, self._lent = defaultdict(list), 0, set()
+
+
+def _is_refusal(error: RuntimeError) -> bool:
+    """Whether an error says that there is no more memory; those of a device are RuntimeErrors as well."""
+    return type(error) is RuntimeError or "out of memory" in str(error)
 
 
 def aligned(size: int) -> Bytes:

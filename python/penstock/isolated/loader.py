@@ -116,7 +116,9 @@ class IsolatedLoader(Loader[BatchT]):
             rows_per_step=made.rows_per_step,
             find_ids=partial(_given, made.ids),
             find_draws=partial(_given, made.draws),
-            columns=self._deliver.finish(columns, made.rows_per_step),
+            columns=self._deliver.finish(
+                columns, made.rows_per_step, None if self._pinned is None else self._pinned.take
+            ),
         )
 
     def _converted(self, column: Column) -> Any:

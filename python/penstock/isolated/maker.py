@@ -51,7 +51,7 @@ class Maker(Loader[Any]):
         self._making = threading.Lock()
         threading.Thread(target=self._make, name="penstock-isolated", daemon=True).start()
 
-    def _open_deliver(self, *_: Any) -> Any:
+    def _open_deliver(self, *_: Any, **__: Any) -> Any:
         return self._to_parent
 
     # What the parent says

@@ -34,7 +34,7 @@ def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
     below = type(above)(root, order, Where(cpus=above.where.cpus), seed, Slots(), above.budget.limit_bytes)
     above.below.append(below)
     below.is_described, below.lanes, below.workers = above.is_described, above.lanes, above.workers
-    below.fixed = above.fixed
+    below.fixed, below.thread_setup = above.fixed, above.thread_setup
     is_here = above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad))
     below.tolerate(above.tolerance, is_here=is_here)
     below.budget.is_exact = False
@@ -51,7 +51,12 @@ def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
         STAGES[type(node)](node, above.where.cpus, above.call_of),
         order,
         lambda works, last: Run(
-            (*stages, last), budget.follow(works), Depth(out=depth, between=depth, most=2 * depth), budget, tuner
+            (*stages, last),
+            budget.follow(works),
+            Depth(out=depth, between=depth, most=2 * depth),
+            budget,
+            tuner,
+            thread_setup=None if below.thread_setup is None else below.thread_setup(),
         ),
         first_id=first_id,
         place=RowPlaces(below.first_ids, below.leaves, below.links),

@@ -171,7 +171,7 @@ class NodeStages(ReadingStages):
         applied, draws, spec = {}, list[Draws](), None if branch.spec is None else dict(branch.spec)
         for (name, ops), draw in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
-            if spec is not None and node is self.on_device.transform:
+            if spec is not None and node is self.on_device.transform and name not in self.on_device.excluded:
                 ops = self._host_ops(name, ops, spec[name], draw)  # noqa: PLW2901  # what is left of them
                 if not ops:
                     continue

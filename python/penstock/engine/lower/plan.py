@@ -59,17 +59,18 @@ def lower(
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
     lowering = NodeStages(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
-    lowering.is_described, lowering.fixed = is_described, fixed
+    lowering.is_described, lowering.fixed, lowering.thread_setup = is_described, fixed, deliver.thread_setup
     lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
     alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
     lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
     if deliver.on_device is not None:
-        lowering.on_device.transform = last_transform(root)
+        lowering.on_device.transform, lowering.on_device.excluded = last_transform(root), deliver.on_host
     lowering.add_reading()
     whole = lowering.branch(root)
     kind = "copy" if deliver.copies else "cpu"
     on_device = lowering.on_device.columns
-    deliver_columns = DeliverColumns(deliver, order, where, lowering.record_slots, on_device)
+    copied_slots = None if deliver.new_memory is None else lowering.slots
+    deliver_columns = DeliverColumns(deliver, order, where, lowering.record_slots, on_device, copied_slots)
     lowering.add("deliver", kind, deliver_columns, threads=lowering.together)
     rows = lowering.rows_per_step
     row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))

@@ -66,6 +66,7 @@ class Lowering:
         self.stages: list[Stage] = []
         self.read_as_one: list[tuple[int, int]] = []  # of each reader, which sources
         self.is_described, self.fixed = False, frozenset[str]()
+        self.thread_setup: Callable[[], Callable[[], None] | None] | None = None  # see `Deliver`
         self.workers = Pool(where.cpus)
         self.on_device = OnDevice()
         sources = [leaf.opened.source for leaf in self.leaves]
