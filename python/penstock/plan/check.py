@@ -305,10 +305,3 @@ def _place(branch: Node) -> str:
 
 def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:4])}{', …' if len(names) > 4 else ''}" if names else "none"
-
-
-def check_positional(verb: str, misplaced: Sequence[object], instead: str) -> None:
-    """PlanError for positional arguments that other libraries read differently: shuffle(1000) is a buffer in tf.data."""
-    if misplaced:
-        shown = ", ".join(map(quoted, misplaced))
-        raise PlanError(f"{verb}: {shown} is passed by position, where other libraries mean something else; {instead}")
