@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
+from penstock.core.asked_by import refuse_trainers
 from penstock.core.buckets import Buckets
 from penstock.core.by_name import options_by_name
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, check_whole, is_one_of, is_whole, path_of
+from penstock.core.given import as_tuple, check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.names import did_you_mean
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
+from penstock.core.warned import warn
 from penstock.engine.cached.check import check_cache
 from penstock.engine.explain import explain
+from penstock.engine.few_rows import FewRows, is_empty, length_of, number_of, row_of
+from penstock.engine.indexing import build_indexes
 from penstock.engine.order_checks import check_order
 from penstock.engine.picking import (
     balance_rows,
@@ -35,6 +40,7 @@ from penstock.engine.picking import (
 )
 from penstock.engine.row_counts import rows_of
 from penstock.engine.simulate import Simulation, simulate
+from penstock.observe.rows_table import RowsTable
 from penstock.plan.check import check_verb, classes_of
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.expression import Expression
@@ -61,6 +67,7 @@ from penstock.plan.nodes import (
     Take,
     Transform,
 )
+from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.manifest import check_countable, digest_of
 from penstock.source.protocol import Access, AnySource
@@ -650,6 +657,77 @@ class Dataset:
     def __len__(self) -> int:
         """Rows of an epoch."""
         return rows_of(self.root)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """One row to look at, as a dict: dataset[0]["label"]; dataset[-1] is the last one.
+
+        Rows are those of epoch 0, in its order, after all ops and functions; after `batch`, the rows of the first batch. Arrays and numbers are
+        NumPy's, text, bytes and lists Python's. Each call makes one row in the calling thread; train with a Loader.
+        Raises IndexError beyond the last row, PlanError for slices and names, and where rows only come one after the other (`filter` by a function,
+        `flat_map`, `pack`, streams): there, look at `head`.
+        """
+        refuse_trainers()
+        number = number_of(row)
+        if is_empty(self.root):
+            raise IndexError(f"dataset[{number}]: the dataset has 0 rows")
+        with FewRows(self.root) as rows:
+            return rows.row(number)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows of epoch 0, each as `dataset[i]` gives it, with a warning: this is for looking at some; a Loader makes batches."""
+        refuse_trainers()
+        warn(
+            "for row in dataset: one row at a time, to look at some; train with `for batch in penstock.Loader(dataset.batch(…))`",
+            stacklevel=2,
+        )
+        return self._each()
+
+    def _each(self) -> Iterator[dict[str, Any]]:
+        if not is_empty(self.root):
+            with FewRows(self.root) as rows:
+                yield from rows
+
+    def head(self, n: int = 5) -> dict[str, Any]:
+        """The first `n` rows as columns, to look at: head(3)["label"]. All rows, if they are fewer.
+
+        They are made as for `dataset[i]`; columns are NumPy arrays with rows first, or Arrow arrays for bytes, text and lists. With `filter` by a function,
+        `flat_map` or `pack` they are the rows that come of the first epoch. No thread is left running. Raises PlanError where rows come once (a pipe, an
+        iterator without a function that makes it).
+        """
+        check_whole("head", MOST_ROWS, n=n)
+        with FewRows(self.root) as rows:
+            return dict[str, Any](rows.head(n))
+
+    def show(self, n: int = 5) -> None:
+        """Prints the first `n` rows as a table with dtypes, shapes and shortened values; in a notebook, images as pictures."""
+        columns = self.head(n)
+        table = RowsTable([row_of(columns, number) for number in range(length_of(columns))])
+        ipython = sys.modules.get("IPython")
+        if ipython is None or ipython.get_ipython() is None:
+            print(table)
+        else:
+            ipython.display.display(table)
+
+    def index(
+        self,
+        *,
+        checksums: bool = False,
+        jpeg: bool = False,
+        column: str | None = None,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """Builds what `penstock index` does, for every source of this dataset, and returns the dataset: read("photos", …).index(jpeg=True).
+
+        Shards, sizes and places of records are known already, since `read` looked for them. checksums: reads all files once and keeps a CRC-32C of every
+        64 KiB in the user's cache; reads compare them from then on. jpeg: keeps the places at which decoding can begin inside JPEGs, so that a random crop
+        is decoded without what lies above it. column: with jpeg, the column of images; default: the only one, or the first that holds images. progress: called
+        with what is done and what there is, for each part anew. What is there already is not built again.
+        Raises PlanError for data without files, and where no column holds images.
+        """
+        check_flags("index", checksums=checksums, jpeg=jpeg)
+        check_progress("index", progress)
+        build_indexes(self.root, checksums=checksums, jpeg=jpeg, column=column, progress=progress)
+        return self
 
     def __repr__(self) -> str:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builtins import zip as pairs  # `zip` is a verb here
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from penstock.core.by_name import options_by_name
 from penstock.core.errors import PlanError
@@ -98,7 +98,7 @@ def zip(datasets: Iterable[Dataset], *, strict: bool = True) -> Dataset:
     return Dataset(node)
 
 
-def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
+def _roots(verb: str, datasets: Any) -> tuple[Node, ...]:
     if not isinstance(datasets, (Dataset, Iterable)):
         raise PlanError(f"{verb}({quoted(datasets)}): pass a list of datasets")
     roots = []

@@ -7,7 +7,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
@@ -69,7 +68,9 @@ def _isolated_where_asked(init: Function) -> Function:
     @wraps(init)
     def begin(self: Loader[Any], *dataset: Any, **options: Any) -> None:
         if type(self) is Loader and is_one_of(options.get("isolation"), ("process",)):
-            isolated: Any = import_module("penstock.isolated.loader").IsolatedLoader  # which is a Loader
+            from penstock.isolated.loader import IsolatedLoader  # which is a Loader
+
+            isolated: Any = IsolatedLoader
             self.__class__ = isolated
             isolated.__init__(self, *dataset, **options)
         else:
