@@ -124,5 +124,5 @@ def _pixels(value: Any) -> Pixels | None:
     if value.dtype != np.uint8:
         value = np.nan_to_num(value.astype(np.float32))
         low, high = float(value.min()), float(value.max())
-        value = ((value - low) * (255 / (high - low or 1))).astype(np.uint8)
+        value = np.rint((value - low) * (255 / (high - low or 1))).astype(np.uint8)
     return np.broadcast_to(value, (*value.shape[:2], 3))
