@@ -92,7 +92,7 @@ servers:
 
 docs: build
 	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical
-	$(BIN)/zensical build
+	$(BIN)/zensical build --clean --strict
 
 fuzz: tools
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -180,7 +180,7 @@ class Dataset:
         known = known_columns(self.root)
         if known is None:
             raise PlanError(
-                f"drop: which columns there are after a function is known when its first batch comes; write select(…) with those that stay, or leave "
+                f"drop: the columns after a function are not known in advance; write select(…) with those that stay, or leave "
                 f"{', '.join(dropped)} out of what the function returns"
             )
         for name in dropped:
@@ -253,7 +253,7 @@ class Dataset:
         Raises PlanError for a predicate that is no column of true and false, or true for no row.
 
         A function, filter(lambda batch: batch["length"] > 16), gets whole batches while training, as for `map`, and returns a mask, one bool
-        a row. How many rows stay is known once they were made, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
+        a row. The number of rows that stay is not known in advance, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
         resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         workers: where it runs while training, as of `map`; processes get a part of a batch each.

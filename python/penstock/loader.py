@@ -657,7 +657,7 @@ class Loader(Generic[BatchT]):
     def _check_arithmetic(self, asked: str) -> None:
         if self._lowered.lanes:
             raise PlanError(
-                f"{asked}: what a step holds is known on the way there, since a stage of this plan gives rows by what the data says"
+                f"{asked}: what a step holds is not known in advance, since a stage of this plan gives rows by what the data says"
             )
 
     def _check_step(self, epoch: int, step: int) -> None:
