@@ -1,5 +1,5 @@
 # Every target does its own set-up: a virtual environment in .venv, the native build, then the work.
-#   make demo    a small training, stopped and resumed, with a live display (about two minutes)
+#   make demo    a small training, stopped and resumed, with a live display (a few minutes)
 #   make quick   Python's unit tests and promises at small size, without damage, servers and trainers (under two minutes once built)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
@@ -53,6 +53,7 @@ lint: build
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest penstock._core --ignore-disjoint-bases
+	$(BIN)/python scripts/check_user_code.py
 	$(BIN)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets -- -D warnings
@@ -91,7 +92,7 @@ servers:
 
 docs: build
 	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical
-	$(BIN)/zensical build
+	$(BIN)/zensical build --clean --strict
 
 fuzz: tools
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- table of formats: python scripts/formats_table.py --write -->
 
 def table() -> str:
     """One row a format, in the registry's order."""
-    head = "| format | files | one sample is reached | seen without an index | options | extra |\n| --- | --- | --- | --- | --- | --- |\n"
+    head = "| format | files | random access | damage detected without checksums | options | extra |\n| --- | --- | --- | --- | --- | --- |\n"
     return head + "".join(_row(format) for format in FORMATS)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,48 @@ def test_public_names_say_what_one_gets(name: str) -> None:
         for member, value in vars(thing).items():
             if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
                 assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def callables() -> dict[str, Any]:
+    """All that users call, by name: what `penstock` and its modules for frameworks offer, and the methods of classes."""
+    found: dict[str, Any] = {}
+    for module in (ps, ps.image, sys.modules["penstock.loader"]):
+        for name in getattr(module, "__all__", ["Loader"]):
+            if callable(thing := getattr(module, name)) and not (
+                isinstance(thing, type) and issubclass(thing, Exception)
+            ):
+                found[f"{module.__name__}.{name}"] = thing
+                methods = inspect.getmembers(thing, callable) if inspect.isclass(thing) else []
+                found |= {f"{module.__name__}.{name}.{method}": value for method, value in methods if method[0] != "_"}
+    return found
+
+
+def test_signatures_show_what_can_be_passed() -> None:
+    """In `help`, in notebooks and in editors: no argument that is there to be refused, and every option of a Loader."""
+    shown = {name: str(inspect.signature(thing)) for name, thing in callables().items()}
+    assert len(shown) > 80
+    assert {name: text for name, text in shown.items() if "Never" in text or "misplaced" in text} == {}
+    assert str(inspect.signature(ps.Dataset.take)) == "(self, count: 'int') -> 'Dataset'"
+    options = inspect.signature(ps.Loader).parameters
+    assert [*options][:3] == ["dataset", "to", "device"]
+    assert options["on_error"].default == "raise"
+    assert all(options[name].kind is inspect.Parameter.KEYWORD_ONLY for name in [*options][1:])
+    for option in options:
+        assert f"{option}:" in pydoc.plain(pydoc.render_doc(ps.Loader))
+
+
+def test_a_subclass_of_the_loader_shows_its_own_arguments() -> None:
+    class Mine(ps.Loader):  # type: ignore[type-arg]
+        def __init__(self, dataset: ps.Dataset, hint: str) -> None:
+            super().__init__(dataset)
+            self.hint = hint
+
+    data = ps.from_arrays({"x": [1, 2]}).batch(2)
+    assert [*inspect.signature(Mine).parameters] == ["dataset", "hint"]
+    assert Mine(data, "soon").hint == "soon"
+    isolated = ps.Loader(data, isolation="process")
+    assert isinstance(isolated, ps.Loader)
+    assert "isolation" not in vars(isolated)
 
 
 def imported_by(code: str, modules: list[str]) -> str:

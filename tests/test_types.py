@@ -1,23 +1,27 @@
-"""What type checkers make of users' code: batches have a type, misspelt words are errors."""
+"""What mypy and Pyright make of users' code: batches have a type, misspelt words are errors."""
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import penstock as ps
 from penstock.loader_types import LoaderOptions
 
-pytest.importorskip("mypy", reason="mypy is not installed")
+ROOT = Path(__file__).parent.parent
 
 GOOD = """
 from dataclasses import dataclass
 from typing import Any, assert_type
 import numpy as np
+import polars as pl
 import penstock as ps
 
 @dataclass
@@ -34,6 +38,8 @@ for batch in loader:
 assert_type(loader.batch_at(0, 0), dict[str, Any])
 for image, label in ps.Loader(plan, structure="tuple"):
     image.cuda()
+assert_type(ps.Loader(plan, structure="tuple", isolation="process").batch_at(0, 0), tuple[Any, ...])
+assert_type(ps.Loader(plan, structure="polars").batch_at(0, 0), pl.DataFrame)
 for sample in ps.Loader(plan, structure=Sample):
     assert_type(sample, Sample)
 ps.Loader(plan, structure="namedtuple").batch_at(0, 0).image.cuda()
@@ -43,6 +49,12 @@ def train(loader: ps.Loader) -> None:
         assert_type(batch, dict[str, Any])
 
 train(loader)
+
+async def asked(row: Any, rng: Any) -> dict[str, Any]:
+    return {"x": 1}
+
+plan.map_rows(asked).map(lambda batch: batch)
+assert_type(ps.concat([plan, plan], source="source").split({"a": 0.5, "b": 0.5}, seed=1)["a"].take(2), ps.Dataset)
 """
 BAD = """
 import numpy as np
@@ -55,22 +67,60 @@ ps.Loader(plan, prefetches=1)
 ps.Loader([1])
 plan.shuffle(mode="rows")
 ps.Loader(plan).batch_at(0, 0)[0]
+plan.shuffle(1000)
+plan.take(3, 4)
+ps.Loader(plan, 32)
+ps.mix([plan], [1.0])
+plan.map(lambda batch: batch, 8)
+ps.Dataset("folder", 3)
 """
 
 
+def mypy(folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "good.py", "bad.py"]
+    out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    return [line for line in out.splitlines() if ": error:" in line]
+
+
+def pyright(folder: Path) -> list[str]:
+    return user_code().complaints({name: (folder / name).read_text() for name in ("good.py", "bad.py")})
+
+
+def user_code() -> Any:
+    spec = importlib.util.spec_from_file_location("check_user_code", ROOT / "scripts" / "check_user_code.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.slow
-def test_as_users_write_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("checker", "module"), [(mypy, "mypy"), (pyright, "basedpyright")])
+def test_as_users_write_it(checker: Callable[[Path], list[str]], module: str, tmp_path: Path) -> None:
+    pytest.importorskip(module)
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text(BAD)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "good.py", "bad.py"]
-    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
-    mistakes = [line for line in out.splitlines() if ": error:" in line]
+    mistakes = checker(tmp_path)
     assert [line for line in mistakes if line.startswith("good.py")] == []
     lines = {int(line.split(":")[1]) for line in mistakes}
     wrong = {number for number, line in enumerate(BAD.splitlines(), 1) if number > 5}
-    assert lines == wrong, out
+    assert lines == wrong, mistakes
+
+
+@pytest.mark.slow
+def test_pyright_takes_the_documentation_and_sees_its_mistakes() -> None:
+    pytest.importorskip("basedpyright")
+    checking = user_code()
+    guide = checking.user_code(ROOT / "docs" / "guide.md")
+    assert len(guide.splitlines()) <= len((ROOT / "docs" / "guide.md").read_text().splitlines())
+    assert checking.complaints({"guide.py": guide}) == []
+    assert 'structure="tuple"' in guide
+    found = checking.complaints({"guide.py": guide.replace('structure="tuple"', 'structure="tupel"', 1)})
+    assert len(found) >= 1
+    assert all(one.startswith("guide.py:") for one in found)
 
 
 def test_options_are_those_of_the_loader() -> None:
     parameters = set(inspect.signature(ps.Loader.__init__).parameters)
-    assert parameters - {"self", "dataset", "misplaced", "structure"} == set(LoaderOptions.__annotations__)
+    assert parameters - {"self", "dataset", "structure"} == set(LoaderOptions.__annotations__)

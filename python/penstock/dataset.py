@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from os import PathLike
-from typing import Any, Literal, Never
+from typing import Any, Literal, TypeAlias
 
+from penstock.core.asked_by import refuse_trainers
 from penstock.core.buckets import Buckets
+from penstock.core.by_name import options_by_name
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, check_whole, is_one_of, is_whole, path_of
+from penstock.core.given import as_tuple, check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.names import did_you_mean
 from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
+from penstock.core.warned import warn
 from penstock.engine.cached.check import check_cache
 from penstock.engine.draw_checks import check_draws
 from penstock.engine.explain import explain
+from penstock.engine.few_rows import FewRows, is_empty, length_of, number_of, row_of
+from penstock.engine.indexing import build_indexes
 from penstock.engine.order_checks import check_order
 from penstock.engine.picking import (
     balance_rows,
@@ -34,7 +41,8 @@ from penstock.engine.picking import (
 )
 from penstock.engine.row_counts import rows_of
 from penstock.engine.simulate import Simulation, simulate
-from penstock.plan.check import check_positional, check_verb, classes_of
+from penstock.observe.rows_table import RowsTable
+from penstock.plan.check import check_verb, classes_of
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
@@ -61,6 +69,7 @@ from penstock.plan.nodes import (
     Take,
     Transform,
 )
+from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.manifest import check_countable, digest_of
 from penstock.source.protocol import Access, AnySource
@@ -70,8 +79,30 @@ from penstock.storage.cache.storage import CachedStorage
 
 #: More ranks, machines or epochs than anybody simulates.
 _MOST_RANKS = 1 << 20
+#: What a function returns: a value, or an array of rows, for each column.
+Columns: TypeAlias = Mapping[str, Any]
 #: tf.data's map takes a number of parallel calls there.
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
+_NODES = (
+    "takes the sample counts of nodes with files of their own; to divide one dataset among ranks write nothing: the Loader finds its rank, or takes rank= "
+    "and world_size="
+)
+
+
+def _not_by_hand(init: Callable[[Dataset, Node], None]) -> Callable[[Dataset, Node], None]:
+    """PlanError for whoever calls Dataset instead of what makes one."""
+
+    @wraps(init)
+    def checked(self: Dataset, *given: Any, **options: Any) -> None:
+        if len(given) != 1 or not isinstance(given[0], Node) or options:
+            what = type(given[0]).__name__ if given else ""
+            raise PlanError(
+                f"Dataset({what}): datasets are not made by hand; make one with penstock.read(path), from_arrays(columns), from_dataset(dataset) or "
+                f"from_iterable(function)"
+            )
+        init(self, *given)
+
+    return checked
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -80,18 +111,14 @@ class Dataset:
 
     root: Node
 
-    def __init__(self, root: Node | None = None, *found: Never, **read_with: Never) -> None:
-        if root is None or not isinstance(root, Node) or found or read_with:
-            given = "" if root is None else type(root).__name__
-            raise PlanError(
-                f"Dataset({given}): datasets are not made by hand; make one with penstock.read(path), from_arrays(columns), from_dataset(dataset) or "
-                f"from_iterable(function)"
-            )
+    @_not_by_hand
+    def __init__(self, root: Node) -> None:
         vars(self).update(root=root)
 
+    @options_by_name("the order covers all samples, so there is no buffer to size; write shuffle(seed=…)")
     def shuffle(
         self,
-        *misplaced: Never,
+        *,
         seed: int = 0,
         mode: Literal["block", "global"] = "block",
         block_rows: int | None = None,
@@ -109,16 +136,14 @@ class Dataset:
         Sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`) are mixed within windows of neighbouring
         rows, `window` of them in all: 10,000 if not given. About half as many are held in memory.
         """
-        check_positional(
-            "shuffle", misplaced, "the order covers all samples, so there is no buffer to size; write shuffle(seed=…)"
-        )
         return self._then(
             Shuffle(
                 input=self.root, seed=seed, mode=mode, block_rows=block_rows, window_blocks=window_blocks, window=window
             )
         )
 
-    def shard(self, samples: Sequence[int], *misplaced: Never) -> Dataset:
+    @options_by_name(_NODES, shows_call=True)
+    def shard(self, samples: Sequence[int]) -> Dataset:
         """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them; `samples` counts those of each.
 
         shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
@@ -127,11 +152,8 @@ class Dataset:
         files that it had, on any number of ranks a node that divides its part of the batch.
         Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
         """
-        if misplaced or not isinstance(samples, Iterable):
-            raise PlanError(
-                f"shard({', '.join(map(quoted, (samples, *misplaced)))}): takes the sample counts of nodes with files of their own; to "
-                f"divide one dataset among ranks write nothing: the Loader finds its rank, or takes rank= and world_size="
-            )
+        if not isinstance(samples, Iterable):
+            raise PlanError(f"shard({quoted(samples)}): {_NODES}")
         return self._then(Shard(input=self.root, samples=as_tuple("shard", samples)))
 
     def select(self, *columns: str | Sequence[str]) -> Dataset:
@@ -160,7 +182,7 @@ class Dataset:
         known = known_columns(self.root)
         if known is None:
             raise PlanError(
-                f"drop: which columns there are after a function is known when its first batch comes; write select(…) with those that stay, or leave "
+                f"drop: the columns after a function are not known in advance; write select(…) with those that stay, or leave "
                 f"{', '.join(dropped)} out of what the function returns"
             )
         for name in dropped:
@@ -202,10 +224,11 @@ class Dataset:
         follows = followed(chains) if drawn == "together" else ()
         return self._then(Transform(input=self.root, ops=chains, drawn=drawn, follows=follows))
 
+    @options_by_name(_THREADS)
     def map(
         self,
-        function: Callable[..., Mapping[str, Any]],
-        *misplaced: Never,
+        function: Callable[..., Columns | Awaitable[Columns]],
+        *,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
@@ -222,23 +245,23 @@ class Dataset:
 
         An `async def` runs on one event loop of the process, in a thread of its own, on up to 16 batches at once (`map_rows`: up to 64 rows).
         """
-        check_positional("map", misplaced, _THREADS)
         return self._then(Map(input=self.root, function=function, workers=workers))
 
+    @options_by_name(_THREADS)
     def map_rows(
         self,
-        function: Callable[..., Mapping[str, Any]],
-        *misplaced: Never,
+        function: Callable[..., Columns | Awaitable[Columns]],
+        *,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
-        check_positional("map_rows", misplaced, _THREADS)
         return self._then(MapRows(input=self.root, function=function, workers=workers))
 
+    @options_by_name("write filter(predicate), of several (first) & (second)")
     def filter(
         self,
         predicate: Expression | Callable[..., Any],
-        *misplaced: Never,
+        *,
         columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
@@ -251,7 +274,7 @@ class Dataset:
         Raises PlanError for a predicate that is no column of true and false, or true for no row.
 
         A function, filter(lambda batch: batch["length"] > 16), gets whole batches while training, as for `map`, and returns a mask, one bool
-        a row. How many rows stay is known once they were made, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
+        a row. The number of rows that stay is not known in advance, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
         resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
         function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
         workers: where it runs while training, as of `map`; processes get a part of a batch each.
@@ -259,7 +282,6 @@ class Dataset:
         columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
         rows that stay, and columns that nothing else uses are not read.
         """
-        check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         check_flags("filter", ahead=ahead)
         if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
             raise PlanError(
@@ -274,10 +296,11 @@ class Dataset:
             return self._then(filter_rows_ahead(self.root, predicate, names, progress))
         return self._then(FilterFunction(input=self.root, function=predicate, columns=names, workers=workers))
 
+    @options_by_name(_THREADS)
     def flat_map(
         self,
         function: Callable[..., Mapping[str, Any]],
-        *misplaced: Never,
+        *,
         rows: int = 16,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
@@ -288,13 +311,13 @@ class Dataset:
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
         resume, where the function sees the same rows together. workers: as of `map`.
         """
-        check_positional("flat_map", misplaced, _THREADS)
         return self._then(FlatMap(input=self.root, function=function, rows=rows, workers=workers))
 
+    @options_by_name("write pack(columns, length=2048)")
     def pack(
         self,
         columns: str | Sequence[str],
-        *misplaced: Never,
+        *,
         length: int,
         strategy: Literal["best_fit", "concat"] = "best_fit",
         window: int = 1000,
@@ -313,7 +336,6 @@ class Dataset:
         `batch(…, steps=…)` says how long an epoch is. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says how far every lane is used, which is at
         most `window` rows to be read again.
         """
-        check_positional("pack", misplaced, "write pack(columns, length=2048)")
         names = as_names("pack", [columns] if isinstance(columns, str) else columns)
         value = as_padding_value("pack", padding_value)
         packed = Pack(
@@ -327,10 +349,11 @@ class Dataset:
         )
         return self._then(packed)
 
+    @options_by_name("write batch(size, drop_last=True), pad=True or wrap=True")
     def batch(
         self,
         size: int,
-        *misplaced: Never,
+        *,
         drop_last: bool = False,
         pad: bool = False,
         wrap: bool = False,
@@ -350,7 +373,6 @@ class Dataset:
         steps: how long an epoch is, whatever the number of rows; the next one goes on from there, and data that ends begins again, shuffled
         anew. After `filter` by a function and `flat_map`, whose rows nobody has counted, it must be given.
         """
-        check_positional("batch", misplaced, "write batch(size, drop_last=True), pad=True or wrap=True")
         return self._then(
             Batch(
                 input=self.root,
@@ -364,10 +386,11 @@ class Dataset:
             )
         )
 
+    @options_by_name("write batch_padded(size, length=512), or padding_value=…")
     def batch_padded(
         self,
         size: int,
-        *misplaced: Never,
+        *,
         columns: Sequence[str] | None = None,
         multiple_of: int | None = None,
         length: int | None = None,
@@ -390,7 +413,6 @@ class Dataset:
         cuts it. `columns`: those that are padded, by default all that can be. `padding_value`: for all columns, or a dict of one each (0 for others).
         The other options are those of `batch`; its `pad` fills the last batch with repeated rows.
         """
-        check_positional("batch_padded", misplaced, "write batch_padded(size, length=512), or padding_value=…")
         if not isinstance(pad, bool):
             raise PlanError(
                 f"batch_padded: pad={quoted(pad)} fills the last batch, or not; write padding_value={quoted(pad)}"
@@ -407,10 +429,11 @@ class Dataset:
             size, drop_last=drop_last, pad=pad, wrap=wrap, lanes=lanes, per_rank=per_rank, steps=steps
         )
 
+    @options_by_name("write batch_bucketed(size, by=lengths, boundaries=[…])")
     def batch_bucketed(
         self,
         size: int,
-        *misplaced: Never,
+        *,
         by: Any,
         boundaries: Sequence[float] | None = None,
         quantiles: int | None = None,
@@ -437,7 +460,6 @@ class Dataset:
 
         The other options are those of `batch_padded`. Raises PlanError where `by` does not fit, or rows are chosen or mixed after `shuffle`.
         """
-        check_positional("batch_bucketed", misplaced, "write batch_bucketed(size, by=lengths, boundaries=[…])")
         numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
         bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(numbers, boundaries, quantiles)))
         return bucketed.batch_padded(
@@ -452,10 +474,11 @@ class Dataset:
             per_rank=per_rank,
         )
 
+    @options_by_name("write batch_tokens(max_tokens, by=lengths)")
     def batch_tokens(
         self,
         max_tokens: int,
-        *misplaced: Never,
+        *,
         by: Any,
         padded: bool = True,
         fill: float = 0.9,
@@ -483,7 +506,6 @@ class Dataset:
         `columns` and `padding_value` are those of `batch_padded`. After `shuffle`, steps of long and short rows come in another order every epoch; without it, the
         longest first. Rows are read one by one, not in blocks. Raises PlanError for a row that is too long, and where `by` does not fit.
         """
-        check_positional("batch_tokens", misplaced, "write batch_tokens(max_tokens, by=lengths)")
         check_flags("batch_tokens", padded=padded)
         if not padded and (columns, multiple_of, padding_value) != (None, None, 0):
             raise PlanError(
@@ -507,10 +529,11 @@ class Dataset:
         )
         return below._then(batch)  # noqa: SLF001  # its own class
 
+    @options_by_name("write cache(folder, size=…)")
     def cache(
         self,
         folder: str | PathLike[str] | None = None,
-        *misplaced: Never,
+        *,
         to: Literal["memory", "disk"] | None = None,
         size: str | int | None = None,
         freeze_random: bool = False,
@@ -527,7 +550,6 @@ class Dataset:
         keep what epoch 0 draws. A function of `map` before it must treat each row by itself. Raises PlanError for rows that have no numbers: those of
         `filter` by a function, `flat_map`, `pack` and streams; put cache() before these.
         """
-        check_positional("cache", misplaced, "write cache(folder, size=…)")
         check_flags("cache", freeze_random=freeze_random)
         if to is not None and (folder is not None or not is_one_of(to, ("memory", "disk"))):
             raise PlanError(
@@ -559,33 +581,34 @@ class Dataset:
                 leaf.opened.storage.use_cache(cache)
         return self
 
-    def take(self, count: int, *misplaced: Never) -> Dataset:
+    @options_by_name("write take(count)")
+    def take(self, count: int) -> Dataset:
         """The first `count` rows of an epoch, or all of them if they are fewer: take(1000).
 
         Before `shuffle`, always the same rows: take(1000).shuffle(seed=0). After it, those that come first in every epoch: others each time.
         """
-        check_positional("take", misplaced, "write take(count)")
         return self._then(Take(input=self.root, count=count))
 
-    def skip(self, count: int, *misplaced: Never) -> Dataset:
+    @options_by_name("write skip(count)")
+    def skip(self, count: int) -> Dataset:
         """All but the first `count` rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`."""
-        check_positional("skip", misplaced, "write skip(count)")
         return self._then(Skip(input=self.root, count=count))
 
-    def every(self, count: int, *misplaced: Never) -> Dataset:
+    @options_by_name("write every(count)")
+    def every(self, count: int) -> Dataset:
         """Every `count`-th row, from the first on: every(10) is a tenth of the rows, at equal distances. Goes before `shuffle`."""
-        check_positional("every", misplaced, "write every(count)")
         return self._then(Every(input=self.root, count=count))
 
-    def repeat(self, times: int, *misplaced: Never) -> Dataset:
+    @options_by_name("write repeat(times)")
+    def repeat(self, times: int) -> Dataset:
         """`times` epochs as one: shuffle(seed=0).repeat(3). Each copy is shuffled and augmented anew. `shuffle` goes before it."""
-        check_positional("repeat", misplaced, "write repeat(times)")
         return self._then(Repeat(input=self.root, times=times))
 
+    @options_by_name('write split({"train": 0.9, "val": 0.1}, by=…)')
     def split(
         self,
         parts: Mapping[str, float],
-        *misplaced: Never,
+        *,
         by: str | Expression | None = None,
         stratify: str | Expression | None = None,
         seed: int = 0,
@@ -598,14 +621,14 @@ class Dataset:
         together, whatever else is there. stratify: a column; every part has its share of each class, to the row, and rows that are added
         may move others.
         """
-        check_positional("split", misplaced, 'write split({"train": 0.9, "val": 0.1}, by=…)')
         found = split_rows(self.root, parts, by, stratify, seed, progress)
         return {name: self._then(node) for name, node in found.items()}
 
+    @options_by_name('write balance(column, mode="over")')
     def balance(
         self,
         column: str | Expression,
-        *misplaced: Never,
+        *,
         mode: Literal["over", "under"] = "over",
         seed: int = 0,
         progress: Progress | None = None,
@@ -616,13 +639,13 @@ class Dataset:
         augmented anew. "under": as many as the rarest has, no row twice, chosen by `seed`. Copies lie apart in the order, and rows are then
         read one by one. Raises PlanError for labels that are missing, or of no class.
         """
-        check_positional("balance", misplaced, 'write balance(column, mode="over")')
         return self._then(balance_rows(self.root, column, mode, seed, progress))
 
+    @options_by_name("write sample(count, weights=…, replacement=True)")
     def sample(
         self,
         count: int,
-        *misplaced: Never,
+        *,
         weights: Any = None,
         replacement: bool = False,
         seed: int = 0,
@@ -633,13 +656,13 @@ class Dataset:
         weights: a column, or an array of one number above 0 for each row; without it all rows are alike. With replacement, a row comes as
         often as its weight says, rounded up or down, and each copy is augmented anew; without, no row comes twice. The same rows in every epoch.
         """
-        check_positional("sample", misplaced, "write sample(count, weights=…, replacement=True)")
         return self._then(sample_rows(self.root, count, weights, seed, progress, replacement=replacement))
 
+    @options_by_name("write sort(column, descending=True)")
     def sort(
         self,
         by: str | Expression,
-        *misplaced: Never,
+        *,
         descending: bool = False,
         progress: Progress | None = None,
     ) -> Dataset:
@@ -647,7 +670,6 @@ class Dataset:
 
         Rows are then read one by one. A `shuffle` after it mixes them again.
         """
-        check_positional("sort", misplaced, "write sort(column, descending=True)")
         return self._then(sort_rows(self.root, by, progress, descending=descending))
 
     def _then(self, node: Node) -> Dataset:
@@ -659,6 +681,77 @@ class Dataset:
     def __len__(self) -> int:
         """Rows of an epoch."""
         return rows_of(self.root)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """One row to look at, as a dict: dataset[0]["label"]; dataset[-1] is the last one.
+
+        Rows are those of epoch 0, in its order, after all ops and functions; after `batch`, the rows of the first batch. Arrays and numbers are
+        NumPy's, text, bytes and lists Python's. Each call makes one row in the calling thread; train with a Loader.
+        Raises IndexError beyond the last row, PlanError for slices and names, and where rows only come one after the other (`filter` by a function,
+        `flat_map`, `pack`, streams): there, look at `head`.
+        """
+        refuse_trainers()
+        number = number_of(row)
+        if is_empty(self.root):
+            raise IndexError(f"dataset[{number}]: the dataset has 0 rows")
+        with FewRows(self.root) as rows:
+            return rows.row(number)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows of epoch 0, each as `dataset[i]` gives it, with a warning: this is for looking at some; a Loader makes batches."""
+        refuse_trainers()
+        warn(
+            "for row in dataset: one row at a time, to look at some; train with `for batch in penstock.Loader(dataset.batch(…))`",
+            stacklevel=2,
+        )
+        return self._each()
+
+    def _each(self) -> Iterator[dict[str, Any]]:
+        if not is_empty(self.root):
+            with FewRows(self.root) as rows:
+                yield from rows
+
+    def head(self, n: int = 5) -> dict[str, Any]:
+        """The first `n` rows as columns, to look at: head(3)["label"]. All rows, if they are fewer.
+
+        They are made as for `dataset[i]`; columns are NumPy arrays with rows first, or Arrow arrays for bytes, text and lists. With `filter` by a function,
+        `flat_map` or `pack` they are the rows that come of the first epoch. No thread is left running. Raises PlanError where rows come once (a pipe, an
+        iterator without a function that makes it).
+        """
+        check_whole("head", MOST_ROWS, n=n)
+        with FewRows(self.root) as rows:
+            return dict[str, Any](rows.head(n))
+
+    def show(self, n: int = 5) -> None:
+        """Prints the first `n` rows as a table with dtypes, shapes and shortened values; in a notebook, images as pictures."""
+        columns = self.head(n)
+        table = RowsTable([row_of(columns, number) for number in range(length_of(columns))])
+        ipython = sys.modules.get("IPython")
+        if ipython is None or ipython.get_ipython() is None:
+            print(table)
+        else:
+            ipython.display.display(table)
+
+    def index(
+        self,
+        *,
+        checksums: bool = False,
+        jpeg: bool = False,
+        column: str | None = None,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """Builds what `penstock index` does, for every source of this dataset, and returns the dataset: read("photos", …).index(jpeg=True).
+
+        Shards, sizes and places of records are known already, since `read` looked for them. checksums: reads all files once and keeps a CRC-32C of every
+        64 KiB in the user's cache; reads compare them from then on. jpeg: keeps the places at which decoding can begin inside JPEGs, so that a random crop
+        is decoded without what lies above it. column: with jpeg, the column of images; default: the only one, or the first that holds images. progress: called
+        with what is done and what there is, for each part anew. What is there already is not built again.
+        Raises PlanError for data without files, and where no column holds images.
+        """
+        check_flags("index", checksums=checksums, jpeg=jpeg)
+        check_progress("index", progress)
+        build_indexes(self.root, checksums=checksums, jpeg=jpeg, column=column, progress=progress)
+        return self
 
     def __repr__(self) -> str:
         try:

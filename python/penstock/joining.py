@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from builtins import zip as pairs  # `zip` is a verb here
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Never
+from typing import Any, Literal
 
+from penstock.core.by_name import options_by_name
 from penstock.core.errors import PlanError
 from penstock.core.given import check_flags
 from penstock.core.quoted import quoted
@@ -14,12 +15,13 @@ from penstock.engine.draw_checks import check_draws
 from penstock.engine.order_checks import check_order
 from penstock.engine.pairing import paired, warn_of_names
 from penstock.engine.row_counts import rows_of
-from penstock.plan.check import check_positional, check_verb
+from penstock.plan.check import check_verb
 from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
 from penstock.plan.weights import read_weights
 
 
-def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = None) -> Dataset:
+@options_by_name("write concat([…, …])")
+def concat(datasets: Iterable[Dataset], *, source: str | None = None) -> Dataset:
     """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
 
     Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
@@ -27,7 +29,6 @@ def concat(datasets: Iterable[Dataset], *misplaced: Never, source: str | None = 
     dataset twice gives its rows twice. source="source" adds an int32 column of that name: the number of the dataset that each row came
     of. Raises PlanError where columns, class folders or verbs do not fit.
     """
-    check_positional("concat", misplaced, "write concat([…, …])")
     node = Concat(inputs=_roots("concat", datasets))
     check_verb(node)
     check_order(node)
@@ -38,9 +39,10 @@ def _with_source(node: Concat | Mix, name: str | None) -> Dataset:
     return Dataset(node) if name is None else Dataset(node)._then(SourceColumn(input=node, name=name))  # noqa: SLF001
 
 
+@options_by_name("write mix([…], weights=[…])")
 def mix(
     datasets: Iterable[Dataset],
-    *misplaced: Never,
+    *,
     weights: Sequence[float] | Mapping[int, Sequence[float]] | Sequence[tuple[int, Sequence[float]]] | None = None,
     stop: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
     rows: int | None = None,
@@ -66,7 +68,6 @@ def mix(
     `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
     weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
     """
-    check_positional("mix", misplaced, "write mix([…], weights=[…])")
     roots = _roots("mix", datasets)
     shares, changes = read_weights(weights, len(roots))
     node = Mix(inputs=roots, weights=shares, changes=changes, stop=stop, rows=rows)
@@ -75,7 +76,8 @@ def mix(
     return _with_source(node, source)
 
 
-def zip(datasets: Iterable[Dataset], *misplaced: Never, on: str | None = None, strict: bool = True) -> Dataset:
+@options_by_name("write zip([…, …])")
+def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = True) -> Dataset:
     """The rows of several datasets side by side, with the columns of all: zip([images, masks], on="stem").shuffle(seed=0).batch(256).
 
     on="stem" pairs files by their names: images/cat/7.jpg and masks/cat/7.png are both "cat/7", the path below the folder that was read, without
@@ -92,7 +94,6 @@ def zip(datasets: Iterable[Dataset], *misplaced: Never, on: str | None = None, s
     Raises PlanError where counts differ, a key is missing, comes twice or has no partner, a verb does not fit, or two datasets have a column of
     one name: rename it, read(…, columns={"caption_id": "id"}).
     """
-    check_positional("zip", misplaced, "write zip([…, …])")
     roots = _roots("zip", datasets)
     check_flags("zip", strict=strict)
     if on is not None:
@@ -112,7 +113,7 @@ def zip(datasets: Iterable[Dataset], *misplaced: Never, on: str | None = None, s
     return Dataset(node)
 
 
-def _roots(verb: str, datasets: Iterable[Dataset]) -> tuple[Node, ...]:
+def _roots(verb: str, datasets: Any) -> tuple[Node, ...]:
     if not isinstance(datasets, (Dataset, Iterable)):
         raise PlanError(f"{verb}({quoted(datasets)}): pass a list of datasets")
     roots = []

@@ -6,10 +6,11 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from os import PathLike
-from typing import Any, Generic, Literal, Never, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
+from penstock.core.by_name import Function, options_by_name
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PenstockError, PlanError, ProcessError, StateError, StorageError
 from penstock.core.given import is_one_of, is_whole
@@ -32,7 +33,7 @@ from penstock.engine.stage import Delivered
 from penstock.engine.stream_state import check_streams, stream_entries
 from penstock.engine.tune import Depth
 from penstock.engine.watchdog import Watchdog
-from penstock.loader_types import BatchT, LoaderOptions, To
+from penstock.loader_types import BatchT, LoaderOptions, Structures, To
 from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.ledger.writer import Ledger
@@ -48,46 +49,86 @@ from penstock.order.sharing import explain_sharing
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
-from penstock.plan.check import check_positional
 from penstock.plan.nodes import Batch
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
 from penstock.storage.fetch.scheduler import pending_requests
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from tensordict import TensorDict
+
+
+def _isolated_where_asked(init: Function) -> Function:
+    """With isolation="process", makes of a loader one whose batches a child process makes; `__new__` would hide the arguments from tools."""
+
+    @wraps(init)
+    def begin(self: Loader[Any], *dataset: Any, **options: Any) -> None:
+        if type(self) is Loader and is_one_of(options.get("isolation"), ("process",)):
+            from penstock.isolated.loader import IsolatedLoader  # which is a Loader
+
+            isolated: Any = IsolatedLoader
+            self.__class__ = isolated
+            isolated.__init__(self, *dataset, **options)
+        else:
+            init(self, *dataset, **options)
+
+    return cast("Function", begin)
+
 
 class Loader(Generic[BatchT]):
     """Batches of a dataset, as dicts of columns. One pass is one epoch; the next pass is the next epoch.
 
-    A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. structure="tuple"
-    gives tuples in the order of the columns, "namedtuple" named ones, "tensordict" TensorDicts, "arrow", "pandas" and "polars" frames, a dataclass (or NamedTuple class) objects of it, whose
-    fields must be the columns.
+    A batch is a dict: write batch["image"], since `for image, label in loader` would bind the columns' names. A pass begins when its first batch is
+    taken. After a pass that you leave early, `state_dict` says where, and a new pass begins the next epoch. After `load_state_dict` or `set_epoch` the
+    next pass begins there.
 
-    to: "numpy", "torch" or "jax"; device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now; for JAX a device, its name, or a
-    sharding of the rows, which makes global arrays of batches. pin_memory: for torch on the CPU, batches lie in pinned memory, from which a training that
-    moves them itself copies fast, with `.to("cuda", non_blocking=True)`; with device="cuda" nothing is left to pin. convert: by column a dtype, such as "int64" for labels; "list" for text, bytes or ragged
-    numbers as a list of rows; for torch also "nested", a jagged tensor of a ragged column, and "channels_last". A dtype that cannot hold a number is
-    an error. rank, world_size: this
-    process's share; found from JAX, torch.distributed or the environment (torchrun, MPI, Horovod, SLURM) if not given, anew whenever a pass
-    begins, so that the process group may come after the loader. process_group: the ranks that share the data, if these are not all. mesh,
-    data_dims: a DeviceMesh, and the names of its dimensions along which ranks get different rows; along the others (tensor, pipeline, context
-    parallel) they get the same. Ranks of a process group that differ in data or plan all fail at their first pass. memory: what this loader holds at most, as bytes or as text like "4GB": what is read
-    ahead and in flight, blocks of open windows, batches made ahead and memory to be used again, but not the batches that you hold
-    (default: a quarter of what the machine or the control group has, no more than half of what is free, shared by the ranks of this machine).
-    cpus: threads for kernels and functions (default: up to what the process may use, tuned; functions that wait may have more). prefetch: batches
-    made ahead (default: tuned). epochs: how many passes there will be, if that is
-    known: nothing is read ahead for more (default: the next pass's first batches are read while this one ends). More passes may
-    be made all the same. watchdog: where a batch is awaited and no stage finishes anything for so many seconds, the log (logger "penstock") gets a
-    warning that says what each stage does, with its stack; None for never. ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves
-    from the ledgers of all ranks and restarts that none was lost or repeated. on_error: what becomes of bad samples (damaged images, records that
-    cannot be parsed, rows for which a function of map_rows raises DataError): "raise" an error, "substitute" another row in their place, or "skip"
-    them; the same on any number of ranks and after every restart. max_errors: how many different bad samples there may be, or as a float, which part of the
-    rows. quarantine: a file to which a line of JSON is added for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out. isolation: with
-    "process" one child process makes the batches, for training code that holds the interpreter: the same batches and states (see docs/performance.md).
+    Args:
+        dataset: what to read and how it is batched; it ends with `batch` or a verb like it.
+        to: "numpy", "torch" or "jax".
+        device: for torch, e.g. "cuda:1"; "cuda" is the one that is current now. For JAX a device, its name, or a sharding of the rows, which
+            makes global arrays of batches. Default: the host's memory.
+        pin_memory: for torch on the CPU, batches lie in pinned memory, from which a training that moves them itself copies fast, with
+            `.to("cuda", non_blocking=True)`; with device="cuda" nothing is left to pin.
+        convert: by column a dtype, such as "int64" for labels; "list" for text, bytes or ragged numbers as a list of rows; for torch also "nested", a
+            jagged tensor of a ragged column, and "channels_last". A dtype that cannot hold a number is an error.
+        structure: "dict"; "tuple", in the order of the columns; "namedtuple"; "tensordict"; "arrow", "pandas" or "polars" for frames; or a dataclass or
+            NamedTuple class, whose fields must be the columns.
+        rank: this process's share. Default: found from JAX, torch.distributed or the environment (torchrun, MPI, Horovod, SLURM), anew
+            whenever a pass begins, so that the process group may come after the loader.
+        world_size: the number of shares; goes with rank.
+        process_group: the ranks that share the data, if these are not all. Ranks that differ in data or plan all fail at their first pass.
+        mesh: a DeviceMesh that says which ranks get different rows.
+        data_dims: the names of the mesh's dimensions along which ranks get different rows; along the others (tensor, pipeline, context parallel)
+            they get the same.
+        memory: what this loader holds at most, in bytes or as text like "4GB": what is read ahead and in flight, blocks of open windows,
+            batches made ahead and memory to be used again, but not the batches that you hold. Default: a quarter of what the machine or the control
+            group has, no more than half of what is free, shared by the ranks of this machine.
+        cpus: threads for kernels and functions. Default: up to what the process may use, tuned; functions that wait may have more.
+        prefetch: batches made ahead. Default: tuned.
+        epochs: how many passes there will be, if that is known; nothing is read ahead for more. Default: the next pass's first batches are
+            read while this one ends. You may make more passes all the same.
+        watchdog: seconds. If you wait for a batch and no stage makes progress for so long, the log (logger "penstock") gets a warning that
+            says what each stage does, with its stack; None for never.
+        ledger: a folder in which each rank records the rows of every step that it takes; `penstock verify` proves from the ledgers of all ranks
+            and restarts that none was lost or repeated.
+        on_error: what becomes of bad samples (damaged images, records that cannot be parsed, rows for which a function of map_rows raises DataError):
+            "raise" an error, "substitute" another row in their place, or "skip" them; the same on any number of ranks and after every restart.
+        max_errors: how many different bad samples there may be, or as a float, which part of the rows.
+        quarantine: a file to which a line of JSON is added for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out.
+        isolation: with "process" one child process makes the batches, for training code that holds the interpreter: the same batches and states (see
+            docs/performance.md).
 
-    A pass begins when its first batch is taken. After a pass that was broken off, `state_dict` says where, and a new pass begins
-    the next epoch. After `load_state_dict` or `set_epoch` the next pass begins there. Raises PlanError for what cannot work,
-    DataError for damaged data, with the place.
+    Raises:
+        PlanError: for what cannot work.
+        DataError: for damaged data, with the place; while you iterate.
+
+    Example:
+        for batch in ps.Loader(train.shuffle(seed=0).batch(256), to="torch", device="cuda"):
+            loss = model(batch["image"], batch["label"])
     """
 
     # As of a DataLoader that works in its own process. Accelerate's skip_first_batches makes one of these, which then meets
@@ -97,19 +138,11 @@ class Loader(Generic[BatchT]):
     _open_deliver = staticmethod(open_deliver)
     _is_isolated = False
 
-    def __new__(cls, *_: Any, isolation: Any = None, **__: Any) -> Self:
-        """With isolation="process", a loader whose batches a child process makes."""
-        if cls is Loader and is_one_of(isolation, ("process",)):
-            from penstock.isolated.loader import IsolatedLoader  # which is a Loader
-
-            return cast("Self", object.__new__(IsolatedLoader))
-        return object.__new__(cls)
-
     @overload
     def __init__(
         self: Loader[dict[str, Any]],
         dataset: Dataset,
-        *misplaced: Never,
+        *,
         structure: Literal["dict"] = "dict",
         **options: Unpack[LoaderOptions],
     ) -> None: ...
@@ -117,31 +150,47 @@ class Loader(Generic[BatchT]):
     def __init__(
         self: Loader[tuple[Any, ...]],
         dataset: Dataset,
-        *misplaced: Never,
+        *,
         structure: Literal["tuple"],
         **options: Unpack[LoaderOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Loader[Any],
+        self: Loader[TensorDict],
         dataset: Dataset,
-        *misplaced: Never,
-        structure: Literal["namedtuple", "tensordict", "arrow", "pandas", "polars"],
+        *,
+        structure: Literal["tensordict"],
         **options: Unpack[LoaderOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self, dataset: Dataset, *misplaced: Never, structure: type[BatchT], **options: Unpack[LoaderOptions]
+        self: Loader[pa.RecordBatch], dataset: Dataset, *, structure: Literal["arrow"], **options: Unpack[LoaderOptions]
     ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[pd.DataFrame], dataset: Dataset, *, structure: Literal["pandas"], **options: Unpack[LoaderOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[pl.DataFrame], dataset: Dataset, *, structure: Literal["polars"], **options: Unpack[LoaderOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[Any], dataset: Dataset, *, structure: Literal["namedtuple"], **options: Unpack[LoaderOptions]
+    ) -> None: ...
+    @overload
+    def __init__(self, dataset: Dataset, *, structure: type[BatchT], **options: Unpack[LoaderOptions]) -> None: ...
+    @_isolated_where_asked
+    @options_by_name("the batch is the dataset's: Loader(dataset.batch(size))", called="Loader")
     def __init__(
         self,
         dataset: Dataset,
-        *misplaced: Never,
+        *,
         to: To = "numpy",
         device: Any = None,
         pin_memory: bool = False,
         convert: Mapping[str, Any] | None = None,
-        structure: Any = "dict",
+        structure: Structures | type[Any] = "dict",
         rank: int | None = None,
         world_size: int | None = None,
         process_group: Any = None,
@@ -163,7 +212,6 @@ class Loader(Generic[BatchT]):
                 f"Loader({type(dataset).__name__}): takes a Dataset; make one with penstock.read, from_arrays, from_dataset or "
                 f"from_iterable"
             )
-        check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         _check_isolation(isolation, is_isolated=self._is_isolated)
         self.dataset = dataset
         for name, value, why in (
@@ -613,7 +661,7 @@ class Loader(Generic[BatchT]):
     def _check_arithmetic(self, asked: str) -> None:
         if self._lowered.lanes:
             raise PlanError(
-                f"{asked}: what a step holds is known on the way there, since a stage of this plan gives rows by what the data says"
+                f"{asked}: what a step holds is not known in advance, since a stage of this plan gives rows by what the data says"
             )
 
     def _check_step(self, epoch: int, step: int) -> None:

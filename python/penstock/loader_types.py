@@ -18,6 +18,7 @@ else:
     BatchT = TypeVar("BatchT")
 
 To: TypeAlias = Literal["numpy", "torch", "jax"]
+Structures: TypeAlias = Literal["dict", "tuple", "namedtuple", "tensordict", "arrow", "pandas", "polars"]
 
 
 class LoaderOptions(TypedDict, total=False):

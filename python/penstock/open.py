@@ -193,6 +193,7 @@ def from_dataset(
     at once. name, version: what identifies the data to a saved state, besides its length and columns; the object's type
     unless given. Exceptions of the object keep their traceback and name the sample.
     """
+    _check_unopened("from_dataset", data)
     check_columns(columns)
     check_texts("from_dataset", name="" if name is None else name, version=version)
     check_whole("from_dataset", MOST_THREADS, threads=threads)
@@ -225,6 +226,7 @@ def from_iterable(
     Raises PlanError for what cannot work, DataError where items differ or their number is not `samples`. Exceptions of the
     generator keep their traceback and name the sample.
     """
+    _check_unopened("from_iterable", make)
     check_columns(columns)
     check_flags("from_iterable", spool=spool)
     check_limits("from_iterable", limits)
@@ -294,7 +296,7 @@ def read_sql(
     their values too. `columns` selects, renames and types, as for `read`, and only what is requested leaves the server.
 
     read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
-    belong into the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
+    belong in the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
     """
     check_columns(columns)
     check_flags("read_sql", ties=ties, checksum=checksum)
@@ -307,6 +309,14 @@ def read_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
     )
     return of_source(source, Place(uri).shown, columns, limits=limits)
+
+
+def _check_unopened(verb: str, data: Any) -> None:
+    """PlanError for a Dataset, which looks like the objects that are opened here."""
+    if isinstance(data, Dataset):
+        raise PlanError(
+            f"{verb}(Dataset): it is opened already; write its verbs, and penstock.Loader(dataset.batch(32))"
+        )
 
 
 def _join(parts: list[Shards]) -> Shards:

@@ -108,7 +108,7 @@ def test_two_lists_of_a_split_are_numbered_alike(tmp_path: Path) -> None:
     train = ps.read([f"{root}/{path}" for path in ("ants/1.jpg", "bees/2.jpg", "cats/4.jpg")])
     held_out = [f"{root}/bees/3.jpg", f"{root}/cats/5.jpg"]
     with pytest.warns(
-        UserWarning, match=r"bees: beside the class folders lies ants, with no file.*classes=train\.classes"
+        UserWarning, match=r"bees: these sibling folders have no file in the list: ants.*classes=train\.classes"
     ):
         alone = ps.read(held_out)
     assert alone.classes == ("bees", "cats")
@@ -121,7 +121,7 @@ def test_two_lists_of_a_split_are_numbered_alike(tmp_path: Path) -> None:
 
 def test_class_folders_without_files_are_told_for_globs_and_folders_too(tmp_path: Path) -> None:
     root = make(tmp_path, "ants/a1.jpg", "bees/b1.jpg")
-    with pytest.warns(UserWarning, match="lies bees, with no file in this dataset"):
+    with pytest.warns(UserWarning, match="these sibling folders have no file in the list: bees"):
         ps.read(f"{root}/*/a*.jpg")
     (root / "wasps").mkdir()
     with pytest.warns(UserWarning, match="lies wasps, with no file in this dataset"):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from penstock.cli.bench import bench
 from penstock.cli.cache import CACHE_COMMANDS, about_cache
@@ -28,7 +28,23 @@ from penstock.core.kernels import native_version
 _INTERRUPTED = 130
 
 
-class _Group(TyperGroup):
+class _PlainFlags:
+    """Flags take no value, and their help names no type of it."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, as for any command."""
+        found = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = ""
+        return found
+
+
+class _Command(_PlainFlags, TyperCommand):
+    """One command."""
+
+
+class _Group(_PlainFlags, TyperGroup):
     """Turns a command's PenstockError into a message and an exit status; other errors keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -60,7 +76,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _penstock(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop."),
     ] = False,
 ) -> None:
     """Feeds training data to accelerators: exact, resumable, fast, without tuning.
@@ -81,11 +98,11 @@ def _help_of(command: Callable[..., None]) -> str:
 
 
 for command in (inspect, explain, simulate, index, verify, bench, demo):
-    app.command(help=_help_of(command))(command)
+    app.command(cls=_Command, help=_help_of(command))(command)
 
-cache = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
+cache = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
 for name, work in CACHE_COMMANDS.items():
-    cache.command(name, help=_help_of(work))(work)
+    cache.command(name, cls=_Command, help=_help_of(work))(work)
 app.add_typer(cache, name="cache")
 
 

@@ -78,7 +78,8 @@ def measure(loader: Loader, seconds: float, report: Report) -> dict[str, Any]:
         samples += _rows(next(batches))
         elapsed_s = time.perf_counter() - began_at
         if elapsed_s > reported_s + _TICK_S:
-            report(int(1000 * min(elapsed_s, seconds)), int(1000 * seconds))
+            rate = f"{samples / elapsed_s:,.0f} samples/s"
+            report(int(1000 * min(elapsed_s, seconds)), int(1000 * seconds), rate)
             reported_s = elapsed_s
     stats = loader.stats()
     return {

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from penstock.core.quoted import printable, printable_lines
 
-#: Reports progress: (done, total).
-Report = Callable[[int, int], None]
+#: Reports progress: (done, total), and a few words beside it.
+Report = Callable[..., None]
 
 
 class _Console(Console):
@@ -57,15 +57,15 @@ def print_json(figures: Any) -> None:
 
 @contextmanager
 def progress(doing: str) -> Iterator[Report]:
-    """A progress bar on stderr, only on a terminal, that appears with the first report: `report(done, total)`."""
+    """A progress bar on stderr, only on a terminal, that appears with the first report: `report(done, total, "17 a second")`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True)
     bar.disable = not err.is_terminal
     with bar:
         task = bar.add_task(doing, total=None, visible=True)
 
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def report(done: int, total: int, note: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=f"{doing}: {note}" if note else doing)
 
         yield report
 

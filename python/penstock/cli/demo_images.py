@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from penstock.cli.console import Report
-from penstock.cli.sheet import Pixels, png
 from penstock.core.errors import SourceError
+from penstock.observe.png import Pixels, png
 
 _RECIPE_FILE = "recipe.json"
 _BLOCK_PIXELS = 8

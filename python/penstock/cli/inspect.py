@@ -16,7 +16,7 @@ from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image
 from penstock.cli.page import html_page
 from penstock.cli.quarantine import look_into, show_quarantine
 from penstock.cli.sheet import contact_sheet
-from penstock.cli.warnings import find_warnings
+from penstock.cli.warnings import files_without_checksums, find_warnings
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.shards import Shards
@@ -124,6 +124,7 @@ def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str,
         "bytes_per_sample": manifest.size_bytes / manifest.samples,
         "digest": manifest.digest,
         "shards": _describe_shards(manifest.shards),
+        "files_without_checksums": files_without_checksums(dataset),
         "columns": {
             name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name))}
             for name, field in dataset.spec.items()
@@ -169,7 +170,9 @@ def _show_value(column: Any, row: int) -> str:
     if isinstance(value, bytes):
         return _show_bytes(value)
     if isinstance(value, str):
-        return value if len(value) <= _TEXT_SHOWN else f"…{value[-_TEXT_SHOWN:]}"
+        is_path = "/" in value and not any(map(str.isspace, value))  # whose end says most
+        short = f"…{value[-_TEXT_SHOWN:]}" if is_path else f"{value[:_TEXT_SHOWN]}…"
+        return value if len(value) <= _TEXT_SHOWN else short
     array = np.asarray(value)
     if array.ndim == 0:
         return str(array)
@@ -199,7 +202,7 @@ def _show(facts: Mapping[str, Any]) -> None:
     )
     if shards["count"]:
         sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
-        out.print(f"files: {sizes}", soft_wrap=True)
+        out.print(f"files: {sizes}{_checksums(facts['files_without_checksums'], shards['count'])}", soft_wrap=True)
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
     columns = table("column", "dtype", "shape", "holds", title="Columns")
     for name, column in facts["columns"].items():
@@ -213,6 +216,12 @@ def _show(facts: Mapping[str, Any]) -> None:
     out.print(samples)
     for warning in facts["warnings"]:
         out.print(f"\n[yellow]Warning:[/] {escape(warning)}", soft_wrap=True)
+
+
+def _checksums(without: int, files: int) -> str:
+    """Not a warning: to have none is usual."""
+    missing = "no checksums" if without == files else f"{without:,} without checksums"
+    return f"; {missing} (penstock index --checksums makes them)" if without else ""
 
 
 def _show_classes(classes: Mapping[str, int]) -> None:

@@ -1,20 +1,16 @@
-"""A contact sheet: small images of a dataset side by side, as a PNG written without an image library."""
+"""A contact sheet: small images of a dataset side by side, as a PNG."""
 
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.cli.opening import image_columns, spread_images
 from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-
-Pixels = npt.NDArray[np.uint8]
+from penstock.observe.png import Pixels, png
 
 _TILE, _GAP = 128, 4
 _PAPER, _UNREADABLE = 255, 128
@@ -62,17 +58,3 @@ def _resized(square: Pixels) -> Pixels:
     small: Pixels = parts.mean(axis=(1, 3)).astype(np.uint8)
     nearest = (np.arange(_TILE) * len(small)) // _TILE
     return small[nearest][:, nearest]
-
-
-def png(pixels: Pixels) -> bytes:
-    """An RGB image of shape (height, width, 3) as a PNG (RFC 2083): no filter, deflate."""
-    height, width, _ = pixels.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = pixels.reshape(height, 3 * width)
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(lines.tobytes())), _chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""What will be slow, unfair or unchecked in a dataset."""
+"""What will be slow or unfair in a dataset, and what is not checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_warnings(dataset: Dataset, classes: Mapping[str, int]) -> list[str]:
     """The warnings about a dataset, in words."""
     manifest = dataset.source.manifest
     found = [*_tiny_files(dataset), *_duplicates(manifest), *_uneven_shards(manifest), *_uneven_classes(classes)]
-    return [*found, *_empty_files(dataset), *_about_labels(dataset), *_no_checksums(dataset)]
+    return [*found, *_empty_files(dataset), *_about_labels(dataset)]
 
 
 def _empty_files(dataset: Dataset) -> list[str]:
@@ -63,19 +63,12 @@ def _tiny_files(dataset: Dataset) -> list[str]:
     return [found]
 
 
-def _no_checksums(dataset: Dataset) -> list[str]:
+def files_without_checksums(dataset: Dataset) -> int:
+    """How many files of a format without checksums of its own have none in the cache."""
     manifest, read = dataset.source.manifest, dataset.read_ranges
     if manifest.format in _CHECKED_ALREADY or not isinstance(read, CheckedRanges) or len(manifest.shards) == 0:
-        return []
-    files = manifest.listings[0]
-    unknown = int((read.files(files).start < 0).sum())
-    if unknown == 0:
-        return []
-    found = (
-        f"{unknown:,} of {len(files):,} files have no checksums: a flipped bit can give a wrong sample; "
-        f"penstock index --checksums reads all files once and stores checksums"
-    )
-    return [found]
+        return 0
+    return int((read.files(manifest.listings[0]).start < 0).sum())
 
 
 def _seconds_a_file(dataset: Dataset) -> float:

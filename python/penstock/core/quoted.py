@@ -49,3 +49,8 @@ def printable_lines(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its word: counted(1, "thread") == "1 thread", counted(2_000, "thread") == "2,000 threads"."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from penstock.core.quoted import counted
 from penstock.deliver import Deliver, open_deliver
 from penstock.engine.explain_lanes import explain_lanes
 from penstock.engine.explain_mix import explain_mix
@@ -57,11 +60,11 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
             else []
         ),
         *(f"  {line}" for line in _explain_ranks(root, lowered, world_size)),
-        f"  {lowered.steps_per_item} steps are made together",
+        f"  {counted(lowered.steps_per_item, 'step is', 'steps are')} made together",
         "",
         "Stages",
         *(f"  {feed.name} (lane by lane, with what is below it)" for feed in lowered.lanes.feeds),
-        *(f"  {stage.name} ({stage.kind}, {stage.threads} threads)" for stage in lowered.stages),
+        *(f"  {stage.name} ({stage.kind}, {counted(stage.threads, 'thread')})" for stage in lowered.stages),
         *(
             [f"  on the device, to which bytes are copied: {lowered.on_device} ({deliver.kernel})"]
             if lowered.on_device
@@ -94,3 +97,29 @@ def _explain_steps(lowered: Lowered, world_size: int) -> list[str]:
         f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
         *(explain_lanes(order, lowered.lanes.feeds) if lowered.lanes else [order.rows.words]),
     ]
+
+
+def explain_figures(root: Node) -> dict[str, Any]:
+    """The same of a plan with batches as plain values, for programs."""
+    changes = list[Change]()
+    runs = optimize(root, changes=changes)
+    lowered = lower(root, open_deliver("numpy", None), some_rank(root, None), is_described=True)
+    order, shape = lowered.order, lowered.order.rows.shape
+    return {
+        "sources": [
+            {"where": leaf.where, "format": leaf.format, "samples": leaf.opened.source.manifest.samples}
+            for leaf in leaves(root)
+        ],
+        "plan": [node.verb for node in flow(root)],
+        "runs": [node.verb for node in flow(runs)],
+        "changed": [str(change) for change in changes],
+        "steps": order.steps_per_epoch,
+        "batch": order.batch_size,
+        "lanes": order.lanes,
+        "shuffled": shape.is_shuffled,
+        "block_rows": shape.block_rows if shape.is_shuffled else None,
+        "window_blocks": shape.window_blocks if shape.is_shuffled else None,
+        "steps_together": lowered.steps_per_item,
+        "lane_stages": [feed.name for feed in lowered.lanes.feeds],
+        "stages": [{"name": stage.name, "kind": stage.kind, "threads": stage.threads} for stage in lowered.stages],
+    }

@@ -32,7 +32,7 @@ def rows_of(root: Node) -> int:
     """Rows of an epoch; PlanError where only a lane stage knows."""
     if isinstance(root, LaneNode):
         raise PlanError(
-            f"{root.verb}: how many rows it gives is known once they were made; batch(…, steps=…) says how long an epoch is"
+            f"{root.verb}: the number of rows that it gives is not known in advance; say how long an epoch is: batch(…, steps=…)"
         )
     if isinstance(root, Mix) and root.rows is not None:
         return root.rows

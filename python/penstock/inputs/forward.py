@@ -117,7 +117,7 @@ class Stream:
     """Rows that are drawn, as a source of blocks that are loaded in ascending order.
 
     stack: makes columns of what was drawn. first: the first row as it is drawn. where, rows, hint: for messages, what begins them, what
-    a row is called, and what else helps against too many.
+    a row is called, and what else helps against too many. comes_once: what was drawn is gone, so that a training after a look would lack it.
     """
 
     manifest: Manifest
@@ -130,6 +130,7 @@ class Stream:
     rows: str = "samples"
     hint: str = ""
     resuming: Resuming = Resuming.AGAIN
+    comes_once: bool = False
     block_rows: int = STREAM_ROWS
     access: Access = Access.FORWARD
     _turn: Turn = field(default_factory=Turn, repr=False)

@@ -187,7 +187,9 @@ def _streamed(making: Making) -> Stream:
     stack = partial(items.stack, allocate=new_rows)
     hint = ", or end it with itertools.islice"
     resuming = Resuming.NEVER if again is None else Resuming.START if making.skips else Resuming.AGAIN
-    return Stream(manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint, resuming=resuming)
+    return Stream(
+        manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint, resuming=resuming, comes_once=again is None
+    )  # fmt: skip
 
 
 def _length(making: Making) -> int:

@@ -234,7 +234,8 @@ def open_pipe(path: str, format: Format, samples: int, options: Options) -> Stre
     manifest = StatedManifest.of("stream", samples, digest_of(identity), samples * mean)
     first = passes.first.take(np.zeros(1, dtype=np.int64))
     # Steps that are made together are made again after an error, and a pipe does not come back: one at a time.
-    return Stream(manifest, inner.spec, passes, partial(_stack, inner), first, 1, f"{path}: ", "records")
+    stack = partial(_stack, inner)
+    return Stream(manifest, inner.spec, passes, stack, first, 1, f"{path}: ", "records", comes_once=True)
 
 
 def _learnt(format: Format, records: Spans, options: Options) -> Source:

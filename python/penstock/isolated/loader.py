@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from functools import partial
-from typing import Any, Never
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class IsolatedLoader(Loader[BatchT]):
 
     _is_isolated = True
 
-    def __init__(self, dataset: Dataset, *misplaced: Never, **options: Any) -> None:
-        super().__init__(dataset, *misplaced, **options)
+    def __init__(self, dataset: Dataset, **options: Any) -> None:
+        super().__init__(dataset, **options)
         check_sendable(dataset)
         self._options = {name: options[name] for name in _OPTIONS if name in options}
         self._child: Child | None = None

@@ -155,11 +155,11 @@ def _check_lanes(new: Node, input_: Node) -> None:
         return
     if isinstance(new, (RowChoice, Repeat, Shuffle, Shard)):
         raise PlanError(
-            f"{new.verb}: cannot follow {staged.verb}, whose rows are known once they were made; write {new.verb}(…) before {staged.verb}(…)"
+            f"{new.verb}: cannot follow {staged.verb}, whose number of rows is not known in advance; write {new.verb}(…) before {staged.verb}(…)"
         )
     if type(new) is Batch and new.steps is None and not _has_end(input_):
         raise PlanError(
-            f"batch: how many rows {staged.verb} gives is known once they were made, and all ranks must end an epoch together; say after how "
+            f"batch: the number of rows that {staged.verb} gives is not known in advance, and all ranks must end an epoch together; say after how "
             f"many steps: batch({new.size}, steps=1000). The next epoch goes on from there"
         )
 
@@ -305,10 +305,3 @@ def _place(branch: Node) -> str:
 
 def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:4])}{', …' if len(names) > 4 else ''}" if names else "none"
-
-
-def check_positional(verb: str, misplaced: Sequence[object], instead: str) -> None:
-    """PlanError for positional arguments that other libraries read differently: shuffle(1000) is a buffer in tf.data."""
-    if misplaced:
-        shown = ", ".join(map(quoted, misplaced))
-        raise PlanError(f"{verb}: {shown} is passed by position, where other libraries mean something else; {instead}")

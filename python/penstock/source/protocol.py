@@ -230,7 +230,7 @@ class Format:
     last. unread: suffixes of files of the same kind that cannot be read; is_beside: whether its files often lie beside those of others, as
     labels do. Of what else is left out of a folder `read` warns. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
     detects, extra: for the table of formats in the documentation: what a single sample costs to reach, what damage is
-    seen without an index of checksums, and which extra to install.
+    detected without checksums, and which extra to install.
     """
 
     name: str

@@ -40,9 +40,7 @@ class BatchFunction:
     threads of this process.
     """
 
-    def __init__(
-        self, function: Callable[..., Mapping[str, Any]], verb: str = "map", calls: Calls | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], verb: str = "map", calls: Calls | None = None) -> None:
         self.function, self.name = function, name_of(function)
         self._generator, self.is_async = wants_generator(function), is_async(function)
         self._calls = calls or SeededCalls(

@@ -150,6 +150,13 @@ class LaneFeed:
             return below.epoch_rows
         return None
 
+    def feed_singly(self) -> None:
+        """From the first row on, as few rows together as may be, so that each place is that of a single row; slow."""
+        self._together = (1, 1)
+        for feed in self.below:
+            feed.feed_singly()
+        self.begin({})
+
     def place(self, lane: int, row: int) -> Place:
         """How to go on with an output row of a lane."""
         with self._lock:

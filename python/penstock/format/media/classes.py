@@ -172,7 +172,7 @@ def _warn_of_others(folders: _Folders, names: set[str]) -> None:
     others = sorted(_beside(folders.paths) - names)
     if others:
         warn(
-            f"{folders.paths[0]}: beside the class folders lies {shown_names(others)}, with no file in this dataset; the {len(names)} "
+            f"{folders.paths[0]}: these sibling folders have no file in the list: {shown_names(others)}; the {len(names)} "
             "classes that have files are numbered, so that labels differ from those of a list that has more. Pass the classes that "
             "you mean, in their order: penstock.read(…, classes=train.classes)",
             stacklevel=2,

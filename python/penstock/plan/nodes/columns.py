@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,7 +60,7 @@ class Map:
     """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch. draws: keys its random numbers."""
 
     input: Node
-    function: Callable[..., Mapping[str, Any]]
+    function: Callable[..., Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
     workers: str = field(default="thread", metadata={"affects_result": False})
     draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map"
@@ -74,7 +74,7 @@ class MapRows:
     """A user's function: one row's dict in, one row's dict out. workers: as of `Map`."""
 
     input: Node
-    function: Callable[..., Mapping[str, Any]]
+    function: Callable[..., Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
     workers: str = field(default="thread", metadata={"affects_result": False})
     draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map_rows"
