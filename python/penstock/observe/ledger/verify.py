@@ -175,7 +175,9 @@ class _Node:
     def _has_place(self, head: StepsHead, header: Header) -> bool:
         last, size = head.step + head.steps - 1, self._size(head.step)
         begin, end = header.place * size // header.places, (header.place + 1) * size // header.places
-        return last < header.steps and self._size(last) == size and (head.at, head.rows) == (begin, end - begin)
+        equal = -(-size // header.places)  # rows of each rank, where all have equally many
+        is_one = (head.at, head.rows) in ((begin, end - begin), (header.place * equal, equal))
+        return last < header.steps and self._size(last) == size and is_one
 
     def _size(self, step: int) -> int:
         """Rows of a step's global batch."""
