@@ -24,7 +24,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.ranks import Ranks
-from penstock.deliver.samplers import BatchSampler, Sampler
+from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type
 from penstock.deliver.structure import Structure
 from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
@@ -498,7 +498,9 @@ class Loader(Generic[BatchT]):
         """Not what draws the batches, but what trainers ask for their size and number."""
         batch = find(self.dataset.root, Batch)
         assert batch is not None  # or the plan could not be lowered
-        return BatchSampler(self.sampler, self.batch_size, batch.drop_last, len(self))
+        steps, ids = len(self), partial(self.sample_ids, self._progress.epoch)
+        seen = () if self._lowered.lanes else BatchIndices(steps, ids)
+        return batch_sampler_type()(self.sampler, self.batch_size, batch.drop_last, steps, seen)
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is this epoch, from its beginning; from where `load_state_dict` went in it, if nothing was taken since."""
