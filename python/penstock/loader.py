@@ -641,7 +641,9 @@ class Loader(Generic[BatchT]):
     def _taken_last(self, asked: str) -> tuple[int, int]:
         here = self._progress.here
         if not self._progress.is_broken_off:
-            raise ProcessError(f"{asked} is of the batch that was taken last, and none was in this pass; ask inside the loop")
+            raise ProcessError(
+                f"{asked} is of the batch that was taken last, and none was in this pass; ask inside the loop"
+            )
         return here.epoch, here.step - 1
 
     def sample_ids(self, epoch: int, step: int) -> Ids:

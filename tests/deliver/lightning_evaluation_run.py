@@ -53,9 +53,7 @@ class Writer(BasePredictionWriter):
         self.written: list[Any] = []
         self.of_epoch: Any = None
 
-    def write_on_batch_end(
-        self, trainer: Any, module: Any, prediction: Any, batch_indices: Any, *_: Any
-    ) -> None:
+    def write_on_batch_end(self, trainer: Any, module: Any, prediction: Any, batch_indices: Any, *_: Any) -> None:
         self.written.append([list(batch_indices), prediction.tolist()])
 
     def write_on_epoch_end(self, trainer: Any, module: Any, predictions: Any, batch_indices: Any) -> None:

@@ -96,9 +96,7 @@ def order_of(root: Node, where: Where) -> Ordered:
         steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
         if batch.steps is not None:
             rows = _in_steps(rows, batch.steps * batch.size)
-        order = BatchOrder(
-            rows=zipped(cut(root), rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts
-        )
+        order = BatchOrder(rows=zipped(cut(root), rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
         return Ordered(order=order, where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
 

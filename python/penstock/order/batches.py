@@ -156,13 +156,13 @@ class BatchOrder:
         first = np.maximum(edges[:-1], begin + low)
         count = np.minimum(edges[1:], begin + min(high, rows)) - first
         lanes = np.flatnonzero(count > 0)
-        found = lanes, (first - edges[:-1])[lanes], count[lanes]
+        first, count = (first - edges[:-1])[lanes], count[lanes]
         if 0 < rows < high:  # what comes again
             place = begin + np.arange(max(low, rows), high) % rows
             again = np.searchsorted(edges, place, side="right") - 1
-            more = again, place - edges[again], np.ones_like(again)
-            found = tuple(map(np.concatenate, zip(found, more, strict=True)))
-        return found[0], taken * self.rows_per_lane + found[1], found[2]
+            lanes, first = np.concatenate([lanes, again]), np.concatenate([first, place - edges[again]])
+            count = np.concatenate([count, np.ones_like(again)])
+        return lanes, taken * self.rows_per_lane + first, count
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of a rank's rows in steps [step, step + steps): int64, step after step, lane after lane.

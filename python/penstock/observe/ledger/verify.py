@@ -259,9 +259,11 @@ class _Node:
         """The rank that has these places, by any number of ranks that there was; else the places."""
         size = self._size(gap.begin)
         for ranks in sorted({file.header.places for file in self._files}):
-            rank = -(-gap.low * ranks // size)
+            rank, equal = -(-gap.low * ranks // size), -(-size // ranks)
             if (rank * size // ranks, (rank + 1) * size // ranks) == (gap.low, gap.high):
                 return f"of rank {rank} of {ranks}"
+            if gap.low % equal == 0 and gap.high == min(size, gap.low + equal):
+                return f"of rank {gap.low // equal} of {ranks}"
         return f"in the places {gap.low:,} … {gap.high - 1:,}"
 
     # Rows
