@@ -44,8 +44,10 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
-    alone = re.search("import (jax|keras|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page)))
-    if alone:  # in a process of its own, since others fork
+    alone = re.search(
+        "(?:import|from) (accelerate|jax|keras|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page))
+    )
+    if alone:  # in a process of its own, since others fork, and loaders look at what is initialised
         library = alone[1].removeprefix("penstock.").partition(".")[0]
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed")

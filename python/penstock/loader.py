@@ -10,6 +10,9 @@ from functools import partial, wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, cast, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.core.by_name import Function, options_by_name
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PenstockError, PlanError, ProcessError, StateError, StorageError
@@ -20,12 +23,14 @@ from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver, with_conversions
+from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.ranks import Ranks
-from penstock.deliver.samplers import BatchSampler, Sampler
+from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type
 from penstock.deliver.structure import Structure
 from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.lanes.states import Place, checked_lanes, merge_states
+from penstock.engine.ordering import is_for_evaluation
 from penstock.engine.read.ahead import Ahead
 from penstock.engine.run import Run
 from penstock.engine.slots import Slots
@@ -104,6 +109,9 @@ class Loader(Generic[BatchT]):
         mesh: a DeviceMesh that says which ranks get different rows.
         data_dims: the names of the mesh's dimensions along which ranks get different rows; along the others (tensor, pipeline, context parallel)
             they get the same.
+        equal_parts: True to give all ranks equally many rows of an epoch's last step too, if that is short, some of them repeated: so that what ranks
+            compute can be gathered, and cut to `real_rows`. Default: where Accelerate or Hugging Face's Trainer evaluates a plan without shuffle, which cut
+            it so themselves.
         memory: what this loader holds at most, in bytes or as text like "4GB": what is read ahead and in flight, blocks of open windows,
             batches made ahead and memory to be used again, but not the batches that you hold. Default: a quarter of what the machine or the control
             group has, no more than half of what is free, shared by the ranks of this machine.
@@ -196,6 +204,7 @@ class Loader(Generic[BatchT]):
         process_group: Any = None,
         mesh: Any = None,
         data_dims: str | Sequence[str] | None = None,
+        equal_parts: bool | None = None,
         memory: int | str | None = None,
         cpus: int | None = None,
         prefetch: int | None = None,
@@ -221,6 +230,9 @@ class Loader(Generic[BatchT]):
         ):
             if value is not None and (not is_whole(value) or value < 1):
                 raise PlanError(f"{name}={quoted(value)}; {why}, and a whole number")
+        if equal_parts is not None and not isinstance(equal_parts, bool):
+            raise PlanError(f"equal_parts={quoted(equal_parts)}; choose True or False, or leave it out")
+        self._wants_equal_parts = equal_parts
         memory_bytes = size_of(memory, "memory")
         if memory is not None and memory_bytes < 1:
             raise PlanError(f"memory={quoted(memory)}; batches made ahead take some bytes, for example '4GB'")
@@ -259,10 +271,10 @@ class Loader(Generic[BatchT]):
             memory_bytes=memory_bytes or None,
             bad_samples=self._bad_samples,
         )
-        self._single_steps = SingleSteps()
+        self._single_steps, self._seen = SingleSteps(), Seen()
         self._place = self._ranks.place()
         try:
-            self._take(self._new_share(self._place[:2]))
+            self._take(self._new_share(self._place[:2], equal_parts=self._has_equal_parts(self._place.world_size)))
             if convert is not None:
                 self._deliver.check(self._lowered.columns)
             self._structure = Structure(
@@ -287,10 +299,14 @@ class Loader(Generic[BatchT]):
 
     def _share_now(self) -> Share:
         """Lowers the plan again if the process group came, went or changed; not while a pass runs."""
-        if self._progress.is_running or (place := self._ranks.place()) == self._place:
+        if self._progress.is_running:
             return self._share
-        if place[:2] != self._share.ranks:
-            share = self._new_share(place[:2])
+        place = self._ranks.place()
+        equal_parts = self._has_equal_parts(place.world_size)
+        if (place, equal_parts) == (self._place, self._share.equal_parts):
+            return self._share
+        if (place[:2], equal_parts) != (self._share.ranks, self._share.equal_parts):
+            share = self._new_share(place[:2], equal_parts=equal_parts)
             if self._lowered.lanes and self._progress.here != Position():
                 self._lane_places = {**(self._lane_places or {}), **self._places_now()}
             self._stop()
@@ -298,6 +314,12 @@ class Loader(Generic[BatchT]):
             self._take(share)
         self._place, self._ranks_agree = place, False
         return self._share
+
+    def _has_equal_parts(self, world_size: int) -> bool:
+        """Whether ranks have equally many rows of a step that is not full, as passed, else where trainers gather them."""
+        if self._wants_equal_parts is not None:
+            return self._wants_equal_parts
+        return is_at_work(world_size) and is_for_evaluation(self.dataset.root)
 
     def _plan_of_rank(self) -> PlanOfRank:
         """What must be the same on all ranks."""
@@ -307,14 +329,15 @@ class Loader(Generic[BatchT]):
             options={
                 "world_size": self._share.world_size,
                 "division of rows": self._ranks.shown,
+                "equal_parts": self._share.equal_parts,
                 "on_error": self._bad_samples.on_error,
                 **self._weights.entries,
             },
         )
 
-    def _new_share(self, ranks: tuple[int, int]) -> Share:
+    def _new_share(self, ranks: tuple[int, int], *, equal_parts: bool) -> Share:
         """The share of (rank, world size), by the weights that are set."""
-        return self._share_with(Dataset(self._weights.applied(self.dataset.root)), ranks)
+        return self._share_with(Dataset(self._weights.applied(self.dataset.root)), ranks, equal_parts=equal_parts)
 
     def _take(self, share: Share) -> None:
         self._share, self._lowered, self._ahead = share, share.lowered, share.ahead(self._epochs)
@@ -363,6 +386,7 @@ class Loader(Generic[BatchT]):
                     check_ranks()
                     step += 1
                     progress.step = step
+                    self._seen.take(is_last=step == steps)
                     yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
                     if this_pass != progress.newest_pass:
                         self._check_pass(this_pass)
@@ -375,8 +399,10 @@ class Loader(Generic[BatchT]):
             if this_pass == progress.newest_pass:
                 progress.is_running = False
                 # At the interpreter's end modules are empty, and every run is closed.
-                if not ended and _close_runs is not None:
-                    self._stop(keep_processes=True)
+                if _close_runs is not None:
+                    self._seen.end()
+                    if not ended:
+                        self._stop(keep_processes=True)
 
     def _begin(self) -> int:
         """Begins a pass, for the rank as it is now; the number of steps in its epoch."""
@@ -395,7 +421,10 @@ class Loader(Generic[BatchT]):
         if self._ledger is not None:
             here = self._normal(self._progress.here)
             self._ledger.begin(self._share.ledger_header(self._saved_plan), here.epoch, here.step)
-        return len(self)
+        steps = len(self)
+        if self._share.equal_parts and is_at_work(self._share.world_size):
+            self._seen.begin(self._share.real_rows(self._progress.epoch, steps - 1) % self._lowered.order.batch_size)
+        return steps
 
     def _split(self, item: Delivered) -> list[tuple[str, Callable[[], Any]]]:
         """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
@@ -521,7 +550,9 @@ class Loader(Generic[BatchT]):
         """Not what draws the batches, but what trainers ask for their size and number."""
         batch = find(self.dataset.root, Batch)
         assert batch is not None  # or the plan could not be lowered
-        return BatchSampler(self.sampler, self.batch_size, batch.drop_last, len(self))
+        steps, ids = len(self), partial(self.sample_ids, self._progress.epoch)
+        seen = () if self._lowered.lanes else BatchIndices(steps, ids)
+        return batch_sampler_type()(self.sampler, self.batch_size, batch.drop_last, steps, seen)
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is this epoch, from its beginning; from where `load_state_dict` went in it, if nothing was taken since."""
@@ -553,7 +584,7 @@ class Loader(Generic[BatchT]):
             return
         before, self._weights = self._weights, weights
         try:
-            share = self._new_share(self._share.ranks)
+            share = self._new_share(self._share.ranks, equal_parts=self._share.equal_parts)
         except PlanError:
             self._weights = before
             raise
@@ -643,6 +674,30 @@ class Loader(Generic[BatchT]):
             return ""
         return f"the state was saved with on_error={saved!r}; training continues with {here!r}, which gives other batches where a sample is bad"
 
+    @property
+    def is_real(self) -> npt.NDArray[np.bool_]:
+        """Which rows of the batch that was taken last are not there only to fill it up, on this rank: bool (rows,).
+
+        All of them, but in an epoch's last steps with `equal_parts`, `pad` or `wrap`: losses[loader.is_real].sum(). ProcessError before a pass's first batch.
+        """
+        return self._share.is_real(*self._taken_last("is_real"))
+
+    @property
+    def real_rows(self) -> int:
+        """How many rows the step that was taken last has on all ranks, without those that only fill it up.
+
+        With `equal_parts` these come first where ranks' results are joined in their order: torch.cat(gathered)[: loader.real_rows]. ProcessError before a pass's first batch.
+        """
+        return self._share.real_rows(*self._taken_last("real_rows"))
+
+    def _taken_last(self, asked: str) -> tuple[int, int]:
+        here = self._progress.here
+        if not self._progress.is_broken_off:
+            raise ProcessError(
+                f"{asked} is of the batch that was taken last, and none was in this pass; ask inside the loop"
+            )
+        return here.epoch, here.step - 1
+
     def sample_ids(self, epoch: int, step: int) -> Ids:
         """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
         self._check_step(epoch, step)
@@ -654,7 +709,9 @@ class Loader(Generic[BatchT]):
         """The batch of any step, made at once in the calling thread; the loader's position stays."""
         self._check_step(epoch, step)
         self._check_arithmetic("batch_at")
-        delivered = self._single_steps.make(self._new_share, self._share_now().ranks, epoch, step)
+        share = self._share_now()
+        new_share = partial(self._new_share, equal_parts=share.equal_parts)
+        delivered = self._single_steps.make(new_share, share.ranks, epoch, step)
         batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
 

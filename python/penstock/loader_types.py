@@ -33,6 +33,7 @@ class LoaderOptions(TypedDict, total=False):
     process_group: Any
     mesh: Any
     data_dims: str | Sequence[str] | None
+    equal_parts: bool | None
     memory: int | str | None
     cpus: int | None
     prefetch: int | None

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.address_space import spare_addresses
 from penstock.core.cpus import usable_cpus
@@ -31,7 +32,7 @@ from penstock.observe.bad_samples import BadSamples
 from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
 from penstock.observe.quarantine import BadSample
-from penstock.order.contents import Contents, contents_of, first_place, padding
+from penstock.order.contents import Contents, contents_of, padding
 from penstock.order.cursor import Position, Work
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
@@ -91,6 +92,11 @@ class Share:
         return self.rank, self.world_size
 
     @property
+    def equal_parts(self) -> bool:
+        """Whether ranks have equally many rows of a step that is not full."""
+        return self.lowered.where.equal_parts
+
+    @property
     def place(self) -> tuple[int, int]:
         """The rank among those that share the order, and how many these are: all, or those of a node with files of its own."""
         return self.lowered.where.rank, self.lowered.where.world_size
@@ -101,6 +107,18 @@ class Share:
         if find(self.dataset.root, Shard) is None:
             return {}
         return {"node": self.rank // self.lowered.where.world_size}
+
+    def is_real(self, epoch: int, step: int) -> npt.NDArray[np.bool_]:
+        """Which of this rank's rows at a step do not only fill it up."""
+        order = self.lowered.order
+        if isinstance(order, TokenBatches):
+            return np.ones(len(order.ids(epoch, step, 1, *self.place)), dtype=bool)
+        return order.valid(step, *self.place)
+
+    def real_rows(self, epoch: int, step: int) -> int:
+        """Rows of a step on all ranks, without those that only fill it up."""
+        order = self.lowered.order
+        return len(order.ids(epoch, step, 1, 0, 1)) if isinstance(order, TokenBatches) else order.real_rows(step)
 
     @cached_property
     def _contents(self) -> Contents:
@@ -133,7 +151,7 @@ class Share:
             epoch=item.epoch,
             step=item.step,
             steps=item.steps,
-            at=first_place(order, item.step, rank, ranks),
+            at=order.places(item.step, rank, ranks)[0],
             ids=ids,
             draws=draws,
             valid=padding(order, item.step, item.steps, rank, ranks),
@@ -187,11 +205,13 @@ def share_of(
     cpus: int | None = None,
     memory_bytes: int | None = None,
     bad_samples: BadSamples | None = None,
+    *,
+    equal_parts: bool = False,
 ) -> Share:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
     memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine. bad_samples: what is done about them;
-    None for an error.
+    None for an error. equal_parts: see `order.batches.BatchOrder`.
     """
     spare_addresses()
     rank, world_size = ranks
@@ -205,7 +225,8 @@ def share_of(
         dataset = Dataset(skipping(dataset.root, steps))
     fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)
     memory_bytes = memory_bytes or default_memory(processes_here(world_size))
-    where = Where(rank=rank, world_size=world_size, cpus=min(cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus())))
+    cpus = min(cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
+    where = Where(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
     return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Never, Protocol
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Never, Protocol
 
 from penstock.core.errors import ProcessError
 
@@ -35,18 +37,45 @@ class Sampler:
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """`loader.batch_sampler`; `batch_size` is this rank's."""
+    """`loader.batch_sampler`; `batch_size` is this rank's. seen_batch_indices: the sample ids of each step, which Lightning tells a prediction writer."""
 
     sampler: Sampler
     batch_size: int
     drop_last: bool
     _steps: int
+    seen_batch_indices: Sequence[list[int]] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return self._steps
 
     def __iter__(self) -> Iterator[Never]:
         raise _undrawn("batch_sampler")
+
+
+@dataclass(frozen=True)
+class BatchIndices(Sequence[list[int]]):
+    """The sample ids of each of so many steps, worked out when they are asked for."""
+
+    _steps: int
+    _ids: Callable[[int], Any]
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __getitem__(self, step: Any) -> Any:
+        return self._ids(range(self._steps)[step]).tolist()
+
+
+def batch_sampler_type() -> type[BatchSampler]:
+    """The class of `loader.batch_sampler`: one from which Lightning takes the ids of a prediction's rows, where that is imported."""
+    modules = (f"{name}.overrides.distributed" for name in ("pytorch_lightning", "lightning.pytorch"))
+    found = (getattr(sys.modules.get(module), "_IndexBatchSamplerWrapper", None) for module in modules)
+    return _with_bases(tuple(filter(None, found)))
+
+
+@lru_cache
+def _with_bases(bases: tuple[type, ...]) -> type[BatchSampler]:
+    return type("BatchSampler", (BatchSampler, *bases), {}) if bases else BatchSampler
 
 
 def _undrawn(name: str) -> ProcessError:

@@ -25,26 +25,35 @@ from penstock.order.tokens import TokenRows
 from penstock.plan.nodes import (
     Batch,
     BatchTokens,
+    LaneNode,
     Node,
     Shard,
     Shuffle,
 )
-from penstock.plan.tree import find
+from penstock.plan.tree import find, flow
 
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """For whom a plan is lowered: this rank's share, on these CPUs."""
+    """For whom a plan is lowered: this rank's share, on these CPUs. equal_parts: see `order.batches.BatchOrder`."""
 
     rank: int = 0
     world_size: int = 1
     cpus: int = 1
+    equal_parts: bool = False
 
 
 def seed_of(root: Node) -> int:
     """The seed of a plan's random ops: that of its first shuffle, else 0."""
     shuffle = find(root, Shuffle)
     return 0 if shuffle is None else shuffle.seed
+
+
+def is_for_evaluation(root: Node) -> bool:
+    """Whether a plan takes each row once, in the order of the data: what trainers gather of its batches is then cut to these rows."""
+    batch = find(root, Batch)
+    others = (Shuffle, Shard, BatchTokens, LaneNode)
+    return batch is not None and batch.steps is None and not any(isinstance(node, others) for node in flow(root))
 
 
 def some_rank(root: Node, world_size: int | None = None) -> Where:
@@ -77,6 +86,8 @@ def order_of(root: Node, where: Where) -> Ordered:
     if batch is None:
         raise PlanError("the plan has no batch; end it with .batch(size)")
     batch = batch.of_all(where.world_size)
+    if where.equal_parts:
+        _check_equal_parts(batch, shard)
     if shard is None:
         if isinstance(batch, BatchTokens):
             return Ordered(order=_token_batches(root, batch), where=where, seed=seed_of(root))
@@ -85,9 +96,20 @@ def order_of(root: Node, where: Where) -> Ordered:
         steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
         if batch.steps is not None:
             rows = _in_steps(rows, batch.steps * batch.size)
-        order = BatchOrder(rows=zipped(cut(root), rows), last=_last(batch), steps=steps)
+        order = BatchOrder(rows=zipped(cut(root), rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
         return Ordered(order=order, where=where, seed=seed_of(root))
     return _order_of_node(root, batch, shard, where)
+
+
+def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
+    if isinstance(batch, BatchTokens):
+        raise PlanError(
+            "equal_parts=True: the ranks' parts of batch_tokens hold equally many tokens, not rows; evaluate with batch_padded or batch_bucketed"
+        )
+    if shard is not None:
+        raise PlanError(
+            "equal_parts=True: with shard(…) every node divides files of its own, so the rows that fill up a step do not come last; leave one of them out"
+        )
 
 
 def _token_batches(root: Node, batch: BatchTokens) -> TokenBatches:

@@ -98,6 +98,7 @@ class IsolatedLoader(Loader[BatchT]):
                 position=here,
                 places=self._lowered.lanes.places(here) if self._lowered.lanes else {},
                 ranks=self._share.ranks,
+                equal_parts=self._share.equal_parts,
                 weights=self._weights,
             )
         )
@@ -105,6 +106,7 @@ class IsolatedLoader(Loader[BatchT]):
     def _setup(self) -> Setup:
         rank, world_size = self._share.ranks
         own = {"rank": rank, "world_size": world_size, "with_ids": self._ledger is not None}
+        own["equal_parts"] = self._share.equal_parts
         level = logging.getLogger("penstock").getEffectiveLevel()
         return Setup(dataset=self.dataset, options={**self._options, **own}, log_level=level)
 

@@ -61,6 +61,7 @@ class Maker(Loader[Any]):
         self.stop()
         try:
             self._ranks = Ranks(rank=begin.ranks[0], world_size=begin.ranks[1])
+            self._wants_equal_parts = begin.equal_parts
             self._share_now()
             self._use_weights(begin.weights)
             self._move(begin.position)

@@ -42,6 +42,7 @@ class Begin:
     position: Position
     places: Places
     ranks: tuple[int, int]
+    equal_parts: bool
     weights: ChangedWeights
 
 

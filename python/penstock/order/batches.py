@@ -34,11 +34,14 @@ class BatchOrder:
     What lanes have left then is taken lane after lane.
 
     steps: how many an epoch has where that is not for these rows alone to say: fewer than they give, or with pad and wrap more.
+    equal_parts: in a step that is not full, ranks take neighbouring places, equally many each. Its rows lie in the first places, in order, and
+    come again from the first on in what is left: ranks have 3 and 2 + 1 of 5 rows, and with pad and wrap as many as in a full step.
     """
 
     rows: RowOrder
     last: Last = Last.SHORT
     steps: int | None = None
+    equal_parts: bool = False
 
     def __post_init__(self) -> None:
         if self.steps_per_epoch == 0:
@@ -72,6 +75,11 @@ class BatchOrder:
         """The same; where steps have different numbers of rows, the mean."""
         return self.batch_size
 
+    @property
+    def fills_lanes(self) -> bool:
+        """Whether lanes that have no row left begin anew, each by itself, to fill up the last steps."""
+        return self.last in (Last.PAD, Last.WRAP) and not self.equal_parts
+
     @cached_property
     def samples(self) -> int:
         """Rows of an epoch."""
@@ -85,7 +93,7 @@ class BatchOrder:
     @cached_property
     def full_steps(self) -> int:
         """Steps of an epoch whose batch is full of samples."""
-        full = self.even_steps if self.last in (Last.PAD, Last.WRAP) else self.samples // self.batch_size
+        full = self.even_steps if self.fills_lanes else self.samples // self.batch_size
         return full if self.steps is None else min(full, self.steps)
 
     @cached_property
@@ -95,7 +103,7 @@ class BatchOrder:
             return self.steps
         if self.last is Last.DROP:
             return self.full_steps
-        if self.last is Last.SHORT:
+        if not self.fills_lanes:
             return -(-self.samples // self.batch_size)
         return -(-int(self.rows.lane_rows().max()) // self.rows_per_lane)
 
@@ -110,30 +118,51 @@ class BatchOrder:
         """PlanError if the ranks cannot share a batch equally, or the last, short one leaves a rank without a row."""
         self.share(0, world_size)
         rest = self.samples % self.batch_size
-        if self.last is Last.SHORT and 0 < rest < world_size:
+        if self.last is Last.SHORT and not self.equal_parts and 0 < rest < world_size:
             raise PlanError(
                 f"the last global batch has {rest} rows, too few for {world_size} ranks; "
-                f"choose drop_last=True, pad=True or wrap=True in batch(…)"
+                f"choose drop_last=True, pad=True or wrap=True in batch(…), or to evaluate Loader(…, equal_parts=True)"
             )
+
+    def real_rows(self, step: int) -> int:
+        """Rows of a step's global batch without those that fill it up."""
+        if step < self.full_steps:
+            return self.batch_size
+        if self.fills_lanes:
+            left = self.rows.lane_rows() - step * self.rows_per_lane
+            return int(left.clip(0, self.rows_per_lane).sum())
+        return max(0, min(self.batch_size, self.samples - step * self.batch_size))
+
+    def places(self, step: int, rank: int, world_size: int) -> tuple[int, int]:
+        """The places [first, last) of a step's global batch that a rank takes: of a full one its share, of the last, short one as nearly as can be."""
+        rows = self.batch_size if self.last in (Last.PAD, Last.WRAP) else self.real_rows(step)
+        if self.equal_parts:
+            rows = -(-rows // world_size) * world_size
+        return rank * rows // world_size, (rank + 1) * rows // world_size
 
     def parts(self, step: int, rank: int, world_size: int) -> tuple[Ids, Ids, Ids]:
         """Where a rank's rows of a step lie: in which lanes, from which row of each lane on, and how many (all int64).
 
-        Lanes take equal parts of the step while they have them, and so do ranks: of a full one exactly, of the last, short one as
-        nearly as can be.
+        Lanes take equal parts of the step while they have them, and so do ranks (see `places`).
         """
         taken, begin, rows = min(step, self.even_steps), 0, self.batch_size
-        if step < self.even_steps or self.last in (Last.PAD, Last.WRAP):
+        if step < self.even_steps or self.fills_lanes:
             taken, left = step, np.full(self.lanes, self.rows_per_lane)
         else:
             left = self.rows.lane_rows() - self.even_steps * self.rows_per_lane
-            begin = (step - self.even_steps) * self.batch_size
-            rows = max(0, min(rows, int(left.sum()) - begin))
+            begin, rows = (step - self.even_steps) * self.batch_size, self.real_rows(step)
+        low, high = self.places(step, rank, world_size)
         edges = np.concatenate([[0], np.cumsum(left)])
-        first = np.maximum(edges[:-1], begin + rank * rows // world_size)
-        count = np.minimum(edges[1:], begin + (rank + 1) * rows // world_size) - first
+        first = np.maximum(edges[:-1], begin + low)
+        count = np.minimum(edges[1:], begin + min(high, rows)) - first
         lanes = np.flatnonzero(count > 0)
-        return lanes, taken * self.rows_per_lane + (first - edges[:-1])[lanes], count[lanes]
+        first, count = (first - edges[:-1])[lanes], count[lanes]
+        if 0 < rows < high:  # what comes again
+            place = begin + np.arange(max(low, rows), high) % rows
+            again = np.searchsorted(edges, place, side="right") - 1
+            lanes, first = np.concatenate([lanes, again]), np.concatenate([first, place - edges[again]])
+            count = np.concatenate([count, np.ones_like(again)])
+        return lanes, taken * self.rows_per_lane + first, count
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of a rank's rows in steps [step, step + steps): int64, step after step, lane after lane.
@@ -156,7 +185,7 @@ class BatchOrder:
 
     def _even_of(self, step: int, steps: int) -> int:
         """Of steps from one on, how many take equal parts of all lanes."""
-        return steps if self.last in (Last.PAD, Last.WRAP) else min(steps, max(0, self.even_steps - step))
+        return steps if self.fills_lanes else min(steps, max(0, self.even_steps - step))
 
     def _with_rest(self, found: Ids, of: OfRows, epoch: int, steps: range, rank: int, world_size: int) -> Ids:
         """What was found, and behind it what rows have of the steps that take what lanes have left."""
@@ -172,11 +201,10 @@ class BatchOrder:
         return epoch * rows + np.minimum(step * self.rows_per_lane, rows)
 
     def valid(self, step: int, rank: int, world_size: int) -> npt.NDArray[np.bool_]:
-        """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad or wrap."""
-        first, last = self.share(rank, world_size)
-        if step < self.full_steps:
-            return np.ones(last - first, dtype=bool)
-        place = np.arange(first, last)
+        """Which rows of a rank's batch are samples and not padding: all True but in the last steps with pad, wrap or equal parts."""
+        place = np.arange(*self.places(step, rank, world_size))
+        if not self.fills_lanes or step < self.full_steps:
+            return np.asarray(place < self.real_rows(step))
         left = self.rows.lane_rows() - step * self.rows_per_lane
         return np.asarray(place % self.rows_per_lane < left[place // self.rows_per_lane])
 
@@ -203,7 +231,7 @@ class BatchOrder:
         """The first row of each lane that a rank takes from a step on, NEVER of lanes that are not its own."""
         lanes, rows, _ = self.parts(step, rank, world_size)
         found = np.full(self.lanes, NEVER)
-        found[lanes] = rows
+        np.minimum.at(found, lanes, rows)
         return found
 
     def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:

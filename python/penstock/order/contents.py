@@ -33,7 +33,7 @@ _MOST_RUNS = 4096
 class Contents:
     """What every epoch holds.
 
-    rows: without padding. last_rows: of the last step's global batch, padding included. runs: where its ids come from, and how often
+    rows: without padding. last_rows: of the last step's global batch, padding included that fills it up, and not what only makes ranks' parts equal. runs: where its ids come from, and how often
     each comes at most; None where an order does not say. unique: whether no row comes twice in the same draw, ever.
     """
 
@@ -49,12 +49,12 @@ def contents_of(order: BatchOrder) -> Contents:
     steps, size = order.steps_per_epoch, order.batch_size
     if isinstance(order, TokenBatches):
         rows, last_rows = order.epoch_rows, size  # places that no row has are recorded as padding
-    elif order.last in (Last.PAD, Last.WRAP):
+    elif order.fills_lanes:
         rows = int(np.minimum(order.rows.lane_rows(), steps * order.rows_per_lane).sum())
         last_rows = size
     else:
         rows = min(order.samples, steps * size)
-        last_rows = rows - (steps - 1) * size
+        last_rows = size if order.last in (Last.PAD, Last.WRAP) else rows - (steps - 1) * size
     return Contents(steps=steps, rows=rows, last_rows=last_rows, runs=runs_of(order.rows))
 
 
@@ -108,16 +108,8 @@ def _of_all(inputs: Sequence[RowOrder], times: int) -> Ids | None:
     return np.concatenate(tables) * factors if len(tables) == len(inputs) else None
 
 
-def first_place(order: BatchOrder, step: int, rank: int, world_size: int) -> int:
-    """The place in a step's global batch at which a rank's rows begin."""
-    first, _ = order.share(rank, world_size)
-    if order.last is not Last.SHORT or step < order.full_steps:
-        return first
-    return rank * (order.samples - step * order.batch_size) // world_size
-
-
 def padding(order: BatchOrder, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
     """1 for each of a rank's rows that is a sample, 0 for one that fills a batch, step after step; None where all are samples."""
-    if order.last not in (Last.PAD, Last.WRAP) or step + steps <= order.full_steps:
+    if not (order.fills_lanes or order.equal_parts) or step + steps <= order.full_steps:
         return None
     return np.concatenate([order.valid(one, rank, world_size) for one in range(step, step + steps)]).astype(np.int64)

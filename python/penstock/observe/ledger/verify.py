@@ -175,7 +175,9 @@ class _Node:
     def _has_place(self, head: StepsHead, header: Header) -> bool:
         last, size = head.step + head.steps - 1, self._size(head.step)
         begin, end = header.place * size // header.places, (header.place + 1) * size // header.places
-        return last < header.steps and self._size(last) == size and (head.at, head.rows) == (begin, end - begin)
+        equal = -(-size // header.places)  # rows of each rank, where all have equally many
+        is_one = (head.at, head.rows) in ((begin, end - begin), (header.place * equal, equal))
+        return last < header.steps and self._size(last) == size and is_one
 
     def _size(self, step: int) -> int:
         """Rows of a step's global batch."""
@@ -257,9 +259,11 @@ class _Node:
         """The rank that has these places, by any number of ranks that there was; else the places."""
         size = self._size(gap.begin)
         for ranks in sorted({file.header.places for file in self._files}):
-            rank = -(-gap.low * ranks // size)
+            rank, equal = -(-gap.low * ranks // size), -(-size // ranks)
             if (rank * size // ranks, (rank + 1) * size // ranks) == (gap.low, gap.high):
                 return f"of rank {rank} of {ranks}"
+            if gap.low % equal == 0 and gap.high == min(size, gap.low + equal):
+                return f"of rank {gap.low // equal} of {ranks}"
         return f"in the places {gap.low:,} … {gap.high - 1:,}"
 
     # Rows
