@@ -32,6 +32,10 @@ class DemandOrder(BatchOrder):
 
     asked: dict[int, Asked] = field(default_factory=dict)
 
+    def step_of(self, work: int) -> int | None:
+        """None: no step has these rows yet."""
+        return None
+
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of the rows of a piece of work, lane after lane."""
         asked = self.asked[step]
