@@ -110,9 +110,11 @@ def test_whole_numbers_have_their_distribution() -> None:
     kinds = np.bincount(rng(range(n)).choice(3, p=[0.2, 0.3, 0.5]))
     assert stats.chisquare(kinds, np.array([0.2, 0.3, 0.5]) * n).pvalue > 0.001
     counts = rng(range(n)).poisson(3.5)
-    assert abs(counts.mean() - 3.5) < 0.05 and abs(counts.var() - 3.5) < 0.1
+    assert abs(counts.mean() - 3.5) < 0.05
+    assert abs(counts.var() - 3.5) < 0.1
     coins = rng(range(n)).binomial(20, 0.3)
-    assert abs(coins.mean() - 6) < 0.05 and abs(coins.var() - 4.2) < 0.1
+    assert abs(coins.mean() - 6) < 0.05
+    assert abs(coins.var() - 4.2) < 0.1
     pairs = rng(range(n)).choice(5, size=(n, 2), replace=False)
     assert (pairs[:, 0] != pairs[:, 1]).all()
     assert stats.chisquare(np.bincount(pairs.ravel())).pvalue > 0.001

@@ -191,6 +191,7 @@ class CallAuto:
         except BaseException:
             self._window = _Window()  # it is the batch that is wrong, and another one is tried
             raise
+        self.choice.why = "processes are starting, and each makes a batch that a thread made"
         self._trial = threading.Thread(
             target=carried(self._try), args=(rows, copied(made)), name="penstock-trial", daemon=True
         )
