@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
     from penstock.transform import image
+    from penstock.transform.row_generator import RowGenerator
 
 __all__ = [
     "Column",
@@ -35,6 +36,7 @@ __all__ = [
     "PenstockError",
     "PlanError",
     "ProcessError",
+    "RowGenerator",
     "SourceError",
     "StateError",
     "StorageError",
@@ -63,6 +65,7 @@ _HOMES = {
     "Dataset": "dataset",
     "Limits": "core.limits",
     "Loader": "loader",
+    "RowGenerator": "transform.row_generator",
     "__version__": "core.kernels",
     "col": "plan.expression",
     "concat": "joining",

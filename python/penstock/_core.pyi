@@ -29,6 +29,9 @@ __all__ = [
     "crc32c_sums",
     "decode_image",
     "divide_rows",
+    "draw_floats",
+    "draw_integers",
+    "draw_uniform_f32",
     "fill_sequences",
     "find_whole",
     "gather_rows",
@@ -61,6 +64,7 @@ __all__ = [
     "recognise_tar_packing",
     "recognise_tfrecord_packing",
     "recordio_payloads",
+    "row_keys",
     "sources_of",
     "split_fields",
     "stat_files",
@@ -204,6 +208,23 @@ def divide_rows(ids: _Ids, first_ids: _Ids) -> tuple[_Ids, _Ids, _Ids]:
 
 def sources_of(places: Sequence[_Ids]) -> tuple[_Ids, _Ids]:
     """The part of each row, and its number there, where row i of part p is that at places[p][i]."""
+
+# draws
+
+_Words: TypeAlias = npt.NDArray[np.uint64]
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+def row_keys(ids: _Ids, key: int, out: _Words) -> None:
+    """The key of every row: what `key` and its id come to."""
+
+def draw_floats(kind: str, keys: _Words, call: int, first: _Floats, second: _Floats, out: _Floats) -> int | None:
+    """Fills the rows of `out` with numbers of a distribution; None, or the place of the first whose parameters (one, or one a number) give none."""
+
+def draw_uniform_f32(keys: _Words, call: int, out: npt.NDArray[np.float32]) -> None:
+    """Fills the rows of `out` with numbers in [0, 1)."""
+
+def draw_integers(keys: _Words, call: int, low: _Words, count: _Words, out: _Words) -> None:
+    """Fills the rows of `out` with integers from `low` on, `count` many (0: all), modulo 2⁶⁴."""
 
 # http
 

@@ -233,8 +233,8 @@ class Dataset:
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
-        The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
-        sample. Bytes and text come as Arrow arrays.
+        The number of rows must stay. Bytes and text come as Arrow arrays. A parameter named `rng` gets a `penstock.RowGenerator`, which draws for each row: `rng.normal(0, 0.1,
+        size=batch["x"].shape)` has the same numbers for a row on any number of ranks. The first batch is made twice; if the results differ, a warning says so.
 
         It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
         most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
@@ -254,7 +254,10 @@ class Dataset:
         *,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
+        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`.
+
+        A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and sample. The first two rows are made twice; see `map`.
+        """
         return self._then(MapRows(input=self.root, function=function, workers=workers))
 
     @options_by_name("write filter(predicate), of several (first) & (second)")
@@ -309,7 +312,7 @@ class Dataset:
         A lane of fewer rows gives all of its epoch together. The first batch needs the rows of every lane's first call: see `explain()`.
 
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume, where the function sees the same rows together. workers: as of `map`.
+        resume, where the function sees the same rows together. workers, and a parameter named `rng`: as of `map`; it draws for each row that comes in, and has no `rng.step`.
         """
         return self._then(FlatMap(input=self.root, function=function, rows=rows, workers=workers))
 

@@ -8,6 +8,7 @@ mod bind;
 pub mod columns;
 pub mod crc32c;
 pub mod divide;
+pub mod draws;
 pub mod example;
 pub mod fields;
 pub mod files;

@@ -7,9 +7,10 @@ import os
 import random
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from torch.utils.data import DataLoader as TorchLoader
 
 import penstock as ps
 from penstock.torch import DataLoader, fetching
+from penstock.torch.processes import Worker
 from penstock.torch.tensors import digest_of
 from support.dataloader_cases import (
     Counts,
@@ -177,6 +179,27 @@ def test_processes_give_the_same() -> None:
 
 def digest(batch: Any) -> bytes:
     return digest_of(vars(batch) if isinstance(batch, Custom) else batch)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("at_once")
+def test_processes_are_left_where_batches_are_waited_for_longer_than_they_take_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where every second one comes at once, as two processes give them; and the batches stay the same."""
+    answer, number = Worker.answer, count()
+
+    def late(worker: Worker) -> Any:
+        if next(number) % 2:
+            time.sleep(0.2)
+        return answer(worker)
+
+    monkeypatch.setattr(fetching, "_MEASURED", 4)
+    monkeypatch.setattr(Worker, "answer", late)
+    loader = DataLoader(Slow(), batch_size=2)
+    found = [digest_of(batch) for batch in loader]
+    assert "waited for longer" in loader.explain(), loader.explain()
+    assert found == [digest_of(batch) for batch in TorchLoader(Slow(), batch_size=2)]
 
 
 @pytest.mark.slow

@@ -46,8 +46,8 @@ def _mentions(function: Any, seen: set[int]) -> bool:
     if not isinstance(function, FunctionType):
         call = vars(type(function)).get("__call__")
         return isinstance(call, FunctionType) and _mentions(call, seen)
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
-    return any(_draws(value, names, function.__module__, seen) for value in _used(function))
+    names = names_used(function)
+    return any(_draws(value, names, function.__module__, seen) for value in values_used(function))
 
 
 def _draws(value: Any, names: set[str], module: str, seen: set[int]) -> bool:
@@ -68,7 +68,21 @@ def _owners() -> tuple[Any, ...]:
     return tuple(function.__self__ for function in functions)
 
 
-def _used(function: FunctionType) -> Iterator[Any]:
+def names_used(function: FunctionType) -> set[str]:
+    """Names of globals, attributes and methods in a function's code, and in that of functions in it, but for those of a variable `rng`."""
+    names = set[str]()
+    for code in _codes(function.__code__):
+        is_of_rng = False
+        for step in dis.get_instructions(code):
+            is_attribute = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            if isinstance(step.argval, str) and step.argval in code.co_names and not (is_attribute and is_of_rng):
+                names.add(step.argval)
+            is_of_rng = is_of_rng if is_attribute else step.argval == "rng"
+    return names
+
+
+def values_used(function: FunctionType) -> Iterator[Any]:
+    """What a function closes over, its defaults, and the globals and modules that its code names."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.batch.merge import gather
 from penstock.batch.stack import field_of, materialize
 from penstock.core import kernels
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.quoted import quoted
@@ -26,7 +27,7 @@ from penstock.engine.same_sizes import Drawing, unequal_sizes
 from penstock.engine.single import load_samples
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Part
-from penstock.order.keys import TRANSFORM_KEY
+from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
@@ -199,13 +200,20 @@ class ApplyKernels:
 
 
 class CallFunction:
-    """Calls a user's function, here or in another process."""
+    """Calls a user's function, here or in another process. step_of: the step of an epoch that an item is, by its number; None where it is none."""
 
     def __init__(
-        self, sources: tuple[int, int], call: Call, seed: int, number: int, *, is_frozen: bool = False
+        self,
+        sources: tuple[int, int],
+        call: Call,
+        seed: int,
+        number: int,
+        *,
+        step_of: Callable[[int], int | None],
+        is_frozen: bool = False,
     ) -> None:
         self._sources, self._call, self._seed, self._number = sources, call, seed, number
-        self._is_frozen = is_frozen
+        self._step_of, self._is_frozen = step_of, is_frozen
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
@@ -214,9 +222,13 @@ class CallFunction:
             return item
         epoch, keys = item.draw_of(part, is_frozen=self._is_frozen)
         key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, self._number])
-        part.columns = self._call(materialize(part.columns), keys, key)
+        part.columns = self._call(materialize(part.columns), DrawKeys(keys, key, self._step_key(item)))
         part.spec = {name: field_of(column) for name, column in part.columns.items()}
         return item
+
+    def _step_key(self, item: Columned) -> int | None:
+        step = None if self._is_frozen else self._step_of(item.step)
+        return None if step is None else kernels.mix([self._seed, item.epoch, STEP_KEY, self._number, step])
 
 
 class MergeParts:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from penstock.batch.stack import check_batch, columns_of, mask_of, stack_rows
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
-from penstock.core.spec import Columns, Ids
+from penstock.core.spec import Columns
 from penstock.engine.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
 
-#: Rows: their columns, their numbers for random draws, and the stage's number for these.
-Rows: TypeAlias = tuple[Columns, Ids, int]
+#: Rows: their columns, and the numbers by which they draw.
+Rows: TypeAlias = tuple[Columns, DrawKeys]
 
 #: Batches that are with an async function at once; each has a thread that waits.
 ASYNC_CALLS = 16
@@ -24,8 +25,8 @@ MASK = "mask"
 class Call(Protocol):
     """Calls of a user's function, wherever it runs."""
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
-        """The columns that the function makes of these. keys: the rows' numbers for random draws, key: the stage's."""
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
+        """The columns that the function makes of these."""
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
         """The same for several of these; the error of the first that fails."""
@@ -37,9 +38,9 @@ class CallHere:
     def __init__(self, function: BatchFunction) -> None:
         self._function = function
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What it returned; PlanError if that is no batch of as many rows."""
-        made, name = self._function(columns, keys, key), self._function.name
+        made, name = self._function(columns, keys), self._function.name
         return stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(keys), name)
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
@@ -50,18 +51,18 @@ class CallHere:
 class MaskHere(CallHere):
     """Calls the function of `filter`."""
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """The mask that it returned, as a column; PlanError if it is none."""
-        made = self._function(columns, keys, key)
+        made = self._function(columns, keys)
         return {MASK: mask_of(made, len(keys), f"filter({self._function.name})")}
 
 
 class AnyRowsHere(CallHere):
     """Calls the function of `flat_map`."""
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What it returned, of any number of rows; PlanError if these are no columns."""
-        made, where = self._function(columns, keys, key), f"flat_map({self._function.name})"
+        made, where = self._function(columns, keys), f"flat_map({self._function.name})"
         if not isinstance(made, Mapping):
             raise PlanError(f"{where} returned {type(made).__name__}; it must return a dict of columns")
         columns = columns_of(made, where)

@@ -15,9 +15,9 @@ from penstock.core.spec import Field, Ids
 from penstock.engine.budget import Budget
 from penstock.engine.slots import Slots
 from penstock.engine.stage import Columned, Part, Stage
+from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Work
 from penstock.order.listed import ListedOrder
-from penstock.order.protocol import RowOrder
 from penstock.order.substitutes import substitute
 from penstock.plan.nodes import MapRows, Node, Transform
 from penstock.plan.tree import flow, leaves
@@ -42,7 +42,7 @@ class Substitutes:
 
     def __init__(
         self,
-        order: RowOrder,
+        batches: BatchOrder,
         first_ids: Ids,
         seed: int,
         lower: Callable[[], SideStages],
@@ -50,7 +50,8 @@ class Substitutes:
         slots: Slots,
         threads: int,
     ) -> None:
-        self._order, self._first_ids, self._seed, self._lower = order, first_ids, seed, lower
+        self._batches, self._order = batches, batches.rows
+        self._first_ids, self._seed, self._lower = first_ids, seed, lower
         self._homes, self._slots, self._threads = homes, slots, threads
         self._side: SideStages | None = None
         self._made = 0
@@ -67,7 +68,7 @@ class Substitutes:
             found = [substitute(self._order, self._seed, item.epoch, row, attempt, self._first_ids) for row in bad]
             ids, drawn = np.array(found, dtype=np.int64).T
             with self._lock:
-                side = self._make(item.epoch, ids.copy(), drawn.copy(), stages)
+                side = self._make(item, ids.copy(), drawn.copy(), stages)
             item.replace_rows(missing, ids, drawn)
             left = self._join(item, missing, side)
             missing, bad = missing[left], [bad[row] for row in left.tolist()]
@@ -77,18 +78,19 @@ class Substitutes:
             f"row {bad[0][0]:,} is bad, and so are the {_ATTEMPTS} rows that were to take its place; look at the data with `penstock inspect --decode`"
         )
 
-    def _make(self, epoch: int, ids: Ids, draws: Ids, stages: int) -> Columned:
+    def _make(self, item: Columned, ids: Ids, draws: Ids, stages: int) -> Columned:
         side = self._side = self._side or self._lower()
         self._made += 1
         side.order.asked[self._made] = ids, draws if self._order.has_draws else None
-        made: Any = Work(epoch, self._made, 1)
+        side.order.of_step[self._made] = self._batches.step_of(item.step)
+        made: Any = Work(item.epoch, self._made, 1)
         for stage in side.stages[: side.until[stages]]:
             made = stage.work(made)
         if made.share is not None:
             side.budget.release(made.share)
-        del side.order.asked[self._made]
-        item: Columned = made
-        return item
+        del side.order.asked[self._made], side.order.of_step[self._made]
+        found: Columned = made
+        return found
 
     def _join(self, item: Columned, missing: Ids, side: Columned) -> Ids:
         """Puts what was made into its places; which of those that are missing still are."""

@@ -7,7 +7,7 @@ columns, which saves the work per item.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.global_generators import Seed, SeededCalls, draw_key
+from penstock.core.held_generators import HeldGenerators
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.core.turn import Turn
 from penstock.inputs.items import Items, learn_columns, learn_items, rows_together
@@ -43,6 +44,7 @@ class Objects:
     threads: int
     rows_together: int
     calls: SeededCalls = field(repr=False)
+    held: HeldGenerators = field(repr=False)
     access: Access = Access.MEMORY
     _turn: Turn = field(default_factory=Turn, repr=False)
 
@@ -69,8 +71,12 @@ class Objects:
         return self.items.stack(found, allocate)
 
     def _found(self, numbers: list[int]) -> Any:
+        plain: Callable[..., Any] = partial(self._fetch, numbers)
+        seeded = self.held.around(partial(self._fetch_each, numbers))
+        if self.held:
+            plain = seeded
         try:
-            return self.calls.run(partial(self._fetch, numbers), partial(self._fetch_each, numbers), rows=len(numbers))
+            return self.calls.run(plain, seeded, rows=len(numbers))
         except DataError as error:
             if error.sample is not None:
                 error.row = numbers.index(error.sample)
@@ -153,7 +159,7 @@ def from_dataset(
     called = name or f"{type(data).__module__}.{type(data).__qualname__}"
     digest = digest_of(f"objects {called} {version} {samples} {items.description}")
     manifest = StatedManifest.of("objects", samples, digest, samples * items.row_bytes)
-    return Objects(manifest, data, items, threads, rows_together(took_s), calls)
+    return Objects(manifest, data, items, threads, rows_together(took_s), calls, HeldGenerators(getter))
 
 
 def _timed_first(data: Any) -> tuple[Any, float]:

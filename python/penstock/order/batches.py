@@ -50,6 +50,10 @@ class BatchOrder:
                 f"use a smaller batch or pad=True"
             )
 
+    def step_of(self, work: int) -> int | None:
+        """The step of an epoch that a piece of work is, by its number; None where it is none."""
+        return work
+
     @property
     def lanes(self) -> int:
         """Number of lanes."""

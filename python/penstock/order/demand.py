@@ -44,6 +44,10 @@ class DemandOrder(BatchOrder):
         rows = self.epochs.lane_rows()
         return rows if rows.min() < LANE_ROWS else None
 
+    def step_of(self, work: int) -> int | None:
+        """None: no step has these rows yet."""
+        return None
+
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """Ids of the rows of a piece of work, lane after lane."""
         asked = self.asked[step]

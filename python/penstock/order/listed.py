@@ -54,9 +54,14 @@ class ListedRows(RowOrder):
 
 @dataclass(frozen=True, kw_only=True)
 class ListedOrder(BatchOrder):
-    """See `batches.BatchOrder`. Step n, whatever its epoch, takes the rows asked[n], ids and draws."""
+    """See `batches.BatchOrder`. Step n, whatever its epoch, takes the rows asked[n], ids and draws. of_step: the step whose rows they are to be."""
 
     asked: dict[int, tuple[Ids, Ids | None]] = field(default_factory=dict)
+    of_step: dict[int, int | None] = field(default_factory=dict)
+
+    def step_of(self, work: int) -> int | None:
+        """The step in which the rows take the places of others."""
+        return self.of_step[work]
 
     def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
         """The ids that were asked for."""

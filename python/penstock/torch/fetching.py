@@ -32,8 +32,8 @@ _WORTH_S = 0.002
 _MOST, _MOST_WAITING = 16, 8
 #: Larger datasets, and those that take longer to pickle, stay here.
 _MOST_BYTES, _MOST_PICKLE_S = 256 << 20, 1.0
-#: So many batches that were waited for so long, one after the other, show whether processes are faster.
-_MEASURED, _WAITED_S = 16, 1e-4
+#: So many batches of processes, after as many that are not counted, show whether these are faster; in one epoch or in several.
+_MEASURED = 8
 
 
 class Choice:
@@ -43,7 +43,8 @@ class Choice:
         self.why = "nothing was fetched yet"
         self.is_settled = False  # here, for good
         self.draws = False
-        self.batch_s = 0.0
+        self.batch_s = self.here_s = 0.0  # the shortest, and the usual time of a batch in this process
+        self.waited_s = list[float]()  # for batches of processes
         self.waits = False  # for something else than a CPU
         self.pickled = b""
         self.workers: Workers | None = None
@@ -81,7 +82,7 @@ class TunedIterator(InThisProcess):
         self._native_batches: Iterator[Any] | None = None
         self._asked = deque[tuple[Worker, int, Any]]()  # whom a batch is awaited of, its seed and indices; in order
         self._held: BaseException | None = None  # what the sampler raised
-        self._times, self._leaves = list[float](), ""  # why processes are not used any more
+        self._leaves = ""  # why processes are not used any more
         if self._native is None and self._choice.workers is not None:
             self._check_still()
 
@@ -136,6 +137,9 @@ class TunedIterator(InThisProcess):
         with seeded(seed, looks=watched) as drawn:
             made = self._dataset_fetcher.fetch(index)
         took_s, cpu_s = time.perf_counter() - began_at, time.thread_time() - began_cpu
+        choice.here_s = (
+            took_s if number - self._first < 2 else 0.7 * choice.here_s + 0.3 * took_s
+        )  # what is first used is loaded
         if number == self._first or not choice.batch_s or took_s < choice.batch_s:
             waits, preempted = (now - then for now, then in zip(_switches(), before, strict=True))
             choice.batch_s, choice.waits = took_s, cpu_s < took_s / 2 and waits > 4 * preempted
@@ -274,13 +278,15 @@ class TunedIterator(InThisProcess):
         return self._made()
 
     def _measure(self, waited_s: float) -> None:
-        """Finds out whether processes are slower, in batches that were waited for one after the other."""
-        now = time.perf_counter()
-        self._times = [*self._times, now] if waited_s > _WAITED_S else []
-        if len(self._times) > _MEASURED:
-            if (now - self._times[0]) / (len(self._times) - 1) > self._choice.batch_s:
-                self._leaves = "other processes were measured, and make no more batches a second"
-            self._times = []
+        """Finds out whether processes are slower: a batch is waited for longer than this process takes to make one."""
+        waited = self._choice.waited_s
+        waited.append(waited_s)
+        if len(waited) >= 2 * _MEASURED:
+            if sum(waited[_MEASURED:]) / _MEASURED > self._choice.here_s:
+                self._leaves = (
+                    "other processes were measured, and batches are waited for longer than this one takes to make them"
+                )
+            del waited[_MEASURED:]
 
     def __del__(self) -> None:
         if self._mine is not None:

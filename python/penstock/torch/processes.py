@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
 from penstock.engine.workers.child import Failed
 from penstock.engine.workers.link import Link
@@ -164,11 +165,13 @@ def _start_all(
 
     wrong = ""
     try:
-        for _ in range(count):
-            running.append(Worker(dataset))
-            running[-1].ask(*batch)
-        for worker in running:
-            if digest_of(worker.answer()) != expected:
+        at_once = max(1, usable_cpus() - 1)  # the training needs a CPU meanwhile
+        while len(running) < count and not wrong:
+            begun = [Worker(dataset) for _ in range(min(at_once, count - len(running)))]
+            running.extend(begun)
+            for worker in begun:
+                worker.ask(*batch)
+            if any(digest_of(worker.answer()) != expected for worker in begun):
                 wrong = "another process makes another batch of the same samples"
     except FailedThereError as error:
         wrong = f"it fails in another process ({error})"

@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.cancel import is_of_run
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError
 from penstock.core.event_loop import check_not_in_loop, finished, finished_all, is_async
 from penstock.core.global_generators import Calls, Seed, SeededCalls
+from penstock.core.held_generators import HeldGenerators
 from penstock.core.openmp import one_thread_here
-from penstock.core.spec import Ids
+from penstock.transform.repeats import Repeats
+from penstock.transform.row_generator import RowGenerator
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -32,47 +35,61 @@ def wants_generator(function: Callable[..., Any]) -> bool:
         return False
 
 
+_BY_ROWS = (
+    "What a batch draws depends on its rows, and another number of ranks has others together. A parameter `rng` draws for each row (see "
+    "`penstock.RowGenerator`) and runs on all threads; map_rows seeds for each row; workers='auto' uses processes where they are faster."
+)
+
+
 class BatchFunction:
     """Calls a function with a whole batch: dict of arrays in, dict of arrays out.
 
-    A parameter `rng` receives a NumPy generator keyed by (key, first sample id), so the numbers do not depend on threads or
-    ranks. If the function draws from global generators, they are seeded with the same key. calls: how it is called then; None on the
-    threads of this process.
+    A parameter `rng` receives a `RowGenerator`. If the function draws from global generators, they are seeded for the batch, by its first row.
+    calls: how it is called then; None on the threads of this process, where its first rows are made twice (`Repeats`).
     """
 
+    instead = _BY_ROWS
+
     def __init__(self, function: Callable[..., Any], verb: str = "map", calls: Calls | None = None) -> None:
-        self.function, self.name = function, name_of(function)
+        self.function, self.name, self._verb = function, name_of(function), verb
         self._generator, self.is_async = wants_generator(function), is_async(function)
+        self._held, self._is_repeated = HeldGenerators(function), calls is None
+        self.repeats = Repeats(function, f"{verb} {self.name}", by_rows=isinstance(self, RowFunction))
         self._calls = calls or SeededCalls(
             f"{verb} {self.name}",
             function,
-            "A function with a parameter `rng`, a seeded NumPy generator, runs on all threads.",
+            self.instead,
         )
 
     @property
     def draws(self) -> bool:
         """Whether the function draws random numbers, as far as is known here."""
-        return self._generator or bool(getattr(self._calls, "draws", False))
+        return self._generator or self.draws_unasked
 
-    def __call__(self, columns: Mapping[str, Any], samples: Ids, key: int) -> Any:
+    @property
+    def draws_unasked(self) -> bool:
+        """Whether it draws from generators that it was not given."""
+        return bool(self._held) or bool(getattr(self._calls, "draws", False))
+
+    def __call__(self, columns: Mapping[str, Any], keys: DrawKeys) -> Any:
         """What the function returned."""
         if self.is_async:
             check_not_in_loop()
         if is_of_run():
             one_thread_here()
-        make = partial(self._all, columns, samples, key)
-        return self._calls.run(make, make, rows=len(samples))
+        return self.repeats.call(self._run, columns, keys) if self._is_repeated else self._run(columns, keys)
 
-    def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> Any:
-        return finished(self._call(dict(columns), int(samples[0]) if len(samples) else 0, key, seed))
+    def _run(self, columns: Mapping[str, Any], keys: DrawKeys) -> Any:
+        make = self._held.around(partial(self._all, columns, keys))
+        return self._calls.run(make, make, rows=len(keys))
 
-    def _call(self, values: dict[str, Any], sample: int, key: int, seed: Seed | None) -> Any:
-        word = kernels.mix([key, sample % 2**64])  # a row that is drawn again has any int64
+    def _all(self, columns: Mapping[str, Any], keys: DrawKeys, seed: Seed | None = None) -> Any:
         if seed is not None:
-            seed(word)
+            seed(_word(keys.stage, int(keys.rows[0]) if len(keys) else 0))
         if not self._generator:
-            return self.function(values)
-        return self.function(values, rng=np.random.Generator(np.random.Philox(key=word)))
+            return finished(self.function(dict(columns)))
+        rng = RowGenerator(keys, f"{self._verb}({self.name})")
+        return finished(self.function(dict(columns), rng=rng))
 
 
 class RowFunction(BatchFunction):
@@ -82,15 +99,18 @@ class RowFunction(BatchFunction):
     """
 
     finds_all = False
+    instead = "A function with a parameter `rng`, a seeded NumPy generator, runs on all threads; workers='auto' uses processes where they are faster."
 
-    def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> list[Any]:
+    def _all(self, columns: Mapping[str, Any], keys: DrawKeys, seed: Seed | None = None) -> list[Any]:
         if self.is_async and seed is None:
-            return self._together(columns, samples, key)
+            return self._together(columns, keys)
         made, bad = list[Any](), list[DataError]()
-        for row, sample in enumerate(samples.tolist()):
+        for row, sample in enumerate(keys.rows.tolist()):
             values = _values(columns, row)
             try:
-                made.append(_ragged_lists(finished(self._call(dict(values), sample, key, seed)), values, columns))
+                made.append(
+                    _ragged_lists(finished(self._call(dict(values), _word(keys.stage, sample), seed)), values, columns)
+                )
             except DataError as error:
                 error.row = row
                 bad.append(error)
@@ -98,22 +118,34 @@ class RowFunction(BatchFunction):
                     break
         return _good(made, bad)
 
-    def _together(self, columns: Mapping[str, Any], samples: Ids, key: int) -> list[Any]:
+    def _call(self, values: dict[str, Any], word: int, seed: Seed | None) -> Any:
+        if seed is not None:
+            seed(word)
+        if not self._generator:
+            return self.function(values)
+        return self.function(values, rng=np.random.Generator(np.random.Philox(key=word)))
+
+    def _together(self, columns: Mapping[str, Any], keys: DrawKeys) -> list[Any]:
         """The rows of an async function, of which many are awaited at once."""
         bad = list[DataError]()
 
         async def one(row: int, sample: int) -> Any:
             values = _values(columns, row)
             try:
-                return _ragged_lists(await self._call(dict(values), sample, key, None), values, columns)
+                return _ragged_lists(await self._call(dict(values), _word(keys.stage, sample), None), values, columns)
             except DataError as error:
                 error.row = row
                 if not self.finds_all:
                     raise
                 bad.append(error)
 
-        made = finished_all([partial(one, row, sample) for row, sample in enumerate(samples.tolist())])
+        made = finished_all([partial(one, row, sample) for row, sample in enumerate(keys.rows.tolist())])
         return _good(made, sorted(bad, key=lambda error: error.row or 0))
+
+
+def _word(stage: int, row: int) -> int:
+    """What a row's generators are seeded with."""
+    return kernels.mix([stage, row % 2**64])  # a row that is drawn again has any int64
 
 
 def _good(made: list[Any], bad: list[DataError]) -> list[Any]:

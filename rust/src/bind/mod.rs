@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod columns;
 mod crc32c;
 mod divide;
+mod draws;
 mod entry_points;
 mod fields;
 mod files;
@@ -97,6 +98,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     begin_numpy(module.py())?;
     crc32c::register(module)?;
     divide::register(module)?;
+    draws::register(module)?;
     entry_points::register(module)?;
     fields::register(module)?;
     files::register(module)?;

@@ -174,9 +174,39 @@ def test_what_is_measured_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         window = auto._Window(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
         made = CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, 2, choice)  # type: ignore[arg-type]
         made._window = window
-        assert made(({}), np.arange(2), 0) == {}
+        assert made({}, np.arange(2)) == {}  # type: ignore[arg-type]
         assert why in choice.why
         assert choice.workers == "thread"
+
+
+class Quick:
+    """Calls that go elsewhere."""
+
+    def __call__(self, columns: Any, *_: Any) -> Any:
+        return columns
+
+    def many(self, calls: Any) -> Any:
+        return [self(*one) for one in calls]
+
+
+def test_functions_that_draw_from_global_generators_come_to_processes_within_a_few_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They wait for the loop, so that their threads are neither busy nor use a CPU."""
+    monkeypatch.undo()
+
+    def here(columns: Any, _: Any) -> Any:
+        time.sleep(0.02)
+        return columns
+
+    choice, batch = Choice("map(f)"), {"x": np.arange(4)}
+    call = CallAuto(here, Quick, lambda: None, 2, choice, lambda: True)  # type: ignore[arg-type]
+    for number in range(20):
+        assert call(batch, np.arange(4)) == batch  # type: ignore[arg-type]
+        if number == 5:
+            assert call._trial is not None
+            call.wait()
+    assert choice.workers == "process", choice.why
 
 
 def test_calls_in_which_processes_start_are_not_measured() -> None:

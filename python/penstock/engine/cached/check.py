@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import PlanError
+from penstock.core.held_generators import HeldGenerators
 from penstock.core.random_use import mentions_generators
 from penstock.plan.nodes import Cache, LaneNode, Map, MapRows, Node, Read, Transform
 from penstock.plan.tree import flow
@@ -50,16 +51,18 @@ def _check_random(node: Node, *, freezes: bool) -> None:
                         f"cache: {type(op).__name__} draws anew in every epoch, and a cache would repeat what it drew; {_ELSE}, or choose "
                         f"cache(freeze_random=True), which keeps what epoch 0 draws"
                     )
-    if isinstance(node, (Map, MapRows)) and (wants_generator(node.function) or mentions_generators(node.function)):
-        refuse_random(node, freezes=freezes)
+    if isinstance(node, (Map, MapRows)):
+        is_unasked = mentions_generators(node.function) or bool(HeldGenerators(node.function))
+        if is_unasked or wants_generator(node.function):
+            refuse_random(node, freezes=freezes, by_rows=not is_unasked)
 
 
-def refuse_random(node: Map | MapRows, *, freezes: bool) -> None:
-    """PlanError for a function that draws: of one row, unless that is frozen."""
+def refuse_random(node: Map | MapRows, *, freezes: bool, by_rows: bool) -> None:
+    """PlanError for a function that draws, unless it draws for each row and that is frozen. by_rows: it draws from its `rng` only."""
     where = f"{node.verb}({name_of(node.function)})"
-    if isinstance(node, Map) and freezes:
+    if isinstance(node, Map) and freezes and not by_rows:
         raise PlanError(
-            f"cache: {where} draws random numbers for whole batches, so that a row depends on those beside it; use map_rows, which draws for each row, or "
+            f"cache: {where} draws random numbers for whole batches, so that a row depends on those beside it; use a parameter `rng`, or map_rows, which draw for each row, or "
             f"{_ELSE}"
         )
     if not freezes:

@@ -43,7 +43,7 @@ class KeepRows:
     def _check_draws(self) -> None:
         for node, function in self._functions:
             if function.draws:
-                refuse_random(node, freezes=self._cached.node.freeze_random)
+                refuse_random(node, freezes=self._cached.node.freeze_random, by_rows=not function.draws_unasked)
 
     def _joined(self, made: Part, kept: Part, rows: int) -> Part:
         parts = [made, kept]

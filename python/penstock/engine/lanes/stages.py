@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.batch.pack import pack_window
 from penstock.batch.stack import field_of, materialize
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.random_use import mentions_generators
@@ -19,7 +20,7 @@ from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.engine.call import MASK, Call
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
-from penstock.transform.function import name_of, wants_generator
+from penstock.transform.function import name_of
 
 #: A process gets no fewer rows of a predicate's at once.
 _FEWEST_ROWS = 16
@@ -87,15 +88,17 @@ class FilterRows:
 
     def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
         self._call, self._pieces, self._names = call, pieces, node.columns
+        self._is_seeded = mentions_generators(
+            node.function
+        )  # for each row, since which ones come together is a matter of time
         self.name = f"filter({name_of(node.function)})"
 
     def feed(self, fed: Fed) -> Made:
         """The columns as they are, and the rows that stay."""
-        columns, count = materialize(self._given(fed.columns)), len(fed.keys)
-        edges = np.linspace(0, count, 1 + max(1, min(self._pieces, count // _FEWEST_ROWS))).astype(np.int64).tolist()
-        made = self._call.many(
-            [(_rows(columns, low, high), fed.keys[low:high], fed.key) for low, high in pairwise(edges)]
-        )
+        columns, count, keys = materialize(self._given(fed.columns)), len(fed.keys), DrawKeys(fed.keys, fed.key)
+        pieces = count if self._is_seeded else max(1, min(self._pieces, count // _FEWEST_ROWS))
+        edges = np.linspace(0, count, 1 + max(1, pieces)).astype(np.int64).tolist()
+        made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
         mask = np.concatenate([one[MASK] for one in made])
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
@@ -139,10 +142,8 @@ class FlatMapRows:
 
     def feed(self, fed: Fed) -> Made:
         """What the function returns for each group, one after the other."""
-        columns, edges = materialize(fed.columns), fed.edges.tolist()
-        made = self._call.many(
-            [(_rows(columns, low, high), fed.keys[low:high], fed.key) for low, high in pairwise(edges)]
-        )
+        columns, edges, keys = materialize(fed.columns), fed.edges.tolist(), DrawKeys(fed.keys, fed.key)
+        made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
         counts = np.array([len(next(iter(one.values()))) if one else 0 for one in made], dtype=np.int64)
         some = [one for one, count in zip(made, counts.tolist(), strict=True) if count]
         joined = self._joined(some) if some else {}
@@ -205,6 +206,5 @@ STAGES: dict[type, Callable[[Any, int, Callable[[Any], Call]], LaneStage]] = {
 
 
 def _pieces(node: FilterFunction, processes: int) -> int:
-    """Pieces of a predicate's rows: one on this thread, and one for random numbers that come of the first row."""
-    draws = wants_generator(node.function) or mentions_generators(node.function)
-    return 1 if node.workers == "thread" or draws else processes
+    """Pieces of a predicate's rows: one on this thread."""
+    return 1 if node.workers == "thread" else processes

@@ -235,7 +235,14 @@ class NodeStages(ReadingStages):
     def function(self, node: Map | MapRows, inputs: Sequence[Branch]) -> Branch:
         """A user's function."""
         (branch,) = inputs
-        work = CallFunction(branch.sources, self.call_of(node), self.seed, node.draws, is_frozen=self.frozen > 0)
+        work = CallFunction(
+            branch.sources,
+            self.call_of(node),
+            self.seed,
+            node.draws,
+            step_of=self.order.step_of,
+            is_frozen=self.frozen > 0,
+        )
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
         add(f"{node.verb} {name_of(node.function)}", "python", work, **self._threads_of(node))
         return replace(branch, spec=None)

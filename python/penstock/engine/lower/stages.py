@@ -140,9 +140,7 @@ class Lowering:
         if tolerance.substitutes:
             check_substitutes(self.root)
             places = self.first_ids, self.seed
-            fill = Substitutes(
-                self.order.rows, *places, self._side_stages, self.read_as_one, self.slots, self.where.cpus
-            )
+            fill = Substitutes(self.order, *places, self._side_stages, self.read_as_one, self.slots, self.where.cpus)
         is_step = not isinstance(self.order, (DemandOrder, ListedOrder))
         self.bad = BadRows(tolerance, RowPlaces(self.first_ids, self.leaves, self.links), fill, is_step=is_step)
 

@@ -2,6 +2,7 @@
 
 The function begins on threads. Where it is at work all the time, and its threads together get about one CPU, as threads do that hold the interpreter,
 processes start while threads go on, and each makes a batch that a thread made; if all are equal, processes get the next ones. They keep the work if they make at least a quarter more batches a second.
+A function that draws from generators that it was not given runs one call at a time, and only while the loop waits: processes start after some calls, and a tenth is enough.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cancel import LOOK_S, StoppedError, carried, check
-from penstock.core.spec import Columns, Ids
+from penstock.core.draw_keys import DrawKeys
+from penstock.core.spec import Columns
 from penstock.engine.call import Call, Rows
 from penstock.engine.calls_together import calls_together
+from penstock.transform.repeats import copied
 
 #: A measurement takes at least so long, and so many calls for each CPU.
 _SECONDS, _CALLS = 0.3, 4
@@ -27,6 +30,8 @@ _SECONDS, _CALLS = 0.3, 4
 _BUSY, _FEWEST_CPUS, _MOST_CPUS = 0.7, 0.5, 1.3
 #: So many times the batches a second are worth the memory of processes.
 _GAIN = 1.25
+#: The same of functions whose calls hold up the training loop, and so many calls that show how fast they are there; the first is not counted.
+_GAIN_OF_TURNS, _TURNS = 1.1, 3
 
 
 @dataclass
@@ -80,8 +85,10 @@ class _Window:
             self.skip = max(0, self.skip - 1)
             self.calls, self.cpu_s, self.active_s, self.began_at = 0, 0.0, 0.0, now
 
-    def is_enough(self, cpus: int) -> bool:
-        """Whether something can be said."""
+    def is_enough(self, cpus: int, *, takes_turns: bool) -> bool:
+        """Whether something can be said. takes_turns: one call runs at a time, however many CPUs there are."""
+        if takes_turns:
+            return self.calls >= _TURNS
         return self.calls >= _CALLS * cpus and self.active_s >= _SECONDS
 
     @property
@@ -91,15 +98,25 @@ class _Window:
 
 
 class CallAuto:
-    """Calls a function on threads or in processes, whichever is faster. there: makes the way to processes, leave: ends them."""
+    """Calls a function on threads or in processes, whichever is faster.
+
+    there: makes the way to processes, leave: ends them. takes_turns: whether calls on threads are known to run one at a time, while the loop waits.
+    """
 
     def __init__(
-        self, here: Call, there: Callable[[], Call], leave: Callable[[], None], cpus: int, choice: Choice
+        self,
+        here: Call,
+        there: Callable[[], Call],
+        leave: Callable[[], None],
+        cpus: int,
+        choice: Choice,
+        takes_turns: Callable[[], bool] = lambda: False,
     ) -> None:
         self._here, self._make_there, self._leave, self._cpus, self.choice = here, there, leave, cpus, choice
+        self._takes_turns = takes_turns
         self._there: Call | None = None
         self._lock, self._room = threading.Lock(), threading.Semaphore(cpus)
-        self._window: _Window | None = _Window()
+        self._window: _Window | None = _Window(skip=1)
         self._threads_rate = 0.0
         self._trial: threading.Thread | None = None
         if not has_interpreter_lock():
@@ -107,21 +124,21 @@ class CallAuto:
         elif cpus < 2:
             self._decide("thread", "one CPU may be used")
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What the function returned, or raises what it raised."""
         with self._lock:
             window, there = self._window, self._there
-            if window is not None and there is None and window.is_enough(self._cpus):
+            if window is not None and there is None and self._is_enough(window):
                 is_first = self._note_threads(window)
             else:
                 is_first = False
         if is_first:
-            return self._compared(columns, keys, key)
+            return self._compared(columns, keys)
         if there is None:
             while not self._room.acquire(timeout=LOOK_S):
                 check()
         try:
-            return self._timed(there or self._here, window, (columns, keys, key))
+            return self._timed(there or self._here, window, (columns, keys))
         finally:
             if there is None:
                 self._room.release()
@@ -141,11 +158,18 @@ class CallAuto:
         finally:
             with self._lock:
                 window.leave(time.thread_time() - began_at, counts=counts)
-                if self._window is window and self._there is not None and window.is_enough(self._cpus):
+                if self._window is window and self._there is not None and self._is_enough(window):
                     self._judge(window)
+
+    def _is_enough(self, window: _Window) -> bool:
+        turns = self._takes_turns() and (self._there is None or window.calls >= self._cpus)
+        return window.is_enough(self._cpus, takes_turns=turns)
 
     def _note_threads(self, window: _Window) -> bool:
         """Whether processes are to be tried, after threads were measured; if not, they are measured again."""
+        if self._takes_turns():
+            self._threads_rate, self._window = window.rate, None
+            return True
         cpus, busy = window.cpu_s / window.active_s, window.active_s / (time.perf_counter() - window.began_at)
         if busy >= _BUSY and _FEWEST_CPUS <= cpus <= _MOST_CPUS:
             self._threads_rate, self._window = window.rate, None
@@ -159,16 +183,17 @@ class CallAuto:
             self.choice.why = "it waits for something else than a CPU"
         return False
 
-    def _compared(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def _compared(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What the function returns here; meanwhile processes start, and if one returns the same, the next calls go there."""
-        rows = _copied(columns), keys.copy(), key
+        rows = copied(columns), keys
         try:
-            made = self._here(columns, keys, key)
+            made = self._here(columns, keys)
         except BaseException:
             self._window = _Window()  # it is the batch that is wrong, and another one is tried
             raise
+        self.choice.why = "processes are starting, and each makes a batch that a thread made"
         self._trial = threading.Thread(
-            target=carried(self._try), args=(rows, _copied(made)), name="penstock-trial", daemon=True
+            target=carried(self._try), args=(rows, copied(made)), name="penstock-trial", daemon=True
         )
         self._trial.start()
         return made
@@ -188,7 +213,7 @@ class CallAuto:
             self._decide("thread", "it returns something else in a process")
             return
         with self._lock:
-            self._there, self._window = there, _Window(skip=2 * self._cpus)
+            self._there, self._window = there, _Window(skip=(1 if self._takes_turns() else 2) * self._cpus)
 
     def wait(self) -> None:
         """Returns when no process is being tried any more; what tries one ends with the run that began it."""
@@ -198,7 +223,7 @@ class CallAuto:
     def _judge(self, window: _Window) -> None:
         gain = window.rate / self._threads_rate
         found = f"processes make {gain:.2f} times as many batches a second as threads"
-        if gain >= _GAIN:
+        if gain >= (_GAIN_OF_TURNS if self._takes_turns() else _GAIN):
             self._decide("process", found)
         else:
             self._there = None
@@ -209,11 +234,6 @@ class CallAuto:
         self.choice.workers, self.choice.why = workers, why
         if workers == "thread":
             self._leave()
-
-
-def _copied(columns: Columns) -> Columns:
-    """Columns that nobody else changes."""
-    return {name: column.copy() if isinstance(column, np.ndarray) else column for name, column in columns.items()}
 
 
 def _are_equal(one: Columns, other: Columns) -> bool:

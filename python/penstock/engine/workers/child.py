@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, ProcessError
 from penstock.core.own_generators import OwnGenerators
-from penstock.core.spec import Columns, Ids
+from penstock.core.spec import Columns
 from penstock.engine.call import CALLS, CallHere
 from penstock.engine.workers.functions import dumps
 from penstock.engine.workers.link import Link, pickled_error, sendable, unpickled
@@ -37,8 +38,8 @@ class Sent:
     finds_all: bool
 
 
-#: An item: the number of its function; this function, where the process has not got it yet; columns, keys and key (see `Call`).
-Request: TypeAlias = tuple[int, Sent | None, Columns, Ids, int]
+#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`).
+Request: TypeAlias = tuple[int, Sent | None, Columns, DrawKeys]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +73,14 @@ class _Functions:
 
     def answer(self, request: Request) -> Columns | Failed:
         """What a function returned, or raised."""
-        number, sent, columns, keys, key = request
+        number, sent, columns, keys = request
         del request
         try:
             if sent is not None:
                 self._sent[number] = sent
             if (call := self._loaded.get(number)) is None:
                 call = self._loaded[number] = _loaded(self._sent[number])
-            return sendable(call(columns, keys, key))
+            return sendable(call(columns, keys))
         except BaseException as error:  # the parent raises it
             return failed(error)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from penstock.core.cancel import LOOK_S, check
+from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError
-from penstock.core.spec import Columns, Ids
+from penstock.core.spec import Columns
 from penstock.engine.call import Call, Rows
 from penstock.engine.calls_together import calls_together
 from penstock.engine.workers.auto import CallAuto, Choice
@@ -22,6 +23,7 @@ from penstock.engine.workers.link import sendable, unpickled
 from penstock.engine.workers.process import WorkerProcess
 from penstock.engine.workers.wire import EndedError
 from penstock.transform.function import BatchFunction, RowFunction
+from penstock.transform.repeats import Repeats
 
 #: An item is given to so many processes before it is an error that they end over it.
 _TRIES = 2
@@ -69,13 +71,14 @@ class Pool:
             name=function.name,
             finds_all=isinstance(function, RowFunction) and function.finds_all,
         )
-        return CallInProcess(self, sent, next(self._numbers))
+        return CallInProcess(self, sent, next(self._numbers), function.repeats)
 
     def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
         """Calls of it here or in these processes, whichever is faster. here: those on threads."""
         name = f"{verb}({function.name})"
         choice = self.choices.setdefault(name, Choice(name))
-        self._autos.append(CallAuto(here, lambda: self.function(function, verb), self.close, self.most, choice))
+        ways = (here, lambda: self.function(function, verb), self.close)
+        self._autos.append(CallAuto(*ways, self.most, choice, lambda: function.draws_unasked))
         return self._autos[-1]
 
     def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
@@ -171,15 +174,19 @@ def _close_all(processes: list[WorkerProcess]) -> None:
 class CallInProcess:
     """Calls a function in a process of the pool; an item whose process ends is given to another one, once."""
 
-    def __init__(self, pool: Pool, sent: Sent, number: int) -> None:
-        self._pool, self._sent, self._number = pool, sent, number
+    def __init__(self, pool: Pool, sent: Sent, number: int, repeats: Repeats) -> None:
+        self._pool, self._sent, self._number, self._repeats = pool, sent, number, repeats
 
-    def __call__(self, columns: Columns, keys: Ids, key: int) -> Columns:
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What the function returned, or raises what it raised. DataError if processes end over this item."""
-        columns, endings = sendable(columns), list[str]()
+        made: Columns = self._repeats.call(self._made, columns, keys)
+        return made
+
+    def _made(self, columns: Mapping[str, Any], keys: DrawKeys) -> Columns:
+        columns, endings = sendable({**columns}), list[str]()
         while len(endings) < _TRIES:
             try:
-                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, key)))
+                return _result(self._pool.ask(lambda process: self._request(process, columns, keys)))
             except EndedError as ended:
                 if ended.is_first:
                     endings.append(ended.ending)
@@ -192,10 +199,10 @@ class CallInProcess:
         """Several at once, by as many threads as items may be with processes."""
         return calls_together(lambda one: self(*one), calls, self._pool.at_once)
 
-    def _request(self, process: WorkerProcess, columns: Columns, keys: Ids, key: int) -> Request:
+    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys) -> Request:
         sent = None if self._number in process.functions else self._sent
         process.functions.add(self._number)
-        return self._number, sent, columns, keys, key
+        return self._number, sent, columns, keys
 
     @property
     def _where(self) -> str:
