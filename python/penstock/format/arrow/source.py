@@ -22,6 +22,7 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
+from penstock.format.arrow.nodes import nodes_of
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
@@ -35,6 +36,7 @@ from penstock.source.tables.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    with_nulls,
 )
 
 _DAMAGED = "the file is damaged, was cut, or holds what Arrow's rules forbid (decimals beyond their precision, date64 inside a day): write it again"
@@ -244,13 +246,14 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         raise PlanError(f"{files[0].path}: no columns to read; leave columns= away to read all of them")
     for file in files[1:]:
         check_same_columns(file.schema, files[0].schema, columns, file.path, files[0].path)
+    columns = with_nulls(columns, lambda column: _has_nulls(files, column), options)
     spec = {column.name: column.field for column in columns}
     rows = np.concatenate([file.rows for file in files])
     shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])
     number = np.concatenate([np.arange(len(file.batches)) for file in files])
     per_shard = np.array([int(file.rows.sum()) for file in files], dtype=np.int64)
-    held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
-    if not all(field.is_fixed for field in spec.values()):
+    held = int(rows.sum()) * sum(field.required.row_bytes for field in spec.values())
+    if not all(field.required.is_fixed for field in spec.values()):
         held += sum(batch.length for file in files for batch in file.batches)
     manifest = TableManifest(name, shards, edges_of(per_shard), held_bytes=held)
     first_row = edges_of(rows)
@@ -268,6 +271,19 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
     )
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
     return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
+
+
+def _has_nulls(files: Sequence[ArrowFile], column: TableColumn) -> bool | None:
+    """Whether a column has nulls, by what its batches say; None where one does not."""
+    unknown = False
+    for file in files:
+        nodes = nodes_of(file.schema, column.path)
+        for batch in file.batches:
+            counts = [batch.nulls[node] if node < len(batch.nulls) else -1 for node in nodes]
+            if any(count > 0 for count in counts):
+                return True
+            unknown |= any(count < 0 for count in counts)
+    return None if unknown else False
 
 
 def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:

@@ -9,9 +9,9 @@ runs are taken as their values, UUIDs as text, tensors as arrays of their shape,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,10 +92,25 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
     return tuple(chosen)
 
 
+def with_nulls(
+    columns: tuple[TableColumn, ...], have: Callable[[TableColumn], bool | None], options: Options
+) -> tuple[TableColumn, ...]:
+    """The columns, nullable where they have nulls, or may have some and something is to become of them. have: None where that is not known."""
+
+    def of(column: TableColumn) -> TableColumn:
+        if column.default is not None or column.field.nullable:
+            return column
+        found = have(column)
+        is_nullable = options.nulls != "error" if found is None else found
+        return replace(column, field=replace(column.field, nullable=True)) if is_nullable else column
+
+    return tuple(map(of, columns))
+
+
 def _field(kind: pa.DataType, column: Column) -> Field:
     """What a column of this type becomes, as far as the user did not say it."""
     if pa.types.is_null(kind) and column.dtype is not None:
-        return Field(column.dtype, column.shape or ())
+        return Field(column.dtype, column.shape or (), nullable=column.is_nullable)
     return column.field(field_of_type(kind))
 
 
