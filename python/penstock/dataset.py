@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Literal, Never
+from typing import Any, Literal, Never, TypeAlias
 
 from penstock.core.buckets import Buckets
 from penstock.core.byte_ranges import ByteRanges, Progress
@@ -37,6 +37,7 @@ from penstock.plan.check import check_positional, check_verb, classes_of
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
+    COLUMN_NODES,
     Batch,
     BatchTokens,
     Bucket,
@@ -44,6 +45,7 @@ from penstock.plan.nodes import (
     Every,
     FilterFunction,
     FlatMap,
+    LaneNode,
     Map,
     MapRows,
     Node,
@@ -59,8 +61,9 @@ from penstock.plan.nodes import (
     Take,
     Transform,
 )
-from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
 from penstock.source.manifest import check_countable, digest_of
+from penstock.source.nulls import keeping_nulls
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
@@ -68,6 +71,8 @@ from penstock.storage.cache.storage import CachedStorage
 
 #: More ranks, machines or epochs than anybody simulates.
 _MOST_RANKS = 1 << 20
+#: How functions get text.
+Text: TypeAlias = Literal["arrow", "list"]
 #: tf.data's map takes a number of parallel calls there.
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
 
@@ -185,12 +190,18 @@ class Dataset:
         self,
         function: Callable[..., Mapping[str, Any]],
         *misplaced: Never,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
-        The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
-        sample. Bytes and text come as Arrow arrays.
+        Text and bytes come as Arrow arrays; with text="list" as lists of str and of bytes, which tokenizers take:
+        map(lambda batch: {"ids": [one.ids for one in tokenizer.encode_batch(batch["text"])]}, text="list").
+
+        Columns may be returned as arrays (NumPy, torch on the CPU, Arrow), as lists of numbers, str or bytes, and as lists of one list or array a
+        row. Rows that are lists become a ragged column, however long they are (of int64 where all are empty), and so do arrays of several lengths; arrays of one shape become one array. What lies in an inner dict is
+        named "outer.inner". The number of rows must stay. A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and
+        sample.
 
         It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
         most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
@@ -202,7 +213,7 @@ class Dataset:
         An `async def` runs on one event loop of the process, in a thread of its own, on up to 16 batches at once (`map_rows`: up to 64 rows).
         """
         check_positional("map", misplaced, _THREADS)
-        return self._then(Map(input=self.root, function=function, workers=workers))
+        return self._then(Map(input=self.root, function=function, text=text, workers=workers))
 
     def map_rows(
         self,
@@ -210,7 +221,7 @@ class Dataset:
         *misplaced: Never,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`."""
+        """Your function row by row: dict of values in, dict of values out; slower than `map`. Text comes as str, and lists as lists. workers, and what it may return: as of `map`."""
         check_positional("map_rows", misplaced, _THREADS)
         return self._then(MapRows(input=self.root, function=function, workers=workers))
 
@@ -221,6 +232,7 @@ class Dataset:
         columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
@@ -236,7 +248,7 @@ class Dataset:
         workers: where it runs while training, as of `map`; processes get a part of a batch each.
 
         columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
-        rows that stay, and columns that nothing else uses are not read.
+        rows that stay, and columns that nothing else uses are not read. text: how a function gets text, as of `map`.
         """
         check_positional("filter", misplaced, "write filter(predicate), of several (first) & (second)")
         check_flags("filter", ahead=ahead)
@@ -250,23 +262,24 @@ class Dataset:
                 raise PlanError(f"filter: columns={quoted(columns)} is for a function; an expression names its columns")
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
-            return self._then(filter_rows_ahead(self.root, predicate, names, progress))
-        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, workers=workers))
+            return self._then(filter_rows_ahead(self.root, predicate, names, progress, text))
+        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, text=text, workers=workers))
 
     def flat_map(
         self,
         function: Callable[..., Mapping[str, Any]],
         *misplaced: Never,
         rows: int = 16,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume, where the function sees the same rows together. workers: as of `map`.
+        resume, where the function sees the same rows together. text, workers, and what it may return: as of `map`.
         """
         check_positional("flat_map", misplaced, _THREADS)
-        return self._then(FlatMap(input=self.root, function=function, rows=rows, workers=workers))
+        return self._then(FlatMap(input=self.root, function=function, rows=rows, text=text, workers=workers))
 
     def pack(
         self,
@@ -704,6 +717,24 @@ class Dataset:
         check_whole("simulate", _MOST_RANKS, world_size=world_size, nodes=nodes, epochs=epochs)
         limit = size_of(cache, "cache")
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
+
+
+def with_kept_nulls(dataset: Dataset) -> Dataset:
+    """The dataset for batches that are frames, which hold nulls: they are kept where they would be errors, unless a function or an op gets them."""
+
+    def kept(node: Node) -> Node:
+        if not isinstance(node, Read):
+            below = inputs_of(node)
+            made = [kept(one) for one in below]
+            is_same = all(one is other for one, other in zip(made, below, strict=True))
+            return node if is_same else with_inputs(node, made)
+        source = keeping_nulls(node.opened.source)
+        return node if source is node.opened.source else replace(node, opened=replace(node.opened, source=source))
+
+    if any(isinstance(node, (*COLUMN_NODES, LaneNode, Transform, Pad)) for node in flow(dataset.root)):
+        return dataset
+    root = kept(dataset.root)
+    return dataset if root is dataset.root else Dataset(root)
 
 
 def of_source(

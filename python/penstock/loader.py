@@ -21,7 +21,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
-from penstock.deliver.structure import Structure
+from penstock.deliver.structure import FRAMES, Structure
 from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.lanes.states import Place, checked_lanes, merge_states
@@ -163,7 +163,7 @@ class Loader(Generic[BatchT]):
             )
         check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         _check_isolation(isolation, is_isolated=self._is_isolated)
-        self.dataset = dataset
+        self.dataset = dataset = with_kept_nulls(dataset) if structure in FRAMES else dataset
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
             ("prefetch", prefetch, "at least one batch must be made ahead"),

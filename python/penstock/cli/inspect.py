@@ -21,6 +21,7 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.shards import Shards
 from penstock.dataset import Dataset
+from penstock.source.nulls import null_count
 
 _SAMPLES_SHOWN = 3
 _CLASSES_SHOWN = 20
@@ -125,7 +126,7 @@ def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str,
         "digest": manifest.digest,
         "shards": _describe_shards(manifest.shards),
         "columns": {
-            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name))}
+            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name)), "nulls": null_count(dataset.source, name)}
             for name, field in dataset.spec.items()
         },
         "classes": classes,
@@ -164,6 +165,8 @@ def _holds(column: Any) -> str:
 
 def _show_value(column: Any, row: int) -> str:
     value = column[row]
+    if isinstance(value, pa.Scalar) and not value.is_valid:
+        return "null"
     if isinstance(value, pa.Scalar):
         value = value.values.to_numpy(zero_copy_only=False) if isinstance(value, _LISTS) else value.as_py()
     if isinstance(value, bytes):
@@ -201,9 +204,12 @@ def _show(facts: Mapping[str, Any]) -> None:
         sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
         out.print(f"files: {sizes}", soft_wrap=True)
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
-    columns = table("column", "dtype", "shape", "holds", title="Columns")
+    has_nulls = any(column["nulls"] != 0 for column in facts["columns"].values())
+    columns = table("column", "dtype", "shape", "holds", *([">nulls"] if has_nulls else []), title="Columns")
     for name, column in facts["columns"].items():
-        columns.add_row(escape(name), column["dtype"], shape_text(column["shape"]), column["holds"])
+        nulls = "some" if column["nulls"] is None else f"{column['nulls']:,}"
+        shown = [escape(name), column["dtype"], shape_text(column["shape"]), column["holds"]]
+        columns.add_row(*shown, *([nulls] if has_nulls else []))
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])

@@ -36,7 +36,7 @@ _EXACT = 1 << 53
 #: bfloat16's NaN, as its bits.
 _NAN_BITS = np.uint16(0x7FC0)
 #: What sources say besides the protocol.
-_SAID = ("classes", "classes_given", "labels", "columns", "data", "resuming", "rows_together", "decoded", "files")
+_SAID = ("classes", "classes_given", "labels", "columns", "data", "resuming", "rows_together", "null_counts")
 
 
 def valid_name(column: str) -> str:
@@ -89,15 +89,15 @@ class NullRule:
 
     def _error(self, row: int, *, is_inside: bool) -> RowError:
         keeping = (
-            f"nulls='nan' makes floats with NaN, nulls='mask' adds the column {quoted(valid_name(self.name))}, nulls='arrow' keeps nulls"
+            f"nulls='nan' (floats with NaN), 'mask' (a column {quoted(valid_name(self.name))}) or 'arrow' (Arrow's nulls)"
             if self.raw.required.is_fixed
-            else "nulls='arrow' keeps them, and so do 'nan' and 'mask' in text and lists"
+            else "nulls='arrow' (Arrow's nulls)"
         )
         return RowError(
             row,
             f"column {quoted(self.name)} {'has a null in a list' if is_inside else 'is null'}",
-            f"say what nulls become where the data is opened: {keeping}; or give them a value, with columns=[ps.Column(feature={quoted(self.name)}, "
-            f"default=…), ...]; or leave them out, with filter(ps.col({quoted(self.name)}).is_not_null())",
+            f"give it a value with columns=[penstock.Column(feature={quoted(self.name)}, default=…), ...], leave such rows out with "
+            f"filter(penstock.col({quoted(self.name)}).is_not_null()), or say where the data is opened what nulls become: {keeping}",
         )
 
     def _floats(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
@@ -272,6 +272,25 @@ def with_nulls(source: AnySource, nulls: str, asked: Asked) -> AnySource:
     kind = BlocksWithNulls if isinstance(source, BlockSource) else RecordsWithNulls
     assert isinstance(source, (Source, BlockSource))
     return kind(source, rules, tuple(names))
+
+
+def keeping_nulls(source: AnySource) -> AnySource:
+    """The source with Arrow's nulls where they would be errors, for batches that are frames."""
+    if not isinstance(source, _WithNulls):
+        return source
+    kept = {name: replace(rule, rule="arrow") if rule.rule == "error" else rule for name, rule in source.rules.items()}
+    return replace(source, rules=kept)
+
+
+def null_count(source: Any, name: str) -> int | None:
+    """How many nulls a column has; None where that is not known without reading it."""
+    raw = stored(source)
+    if (field := raw.spec.get(name)) is None or not field.nullable:
+        return 0
+    if (column := getattr(raw, "columns", None)) and isinstance(column, Mapping):
+        return int(column[name].null_count)
+    found: int | None = getattr(raw, "null_counts", {}).get(name)
+    return found
 
 
 def stored(source: Any) -> Any:

@@ -17,6 +17,7 @@ from penstock.core.event_loop import check_not_in_loop, finished, finished_all, 
 from penstock.core.global_generators import Calls, Seed, SeededCalls
 from penstock.core.openmp import one_thread_here
 from penstock.core.spec import Ids
+from penstock.transform.text import called
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -37,13 +38,14 @@ class BatchFunction:
 
     A parameter `rng` receives a NumPy generator keyed by (key, first sample id), so the numbers do not depend on threads or
     ranks. If the function draws from global generators, they are seeded with the same key. calls: how it is called then; None on the
-    threads of this process.
+    threads of this process. text: how it gets text (see `transform.text`).
     """
 
     def __init__(
         self, function: Callable[..., Mapping[str, Any]], verb: str = "map", calls: Calls | None = None
     ) -> None:
         self.function, self.name = function, name_of(function)
+        self.verb, self.text = verb, "arrow"
         self._generator, self.is_async = wants_generator(function), is_async(function)
         self._calls = calls or SeededCalls(
             f"{verb} {self.name}",
@@ -66,7 +68,10 @@ class BatchFunction:
         return self._calls.run(make, make, rows=len(samples))
 
     def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> Any:
-        return finished(self._call(dict(columns), int(samples[0]) if len(samples) else 0, key, seed))
+        sample = int(samples[0]) if len(samples) else 0
+        return called(
+            lambda values: finished(self._call(values, sample, key, seed)), columns, self.text, f"{self.verb}({self.name})"
+        )
 
     def _call(self, values: dict[str, Any], sample: int, key: int, seed: Seed | None) -> Any:
         word = kernels.mix([key, sample % 2**64])  # a row that is drawn again has any int64

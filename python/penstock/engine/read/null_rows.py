@@ -8,6 +8,7 @@ from penstock.core.errors import DataError, RowError
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.engine.read.reader import Needs, Reader
 from penstock.engine.stage import Item, SourceRows
+from penstock.source.nulls import stored
 
 
 class NullRows:
@@ -43,18 +44,18 @@ class NullRows:
 
     def applied(self, columns: Columns, samples: Ids) -> Columns:
         """Columns of samples with the rule applied; the error of the first bad row has those of the others."""
-        manifest = self._source.manifest
         try:
             made: Columns = self._source.applied(columns)
         except RowError as error:
-            named = [_named(manifest, samples, one) for one in error.every or (error,)]
+            named = [_named(self._source, samples, one) for one in error.every or (error,)]
             named[0].more = named[1:]
             raise named[0] from None
         return made
 
 
-def _named(manifest: Any, samples: Ids, error: RowError) -> DataError:
+def _named(source: Any, samples: Ids, error: RowError) -> DataError:
+    manifest, place = source.manifest, getattr(stored(source), "place", source.manifest.place)
     sample = int(samples[error.row])
-    found = DataError.of_row(manifest.place(sample), manifest.own_id(sample), error)
+    found = DataError.of_row(place(sample), manifest.own_id(sample), error)
     found.row = error.row
     return found

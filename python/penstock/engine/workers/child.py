@@ -28,13 +28,14 @@ _GRACE_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A user's function. pickled: itself. by_rows, verb, finds_all: see `RowFunction`."""
+    """A user's function. pickled: itself. by_rows, verb, finds_all, text: see `RowFunction`."""
 
     pickled: bytes
     by_rows: bool
     verb: str
     name: str
     finds_all: bool
+    text: str
 
 
 #: An item: the number of its function; this function, where the process has not got it yet; columns, keys and key (see `Call`).
@@ -123,6 +124,7 @@ def _loaded(sent: Sent) -> CallHere:
     _limit_threads()
     kind = RowFunction if sent.by_rows else BatchFunction
     call = kind(function, sent.verb, OwnGenerators(function))
+    call.text = sent.text
     if isinstance(call, RowFunction):
         call.finds_all = sent.finds_all
     return CALLS[sent.verb](call)

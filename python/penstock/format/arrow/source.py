@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -105,7 +105,7 @@ class Batches:
         file = self.files[shard]
         message = file.batches[number]
         with (
-            arrow_errors(self._place(batch), _DAMAGED),
+            arrow_errors(self.place(batch), _DAMAGED),
             self._opened(shard) as opened,
         ):
             messages = [*file.before[number], message]
@@ -115,7 +115,7 @@ class Batches:
             self.read.check(self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
-            check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
+            check_unpacked(size, sum(one.length for one in messages), self.limits, self.place(batch))
             if not file.before[number]:
                 table = pa.ipc.read_record_batch(data[-1], file.schema)
             elif file.schema_message is None:
@@ -127,7 +127,7 @@ class Batches:
             table.validate(full=True)
         check_whole(self.shards)
         if table.num_rows != message.rows:
-            raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
+            raise DataError(f"{self.place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
         return table
 
     def check_now(self, batch: int) -> None:
@@ -138,7 +138,7 @@ class Batches:
 
     def load(self, batch: int, *, keeps_repeated: bool = False) -> Columns:
         """The columns of a batch where they lie."""
-        place = self._place(batch)
+        place = self.place(batch)
         try:
             with arrow_errors(place, _DAMAGED):
                 return columns_of(self._table(batch), self.columns, keeps_repeated=keeps_repeated)
@@ -150,7 +150,8 @@ class Batches:
         rows = int(self.first_row[batch + 1] - self.first_row[batch])
         return pack_rows(self.load(batch, keeps_repeated=True), self.spec, rows)
 
-    def _place(self, batch: int) -> str:
+    def place(self, batch: int) -> str:
+        """Where a batch lies, for messages."""
         return f"{self.shards.path(int(self.shard[batch]))}, batch {self.number[batch]}"
 
     def key(self, batch: int) -> str:
@@ -185,6 +186,7 @@ class ArrowBatches:
     decoded: DecodedParts
     block_rows: int | None = None
     access: Access = Access.BLOCKS
+    null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows)."""
@@ -208,6 +210,11 @@ class ArrowBatches:
         if len(plain) == len(parts):
             return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
+
+    def place(self, sample: int) -> str:
+        """Where a row lies, for messages."""
+        batch = int(np.searchsorted(self.batches.first_row, sample, side="right")) - 1
+        return f"{self.batches.place(batch)}, row {sample - int(self.batches.first_row[batch]):,}"
 
     def only(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone."""
@@ -246,7 +253,8 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         raise PlanError(f"{files[0].path}: no columns to read; leave columns= away to read all of them")
     for file in files[1:]:
         check_same_columns(file.schema, files[0].schema, columns, file.path, files[0].path)
-    columns = with_nulls(columns, lambda column: _has_nulls(files, column), options)
+    nulls = {column.name: _nulls_in(files, column) for column in columns}
+    columns = with_nulls(columns, lambda column: nulls[column.name], options)
     spec = {column.name: column.field for column in columns}
     rows = np.concatenate([file.rows for file in files])
     shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])
@@ -270,20 +278,21 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         first_row,
     )
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
-    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
+    exact = {column.name: nulls[column.name] for column in columns if not column.field.shape and len(column.path) == 1}
+    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded, null_counts=exact)
 
 
-def _has_nulls(files: Sequence[ArrowFile], column: TableColumn) -> bool | None:
-    """Whether a column has nulls, by what its batches say; None where one does not."""
-    unknown = False
+def _nulls_in(files: Sequence[ArrowFile], column: TableColumn) -> int | None:
+    """How many nulls a column has, those in lists among them, by what its batches say; None where one does not."""
+    found = 0
     for file in files:
         nodes = nodes_of(file.schema, column.path)
         for batch in file.batches:
             counts = [batch.nulls[node] if node < len(batch.nulls) else -1 for node in nodes]
-            if any(count > 0 for count in counts):
-                return True
-            unknown |= any(count < 0 for count in counts)
-    return None if unknown else False
+            if min(counts, default=0) < 0:
+                return None
+            found += sum(counts)
+    return found
 
 
 def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:

@@ -1,4 +1,4 @@
-"""Whether columns have nulls, by what footers say."""
+"""How many nulls columns have, by what footers say."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from penstock.format.parquet.pages import PagedFile
 from penstock.source.dotted_names import Path
 from penstock.source.tables.table import TableColumn
 
-#: By the path of a column, whether it has nulls; None where nothing says so. Columns that are not in a file have none there.
-HasNulls = Mapping[Path, bool | None]
+#: By the path of a column, how many nulls it has, those in lists and empty lists among them; None where nothing says so.
+Nulls = Mapping[Path, int | None]
 
 
-def any_of(said: Iterable[bool | None]) -> bool | None:
-    """Whether one of them is true; None if none is, and one is not known: any_of([False, None]) is None."""
-    found = {*said}
-    return True if True in found else None if None in found else False
+def total(said: Iterable[int | None]) -> int | None:
+    """All of them together; None if one is not known: total([1, None]) is None."""
+    found = [*said]
+    return None if None in found else sum(one or 0 for one in found)
 
 
-def has_nulls(
-    file: pq.ParquetFile, paged: PagedFile | None, groups: Sequence[int], columns: Sequence[TableColumn]
-) -> HasNulls:
+def nulls_in(file: pq.ParquetFile, paged: PagedFile | None, groups: Sequence[int], columns: Sequence[TableColumn]) -> Nulls:
     """What is said of columns in these row groups."""
     schema = file.metadata.schema
     leaves = [(tuple(schema.column(number).path.split(".")), number) for number in range(len(schema))]
     optional = {number for _, number in leaves if schema.column(number).max_definition_level}
-    found: dict[Path, bool | None] = {}
+    found: dict[Path, int | None] = {}
     for column in columns:
         mine = [(path, number) for path, number in leaves if _lies_in(path, column.path) and number in optional]
-        found[column.path] = any_of(_in_group(file, paged, group, mine) for group in groups) if mine else False
+        found[column.path] = total(_in_group(file, paged, group, mine) for group in groups) if mine else 0
     return found
 
 
@@ -42,10 +40,10 @@ def _lies_in(path: Sequence[str], column: Path) -> bool:
 
 def _in_group(
     file: pq.ParquetFile, paged: PagedFile | None, group: int, leaves: Sequence[tuple[Sequence[str], int]]
-) -> bool | None:
+) -> int | None:
     if paged is not None:
         counts = paged.footer.chunks(group, paged.footer.leaves([tuple(path) for path, _ in leaves])).nulls.tolist()
         if len(counts) == len(leaves):
-            return any_of(None if count < 0 else count > 0 for count in counts)
+            return total(None if count < 0 else count for count in counts)
     said = [file.metadata.row_group(group).column(number).statistics for _, number in leaves]
-    return any_of(one.null_count > 0 if one is not None and one.has_null_count else None for one in said)
+    return total(one.null_count if one is not None and one.has_null_count else None for one in said)

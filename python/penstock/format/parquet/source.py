@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +23,7 @@ from penstock.format.parquet.bounds import bounds_of
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
 from penstock.format.parquet.layout import Path
-from penstock.format.parquet.nulls import any_of
+from penstock.format.parquet.nulls import total
 from penstock.format.parquet.open import TOGETHER, Look, for_each
 from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import Parts, join_parts
@@ -95,6 +95,7 @@ class Parquet:
     first_row: Ids
     decoded: DecodedParts
     access: Access = Access.PARTS
+    null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def block_rows(self) -> int | None:
@@ -126,6 +127,13 @@ class Parquet:
     def part(self, number: int) -> tuple[Rows, bool]:
         """A decoded part, and whether it stays where it is."""
         return self.decoded.part(number)
+
+    def place(self, sample: int) -> str:
+        """Where a row lies, for messages."""
+        part = int(np.searchsorted(self.first_row, sample, side="right")) - 1
+        parts, files = self.stored.parts, self.stored.files
+        row = int(parts.wanted(part)[sample - int(self.first_row[part])])
+        return f"{files.place(int(parts.shard[part]), int(parts.group[part]))}, row {row:,}"
 
     def bounds(self, names: Sequence[str]) -> list[Bounds]:
         """What footers and page indexes say of these columns."""
@@ -170,8 +178,8 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     looked = for_each(range(len(shards)), look, options.progress)
     parts = join_parts([part for parts, *_ in looked for part in parts], filtered=keep is not None)
     kept_rows = "" if keep is None else choice(keep, [rows for _, kept, _ in looked for rows in kept])
-    nulls = [found for *_, found in looked]
-    columns = with_nulls(columns, lambda column: any_of([one.get(column.path) for one in nulls]), options)
+    nulls = {column.path: total(found.get(column.path) for *_, found in looked) for column in columns}
+    columns = with_nulls(columns, lambda column: nulls[column.path], options)
     spec = {column.name: column.field for column in columns}
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
@@ -182,7 +190,8 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     )
     largest = held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
     decoded = DecodedParts(stored.decode, stored.key, len(parts), held_bytes, largest)
-    return Parquet(manifest, spec, stored, first_row, decoded)
+    exact = {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
+    return Parquet(manifest, spec, stored, first_row, decoded, null_counts=exact)
 
 
 def _varying_bytes(stored: Stored, schema: pa.Schema) -> float:

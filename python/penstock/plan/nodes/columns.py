@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.derived.row_cache.in_memory import MemoryCaches
 from penstock.plan.nodes.functions import check_function
+from penstock.plan.nodes.words import LATER
 
 if TYPE_CHECKING:
     from penstock.plan.nodes import Node
@@ -34,10 +35,11 @@ class Transform:
 
 @dataclass(frozen=True, kw_only=True)
 class Map:
-    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch. draws: keys its random numbers."""
+    """A user's function: batch dict in, batch dict out. text: how it gets text. workers: where it runs, which changes no batch. draws: keys its random numbers."""
 
     input: Node
     function: Callable[..., Mapping[str, Any]]
+    text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map"

@@ -93,15 +93,15 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
 
 
 def with_nulls(
-    columns: tuple[TableColumn, ...], have: Callable[[TableColumn], bool | None], options: Options
+    columns: tuple[TableColumn, ...], have: Callable[[TableColumn], int | None], options: Options
 ) -> tuple[TableColumn, ...]:
-    """The columns, nullable where they have nulls, or may have some and something is to become of them. have: None where that is not known."""
+    """The columns, nullable where they have nulls, or may have some and something is to become of them. have: how many, or whether; None where that is not known."""
 
     def of(column: TableColumn) -> TableColumn:
         if column.default is not None or column.field.nullable:
             return column
         found = have(column)
-        is_nullable = options.nulls != "error" if found is None else found
+        is_nullable = options.nulls != "error" if found is None else found > 0
         return replace(column, field=replace(column.field, nullable=True)) if is_nullable else column
 
     return tuple(map(of, columns))
@@ -197,7 +197,8 @@ def column_of(array: pa.Array, column: TableColumn, *, keeps_repeated: bool = Fa
         return held(array, wanted)
     except RowError as error:
         do = error.do or (
-            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}"
+            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}, or with nulls='nan' (or 'mask', "
+            f"'arrow') instead of default=, say what its nulls become"
         )
         raise RowError(error.row, f"column {column.feature!r} {error.found}", do) from None
     except PlanError as error:
