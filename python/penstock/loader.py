@@ -15,9 +15,10 @@ from penstock.core.errors import PenstockError, PlanError, ProcessError, StateEr
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import printable_lines, quoted
 from penstock.core.spec import Ids
+from penstock.core.tracebacks import users_part
 from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
-from penstock.dataset import Dataset
+from penstock.dataset import Dataset, with_kept_nulls
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchSampler, Sampler
@@ -163,7 +164,7 @@ class Loader(Generic[BatchT]):
             )
         check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         _check_isolation(isolation, is_isolated=self._is_isolated)
-        self.dataset = dataset = with_kept_nulls(dataset) if structure in FRAMES else dataset
+        self.dataset = dataset = with_kept_nulls(dataset) if isinstance(structure, str) and structure in FRAMES else dataset
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
             ("prefetch", prefetch, "at least one batch must be made ahead"),
@@ -301,8 +302,12 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             check_ranks = self._ranks.watch(self._place)
             while progress.step < steps:
-                with profiled("next batch"):
-                    item = self._next_item()
+                try:
+                    with profiled("next batch"):
+                        item = self._next_item()
+                except Exception as error:
+                    error.__traceback__ = users_part(error)
+                    raise
                 share = self._share
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
                 if self._ledger is not None:

@@ -49,7 +49,7 @@ def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool
     for number, array in enumerate(arrays):
         if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
             found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
-            raise PlanError(f"{what} is {found}; return numbers, arrays or lists of numbers, or text{missing_advice(values)}")
+            raise PlanError(f"{what} is {found}; return numbers, arrays or lists of numbers, or text{advice(values)}")
     if is_ragged or any(array.shape != arrays[0].shape for array in arrays):
         return _ragged(arrays, what)
     return native(np.stack(arrays))
@@ -73,10 +73,12 @@ def check_masked(value: Any, where: str) -> None:
         )
 
 
-def missing_advice(values: Any) -> str:
-    """What else to do where None stands among numbers."""
-    has_none = isinstance(values, (list, tuple, np.ndarray)) and any(value is None for value in np.ravel(np.asarray(values, dtype=object))[:1000])
-    return "; for a value that is missing return float('nan'), or an Arrow array with nulls" if has_none else ""
+def advice(values: Any) -> str:
+    """What else to do where None or dicts stand among values."""
+    some = values[:1000] if isinstance(values, (list, tuple)) else values.reshape(-1)[:1000].tolist() if isinstance(values, np.ndarray) and values.dtype == object else ()
+    if any(value is None for value in some):
+        return "; for a value that is missing return float('nan'), or an Arrow array with nulls"
+    return "; instead of a list of dicts, return a dict of lists" if any(isinstance(value, dict) for value in some) else ""
 
 
 def _texts(values: Sequence[Any], what: str) -> Column:

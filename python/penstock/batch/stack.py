@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.batch.returned import REFUSALS, check_masked, is_tensor, missing_advice, native, rows_column
+from penstock.batch.returned import REFUSALS, advice, check_masked, is_tensor, native, rows_column
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.rows import exact_array, spans_to_arrow
-from penstock.core.spec import Column, Columns, Field, Spans, field_of_type
+from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_text
 
 
 #: Entries of a list that are rows of a column.
@@ -47,9 +47,17 @@ def columns_of(made: Mapping[str, Any], where: str, given: Mapping[str, Any] | N
     """Columns out of what a user's function, named by `where`, returned. given: what it got; Arrow arrays of it that come back stay such."""
     kept = {id(column) for column in (given or {}).values() if isinstance(column, pa.Array)}
     return {
-        name: value if id(value) in kept else _as_column(name, value, where)
+        name: value if id(value) in kept else _as_column(name, _typed(value, (given or {}).get(name)), where)
         for name, value in flattened(made, where).items()
     }
+
+
+def _typed(value: Any, given: Any) -> Any:
+    """What a function returned; nothing but None as text, if the column that it got was text."""
+    is_text_column = isinstance(given, pa.Array) and (is_text(given.type) or is_bytes(given.type))
+    if is_text_column and isinstance(value, list) and value and all(one is None for one in value):
+        return pa.nulls(len(value), given.type)
+    return value
 
 
 def flattened(made: Mapping[Any, Any], where: str, prefix: str = "") -> dict[str, Any]:
@@ -126,7 +134,7 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         is_array = array.ndim or isinstance(value, np.ndarray)
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if is_array else type(value).__name__
-        raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row{missing_advice(value)}")
+        raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row{advice(value)}")
     return native(array)
 
 

@@ -142,15 +142,15 @@ def _has_missing_times(array: npt.NDArray[Any]) -> bool:
     return array.dtype.kind in "mM" and bool(np.isnat(array).any())
 
 
-def _arrow_of_masked(array: npt.NDArray[Any]) -> pa.Array:
-    """Numbers with nulls for what is masked, and for NaT."""
+def _arrow_of_masked(array: npt.NDArray[Any], null: pa.Array | None = None) -> pa.Array:
+    """Numbers with nulls for what is masked, and for NaT. null: which rows are as a whole."""
     values = np.ma.getdata(array)
     missing = np.ma.getmaskarray(array) | (np.isnat(values) if values.dtype.kind in "mM" else False)
     if values.dtype.kind in "mM":
         values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")).view(np.int64)
     made = pa.array(np.ascontiguousarray(values).reshape(-1), mask=missing.reshape(-1))
-    for axis in reversed(values.shape[1:]):
-        made = pa.FixedSizeListArray.from_arrays(made, axis)
+    for number, axis in reversed([*enumerate(values.shape[1:])]):
+        made = pa.FixedSizeListArray.from_arrays(made, axis, mask=None if number else null)
     return made
 
 
@@ -280,7 +280,7 @@ def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> Held:
         ) from None
     if has_nulls and field.required.is_fixed:  # whatever lies where values are missing would be part of the digest
         numbers, valid = numbers_of(values, field)
-        values = _arrow_of_masked(np.ma.masked_array(numbers, ~valid))
+        values = _arrow_of_masked(np.ma.masked_array(numbers, ~valid), values.is_null())
     return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
 
 

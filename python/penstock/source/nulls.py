@@ -179,7 +179,7 @@ class _WithNulls:
 
     def stored_names(self, names: Sequence[str]) -> list[str]:
         """The columns of the source that these are made of."""
-        of_mask = {valid_name(rule.name): rule.name for rule in self.rules.values() if rule.rule == "mask"}
+        of_mask = {made: rule.name for rule in self.rules.values() for made in rule.fields}
         return list(dict.fromkeys(of_mask.get(name, name) for name in names))
 
     def only(self, names: Sequence[str]) -> AnySource:
@@ -199,7 +199,7 @@ class _WithNulls:
         """The same as expressions see them: with nulls."""
         made: dict[str, Any] = dict(columns)
         for name, rule in self.rules.items():
-            if rule.rule == "mask" and name in columns:
+            if valid_name(name) in rule.fields and name in columns:
                 made[valid_name(name)] = numbers_of(as_arrow(columns[name]), rule.raw)[1]
         return made
 

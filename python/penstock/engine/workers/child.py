@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from penstock.core.errors import PlanError, ProcessError
 from penstock.core.own_generators import OwnGenerators
 from penstock.core.spec import Columns, Ids
+from penstock.core.tracebacks import users_part
 from penstock.engine.call import CALLS, CallHere
 from penstock.engine.workers.functions import dumps
 from penstock.engine.workers.link import Link, pickled_error, sendable, unpickled
@@ -109,6 +110,7 @@ def end_with(link: Link) -> None:
 
 def failed(error: BaseException) -> Failed:
     """What is sent in place of what an error prevented."""
+    error.__traceback__ = users_part(error)
     trace = "".join(traceback.format_exception(error)).rstrip("\n")
     return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
 
