@@ -263,7 +263,9 @@ class Dataset:
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
             return self._then(filter_rows_ahead(self.root, predicate, names, progress, text))
-        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, text=text, workers=workers))
+        return self._then(
+            FilterFunction(input=self.root, function=predicate, columns=names, text=text, workers=workers)
+        )
 
     def flat_map(
         self,

@@ -25,7 +25,9 @@ def numbers_of(batch: Mapping[str, Any], name: str) -> Any:
     if name not in batch:
         raise PlanError(f"column {quoted(name)}: a batch has the columns {', '.join(map(repr, batch))}")
     column = batch[name]
-    if isinstance(column, pa.Array) and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
+    if isinstance(column, pa.Array) and (
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+    ):
         return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
         kind = getattr(column, "type", getattr(column, "dtype", type(column).__name__))

@@ -164,7 +164,9 @@ class Loader(Generic[BatchT]):
             )
         check_positional("Loader", misplaced, "the batch is the dataset's: Loader(dataset.batch(size))")
         _check_isolation(isolation, is_isolated=self._is_isolated)
-        self.dataset = dataset = with_kept_nulls(dataset) if isinstance(structure, str) and structure in FRAMES else dataset
+        self.dataset = dataset = (
+            with_kept_nulls(dataset) if isinstance(structure, str) and structure in FRAMES else dataset
+        )
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
             ("prefetch", prefetch, "at least one batch must be made ahead"),

@@ -35,7 +35,6 @@ from penstock.plan.nodes.picked import Exclude
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
-
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.local import LocalStorage

@@ -66,7 +66,10 @@ def test_bfloat16() -> None:
         ({"x": np.zeros(3, dtype=[("a", "i4")])}, "column 'x' is an array of dtype"),
         ({"x": np.zeros(3, dtype="datetime64[s]")}, "column 'x' is an array of dtype datetime64"),
         ({"x": [[1], ["a"], []]}, "column 'x' holds lists that are no column: .*; return lists of numbers or of text"),
-        ({"x": [1, None, 3]}, r"dtype object .*; for a value that is missing return float\('nan'\), or an Arrow array with nulls"),
+        (
+            {"x": [1, None, 3]},
+            r"dtype object .*; for a value that is missing return float\('nan'\), or an Arrow array with nulls",
+        ),
         ({"x": [{"a": 1}] * 3}, "instead of a list of dicts, return a dict of lists"),
         ({"x": {"y": [1, 2, 3]}, "x.y": [1, 2, 3]}, "two columns are named 'x.y', which an inner dict gives as well"),
         ({"x": [1, "a", 2]}, "column 'x' is not text: .*; return only text"),

@@ -172,7 +172,9 @@ def test_rows_with_nulls_are_bad_rows(door: Door, tmp_path: Path) -> None:
 
 
 def test_from_arrays_says_at_once_what_it_cannot_hold() -> None:
-    with pytest.raises(ps.PlanError, match="column 'age' has 8 nulls; fill or drop them first, or say what they become: nulls='nan'"):
+    with pytest.raises(
+        ps.PlanError, match="column 'age' has 8 nulls; fill or drop them first, or say what they become: nulls='nan'"
+    ):
         ps.from_arrays(TABLE)
 
 
@@ -256,7 +258,9 @@ def test_whole_numbers_that_no_float_holds(tmp_path: Path) -> None:
         pq.write_table(pa.table({"x": numbers}), tmp_path / "t.parquet")
         with pytest.raises(ps.DataError, match=rf"{where}: column 'x' is -?9007199254740993, .*choose nulls='mask'"):
             all_of(ps.read(tmp_path / "t.parquet", nulls="nan"))
-        assert all_of(ps.read(tmp_path / "t.parquet", nulls="mask"))["x"].tolist() == [number or 0 for number in numbers]
+        assert all_of(ps.read(tmp_path / "t.parquet", nulls="mask"))["x"].tolist() == [
+            number or 0 for number in numbers
+        ]
 
 
 def test_types_are_those_of_the_whole_dataset(tmp_path: Path) -> None:
@@ -285,7 +289,10 @@ def test_one_column_says_otherwise(tmp_path: Path) -> None:
 def test_other_columns_stay_where_one_gets_a_default(tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "t.parquet")
     path = tmp_path / "t.parquet"
-    for columns in ([ps.Column(feature="age", default=-1), ...], {"age": ps.Column(feature="age", default=-1), ...: ...}):
+    for columns in (
+        [ps.Column(feature="age", default=-1), ...],
+        {"age": ps.Column(feature="age", default=-1), ...: ...},
+    ):
         dataset = ps.read(path, columns=columns, nulls="nan")
         assert list(dataset.spec) == ["id", "age", "weight", "city"]
         assert all_of(dataset)["age"].tolist() == [-1 if age is None else age for age in AGES]
@@ -309,7 +316,7 @@ def test_nulls_after_the_first_records(name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("x\n" + "\n".join("NA" if number is None else str(number) for number in numbers))
     else:
         (tmp_path / name).write_text("\n".join(json.dumps({"x": number}) for number in numbers))
-    with pytest.raises(ps.DataError, match="record 3,000.*x"):
+    with pytest.raises(ps.DataError, match=r"record 3,000.*x"):
         all_of(ps.read(tmp_path / name, nulls="nan"))
     said = ps.read(tmp_path / name, columns=[ps.Column(feature="x", nulls="nan")])
     assert np.isnan(all_of(said)["x"]).tolist() == [number is None for number in numbers]
@@ -402,7 +409,9 @@ def test_filters_of_parquet_and_nulls(tmp_path: Path) -> None:
 
 def test_row_groups_that_hold_nothing_but_nulls(tmp_path: Path) -> None:
     """Bounds that files say rule out no row that an expression is true of."""
-    pq.write_table(pa.table({"x": pa.array([None] * 4 + [1, 2, None, 4], pa.int64())}), tmp_path / "t.parquet", row_group_size=4)
+    pq.write_table(
+        pa.table({"x": pa.array([None] * 4 + [1, 2, None, 4], pa.int64())}), tmp_path / "t.parquet", row_group_size=4
+    )
     dataset = ps.read(tmp_path / "t.parquet", nulls="nan")
     assert len(dataset.filter(ps.col("x").is_null())) == 5
     assert len(dataset.filter(ps.col("x") > 1)) == 2

@@ -34,8 +34,8 @@ REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, MemoryError, pa.
 def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool = False) -> Column:
     """A column of one value a row; PlanError for what is none. is_ragged: whether arrays of one shape are ragged, too."""
     what = f"{where}: column {quoted(name)}"
-    if any(isinstance(value, (str, bytes)) for value in values):
-        return _texts(values, what)
+    if isinstance(next((value for value in values if value is not None), None), (str, bytes)):
+        return texts_column(values, what)
     if any(isinstance(value, pa.Array) for value in values):
         return _joined_arrow(values, what)
     if any(isinstance(value, list) for value in values):
@@ -45,7 +45,9 @@ def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool
     try:
         arrays = [exact_array(value.numpy() if is_tensor(value) else value) for value in values]
     except REFUSALS as error:
-        raise PlanError(f"{what} is {error}" if isinstance(error, OverflowError) else f"{what} cannot be an array: {error}") from None
+        raise PlanError(
+            f"{what} is {error}" if isinstance(error, OverflowError) else f"{what} cannot be an array: {error}"
+        ) from None
     for number, array in enumerate(arrays):
         if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
             found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
@@ -75,13 +77,22 @@ def check_masked(value: Any, where: str) -> None:
 
 def advice(values: Any) -> str:
     """What else to do where None or dicts stand among values."""
-    some = values[:1000] if isinstance(values, (list, tuple)) else values.reshape(-1)[:1000].tolist() if isinstance(values, np.ndarray) and values.dtype == object else ()
+    some = (
+        values[:1000]
+        if isinstance(values, (list, tuple))
+        else values.reshape(-1)[:1000].tolist()
+        if isinstance(values, np.ndarray) and values.dtype == object
+        else ()
+    )
     if any(value is None for value in some):
         return "; for a value that is missing return float('nan'), or an Arrow array with nulls"
-    return "; instead of a list of dicts, return a dict of lists" if any(isinstance(value, dict) for value in some) else ""
+    return (
+        "; instead of a list of dicts, return a dict of lists" if any(isinstance(value, dict) for value in some) else ""
+    )
 
 
-def _texts(values: Sequence[Any], what: str) -> Column:
+def texts_column(values: Sequence[Any], what: str) -> Column:
+    """A column of str or of bytes, and of None; PlanError for what is neither."""
     is_text = any(isinstance(value, str) for value in values)
     try:
         return pa.array(values, pa.large_string() if is_text else pa.large_binary())
@@ -95,7 +106,9 @@ def _joined_arrow(values: Sequence[Any], what: str) -> Column:
     try:
         arrays = [pa.array(value, kind) if isinstance(value, list) else value for value in values]
     except (pa.ArrowException, OverflowError) as error:
-        raise PlanError(f"{what} has lists that are no {kind}, as other rows are: {error}; return one type from every row") from None
+        raise PlanError(
+            f"{what} has lists that are no {kind}, as other rows are: {error}; return one type from every row"
+        ) from None
     kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in arrays]
     if other := next((row for row, one in enumerate(kinds) if one != kinds[0]), 0):
         raise PlanError(
@@ -116,7 +129,9 @@ def _lists(values: Sequence[Any], what: str) -> Column:
         kind = _held_type(made.type)
         return made if made.type == kind else made.cast(kind)
     except RecursionError:
-        raise PlanError(f"{what} holds lists inside each other without an end; return lists of numbers or of text") from None
+        raise PlanError(
+            f"{what} holds lists inside each other without an end; return lists of numbers or of text"
+        ) from None
     except REFUSALS as error:
         raise PlanError(
             f"{what} holds lists that are no column: {' '.join(str(error).split())}; return lists of numbers or of text, all of one kind, or Arrow arrays"
@@ -130,7 +145,12 @@ def _plain_list(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         check_masked(value, "an array")
         return value if value.ndim == 1 else [_plain_list(one) for one in value] if value.ndim else value.item()
-    return [_plain_list(one) for one in value] if isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple, np.ndarray)) or is_tensor(one) for one in value) else value
+    return (
+        [_plain_list(one) for one in value]
+        if isinstance(value, (list, tuple))
+        and any(isinstance(one, (list, tuple, np.ndarray)) or is_tensor(one) for one in value)
+        else value
+    )
 
 
 def _held_type(kind: pa.DataType) -> pa.DataType:

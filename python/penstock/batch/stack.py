@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.batch.returned import REFUSALS, advice, check_masked, is_tensor, native, rows_column
+from penstock.batch.returned import REFUSALS, advice, check_masked, is_tensor, native, rows_column, texts_column
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.rows import exact_array, spans_to_arrow
 from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_text
 
-
 #: Entries of a list that are rows of a column.
-_ROWS = (str, bytes, list, np.ndarray, pa.Array)
+_ROWS = (list, np.ndarray, pa.Array)
 #: Dicts inside each other at most.
 _DEEPEST = 32
 
@@ -70,7 +69,9 @@ def flattened(made: Mapping[Any, Any], where: str, prefix: str = "") -> dict[str
             raise PlanError(f"{where}: a column is named {quoted(name)}; name columns by text")
         inner = flattened(value, where, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
         if twice := next((one for one in inner if one in found), None):
-            raise PlanError(f"{where}: two columns are named {quoted(twice)}, which an inner dict gives as well; rename one")
+            raise PlanError(
+                f"{where}: two columns are named {quoted(twice)}, which an inner dict gives as well; rename one"
+            )
         found |= inner
     return found
 
@@ -117,11 +118,13 @@ def _as_column(name: str, value: Any, where: str) -> Column:
         return value.to_numpy(zero_copy_only=False) if plain and not value.null_count else value
     if isinstance(value, Spans):
         return value
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
+        return texts_column(value, f"{where}: column {quoted(name)}")
     if isinstance(value, (list, tuple)) and any(isinstance(entry, _ROWS) or is_tensor(entry) for entry in value):
         return rows_column(value, where, name)
-    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1 and len(value):
-        if any(isinstance(entry, (*_ROWS, list)) or is_tensor(entry) for entry in value):
-            return rows_column(value.tolist(), where, name, is_ragged=True)
+    is_of_objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
+    if is_of_objects and any(isinstance(entry, (*_ROWS, str, bytes)) or is_tensor(entry) for entry in value):
+        return rows_column(value.tolist(), where, name, is_ragged=True)
     check_masked(value, f"{where}: column {quoted(name)}")
     try:
         array = exact_array(value.numpy() if is_tensor(value) else value)
@@ -134,7 +137,9 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         is_array = array.ndim or isinstance(value, np.ndarray)
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if is_array else type(value).__name__
-        raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row{advice(value)}")
+        raise PlanError(
+            f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row{advice(value)}"
+        )
     return native(array)
 
 

@@ -126,7 +126,12 @@ def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str,
         "digest": manifest.digest,
         "shards": _describe_shards(manifest.shards),
         "columns": {
-            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name)), "nulls": null_count(dataset.source, name)}
+            name: {
+                "dtype": field.dtype,
+                "shape": list(field.shape),
+                "holds": _holds(rows.get(name)),
+                "nulls": null_count(dataset.source, name),
+            }
             for name, field in dataset.spec.items()
         },
         "classes": classes,

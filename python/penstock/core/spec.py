@@ -60,7 +60,9 @@ class Field:
 
     def __str__(self) -> str:
         axes = ", ".join("?" if axis is None else str(axis) for axis in self.shape)
-        return (f"{self.dtype}({axes})" if self.shape else self.dtype) + (" or null" if self.nullable and self.required.is_fixed else "")
+        return (f"{self.dtype}({axes})" if self.shape else self.dtype) + (
+            " or null" if self.nullable and self.required.is_fixed else ""
+        )
 
     def __repr__(self) -> str:
         """As digests have it, which do not change for columns without missing values."""

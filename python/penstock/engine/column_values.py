@@ -46,8 +46,10 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
         raise PlanError(
             f"{verb}: {quoted(expression)} names no column, so that it is the same for all rows; write penstock.col(name)"
         )
+    sources = [stored(leaf.opened.source).spec for leaf in leaves(root)]  # where columns have nulls, and no NaN
+    fields = {name: next((one[name] for one in sources if name in one), spec[name]) for name in names}
     try:
-        found = value_of(expression, {name: no_rows(spec[name]) for name in names})
+        found = value_of(expression, {name: no_rows(field) for name, field in fields.items()})
     except PlanError as error:
         raise PlanError(f"{verb}: {error}") from None
     if not isinstance(found, pa.Array) and np.ndim(found) != 1:
@@ -189,12 +191,12 @@ class _Looking:
     """Goes through some columns of a source once."""
 
     def __init__(self, leaf: Read, names: set[str], *, sees_nulls: bool) -> None:
-        source = leaf.opened.source
+        source: Any = leaf.opened.source
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
         self._with_nulls = source if sees_nulls and source is not stored(source) else None
         needed = self._names
         if self._with_nulls is not None:
-            needed, source = source.stored_names(needed), stored(source)  # type: ignore[attr-defined]  # of one with a rule
+            needed, source = source.stored_names(needed), stored(source)
             self._spec = {**source.spec, **{name: self._spec[name] for name in self._names if name not in source.spec}}
         self._source = source
         if isinstance(source, StoringSource):

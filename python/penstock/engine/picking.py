@@ -28,8 +28,8 @@ from penstock.plan.check import check_names, classes_of
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, Shuffle, Transform, check_seed
+from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
@@ -59,7 +59,11 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
 
 
 def filter_rows_ahead(
-    root: Node, function: Callable[..., Any], columns: tuple[str, ...] | None, progress: Progress | None, text: str = "arrow"
+    root: Node,
+    function: Callable[..., Any],
+    columns: tuple[str, ...] | None,
+    progress: Progress | None,
+    text: str = "arrow",
 ) -> Filter:
     """The rows for which a user's function says True, looked at now. columns: those that it gets, None for all; text: how it gets text."""
     check_text("filter", text)

@@ -25,7 +25,6 @@ from penstock.inputs.spool import Blocks, Spool, kept_spool, own_spool
 from penstock.source.manifest import StatedManifest, digest_of
 from penstock.source.protocol import Resuming
 
-
 #: Bytes of rows that make a block of a spool, how many of the first rows tell how large they are, and rows at most.
 _BLOCK_BYTES, _LOOK_AT, _BLOCK_ROWS = 1 << 20, 64, 1 << 14
 

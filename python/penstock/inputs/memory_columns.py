@@ -251,14 +251,14 @@ def _hold_numpy(name: str, array: npt.NDArray[Any]) -> Held:
     if array.dtype.name == "bfloat16":
         return Held(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
     if array.dtype.kind in "mM":
-        return _hold_times(name, array)
+        return _hold_times(array)
     if array.dtype.kind not in "biufc":
         raise PlanError(f"from_arrays: column {quoted(name)} has dtype {array.dtype}; convert it to numbers first")
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native, Field(native.dtype.name, native.shape[1:]))
 
 
-def _hold_times(name: str, array: npt.NDArray[Any]) -> Held:
+def _hold_times(array: npt.NDArray[Any]) -> Held:
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native.view(np.int64), Field("int64", native.shape[1:]))
 
@@ -279,6 +279,7 @@ def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> Held:
             f"from_arrays: column {quoted(name)} has Arrow type {column.type}, which no batch can hold; cast it first"
         ) from None
     if has_nulls and field.required.is_fixed:  # whatever lies where values are missing would be part of the digest
+        assert isinstance(values, pa.Array)
         numbers, valid = numbers_of(values, field)
         values = _arrow_of_masked(np.ma.masked_array(numbers, ~valid), values.is_null())
     return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)

@@ -25,7 +25,6 @@ from penstock.inputs.items import Items, learn_columns, learn_items, rows_togeth
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access, Allocate
 
-
 #: Items that take less are asked for twice to see how long one takes, since the first call warms up.
 _QUICK_S = 0.001
 _SHOWN = 8

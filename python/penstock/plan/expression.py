@@ -311,7 +311,11 @@ def _wide(value: str | bytes) -> pa.DataType:
 
 def _logic(operation: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*values: Any) -> Any:
-        plain = [value if isinstance(value, Nullable) else np.asarray(value) for value in values if not isinstance(value, (str, bytes, pa.Array))]
+        plain: list[Any] = [
+            value if isinstance(value, Nullable) else np.asarray(value)
+            for value in values
+            if not isinstance(value, (str, bytes, pa.Array))
+        ]
         if len(plain) < len(values) or any(getattr(one, "values", one).dtype != np.bool_ for one in plain):
             raise TypeError("& | ~ join what is true or false; put comparisons in brackets: (… > 1) & (… < 5)")
         return operation(*plain)

@@ -186,7 +186,9 @@ class _WithNulls:
         """The same rows with these columns alone."""
         stored = self.stored_names(names)
         raw = self.raw.only(stored) if isinstance(self.raw, ColumnSource) else self.raw
-        return replace(self, raw=raw, rules={name: self.rules[name] for name in stored if name in self.rules}, names=tuple(names))
+        return replace(
+            self, raw=raw, rules={name: self.rules[name] for name in stored if name in self.rules}, names=tuple(names)
+        )
 
     def applied(self, columns: Columns) -> Columns:
         """Rows as batches have them; RowError for the first that has a null where it may have none."""

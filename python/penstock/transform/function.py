@@ -70,7 +70,10 @@ class BatchFunction:
     def _all(self, columns: Mapping[str, Any], samples: Ids, key: int, seed: Seed | None = None) -> Any:
         sample = int(samples[0]) if len(samples) else 0
         return called(
-            lambda values: finished(self._call(values, sample, key, seed)), columns, self.text, f"{self.verb}({self.name})"
+            lambda values: finished(self._call(values, sample, key, seed)),
+            columns,
+            self.text,
+            f"{self.verb}({self.name})",
         )
 
     def _call(self, values: dict[str, Any], sample: int, key: int, seed: Seed | None) -> Any:

@@ -22,8 +22,8 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
-from penstock.format.arrow.nodes import nodes_of
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
+from penstock.format.arrow.nodes import nodes_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
 from penstock.source.tables.mapped_shards import MappedShards, check_whole

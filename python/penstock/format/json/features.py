@@ -251,9 +251,7 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     return (None, *kind.lengths[1:]) if kind.lengths else ()
 
 
-def optional(
-    columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options
-) -> tuple[JsonColumn, ...]:
+def optional(columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options) -> tuple[JsonColumn, ...]:
     """The columns, nullable where values are missing in the first objects, or may be; lists of any length are empty there instead."""
     asked = Selection(options.columns).columns(column.name for column in columns)
 

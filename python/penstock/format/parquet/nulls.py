@@ -20,7 +20,9 @@ def total(said: Iterable[int | None]) -> int | None:
     return None if None in found else sum(one or 0 for one in found)
 
 
-def nulls_in(file: pq.ParquetFile, paged: PagedFile | None, groups: Sequence[int], columns: Sequence[TableColumn]) -> Nulls:
+def nulls_in(
+    file: pq.ParquetFile, paged: PagedFile | None, groups: Sequence[int], columns: Sequence[TableColumn]
+) -> Nulls:
     """What is said of columns in these row groups."""
     schema = file.metadata.schema
     leaves = [(tuple(schema.column(number).path.split(".")), number) for number in range(len(schema))]

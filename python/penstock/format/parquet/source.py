@@ -190,7 +190,9 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     )
     largest = held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
     decoded = DecodedParts(stored.decode, stored.key, len(parts), held_bytes, largest)
-    exact = {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
+    exact = (
+        {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
+    )
     return Parquet(manifest, spec, stored, first_row, decoded, null_counts=exact)
 
 

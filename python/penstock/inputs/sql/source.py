@@ -23,9 +23,9 @@ from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
+from penstock.source.nulls import null_rows
 from penstock.source.protocol import Access
 from penstock.source.selection import no_column
-from penstock.source.nulls import null_rows
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of, with_nulls
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.

@@ -21,7 +21,9 @@ _WORKERS = ("thread", "process", "auto")
 def check_text(verb: str, text: str) -> None:
     """PlanError for a way to get text that there is not."""
     if not is_one_of(text, ("arrow", "list")):
-        raise PlanError(f"{verb}: text={quoted(text)}; choose 'list', for lists of str (and of bytes), or 'arrow', for Arrow arrays")
+        raise PlanError(
+            f"{verb}: text={quoted(text)}; choose 'list', for lists of str (and of bytes), or 'arrow', for Arrow arrays"
+        )
 
 
 def check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
