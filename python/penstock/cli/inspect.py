@@ -130,7 +130,7 @@ def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str,
                 "dtype": field.dtype,
                 "shape": list(field.shape),
                 "holds": _holds(rows.get(name)),
-                "nulls": null_count(dataset.source, name),
+                **({} if (nulls := null_count(dataset.source, name)) == 0 else {"nulls": nulls}),
             }
             for name, field in dataset.spec.items()
         },
@@ -209,10 +209,11 @@ def _show(facts: Mapping[str, Any]) -> None:
         sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
         out.print(f"files: {sizes}", soft_wrap=True)
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
-    has_nulls = any(column["nulls"] != 0 for column in facts["columns"].values())
+    has_nulls = any("nulls" in column for column in facts["columns"].values())
     columns = table("column", "dtype", "shape", "holds", *([">nulls"] if has_nulls else []), title="Columns")
     for name, column in facts["columns"].items():
-        nulls = "some" if column["nulls"] is None else f"{column['nulls']:,}"
+        count = column.get("nulls", 0)
+        nulls = "some" if count is None else f"{count:,}"
         shown = [escape(name), column["dtype"], shape_text(column["shape"]), column["holds"]]
         columns.add_row(*shown, *([nulls] if has_nulls else []))
     out.print(columns, "")

@@ -42,7 +42,7 @@ class Ops(StrEnum):
 def open_dataset(paths: list[str], **options: Any) -> Dataset:
     """The dataset at some paths, whose nulls stay. A missing index is built, with a progress bar."""
     with progress("Indexing") as report:
-        return read(paths, progress=report, nulls="arrow", **options)
+        return read(paths, progress=report, **{"nulls": "arrow", **options})
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:

@@ -245,7 +245,10 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
 
 def _missing(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) -> set[str]:
     """The columns of numbers that have a null in the first records; text has none."""
-    convert = arrow_csv.ConvertOptions(column_types=types, null_values=_NULLS)
+    numbers = {name: kind for name, kind in types.items() if not is_text(kind)}
+    if not numbers:
+        return set()
+    convert = arrow_csv.ConvertOptions(column_types=numbers, include_columns=[*numbers], null_values=_NULLS)
     table = read_table(joined(records), list(types), dialect, convert)
     return {name for name in table.column_names if table[name].null_count}
 

@@ -36,7 +36,7 @@ _EXACT = 1 << 53
 #: bfloat16's NaN, as its bits.
 _NAN_BITS = np.uint16(0x7FC0)
 #: What sources say besides the protocol.
-_SAID = ("classes", "classes_given", "labels", "columns", "data", "resuming", "rows_together", "null_counts")
+_SAID = ("classes", "classes_given", "labels", "columns", "data", "resuming", "rows_together", "null_counts", "place")
 
 
 def valid_name(column: str) -> str:
