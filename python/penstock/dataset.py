@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from os import PathLike
 from typing import Any, Literal, TypeAlias
@@ -47,6 +47,7 @@ from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
+    COLUMN_NODES,
     Batch,
     BatchTokens,
     Bucket,
@@ -54,6 +55,7 @@ from penstock.plan.nodes import (
     Every,
     FilterFunction,
     FlatMap,
+    LaneNode,
     Map,
     MapRows,
     Node,
@@ -70,8 +72,9 @@ from penstock.plan.nodes import (
     Transform,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
-from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
 from penstock.source.manifest import check_countable, digest_of
+from penstock.source.nulls import keeping_nulls
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
@@ -81,6 +84,8 @@ from penstock.storage.cache.storage import CachedStorage
 _MOST_RANKS = 1 << 20
 #: What a function returns: a value, or an array of rows, for each column.
 Columns: TypeAlias = Mapping[str, Any]
+#: How functions get text.
+Text: TypeAlias = Literal["arrow", "list"]
 #: tf.data's map takes a number of parallel calls there.
 _THREADS = "the number of threads is found automatically; write map(function), and Loader(cpus=…) to limit it"
 _NODES = (
@@ -229,12 +234,20 @@ class Dataset:
         self,
         function: Callable[..., Columns | Awaitable[Columns]],
         *,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
-        The number of rows must stay. Bytes and text come as Arrow arrays. A parameter named `rng` gets a `penstock.RowGenerator`, which draws for each row: `rng.normal(0, 0.1,
-        size=batch["x"].shape)` has the same numbers for a row on any number of ranks. The first batch is made twice; if the results differ, a warning says so.
+        Text and bytes come as Arrow arrays; with text="list" as lists of str and of bytes, which tokenizers take:
+        map(lambda batch: {"ids": [one.ids for one in tokenizer.encode_batch(batch["text"])]}, text="list").
+
+        Columns may be returned as arrays (NumPy, torch on the CPU, Arrow), as lists of numbers, str or bytes, and as lists of one list or array a
+        row. Rows that are lists become a ragged column, however long they are (of int64 where all are empty), and so do arrays of several lengths; arrays of one shape become one array. What lies in an inner dict is
+        named "outer.inner". The number of rows must stay.
+
+        A parameter named `rng` gets a `penstock.RowGenerator`, which draws for each row: `rng.normal(0, 0.1, size=batch["x"].shape)` has the same numbers for a
+        row on any number of ranks. The first batch is made twice; if the results differ, a warning says so.
 
         It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
         most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
@@ -245,7 +258,7 @@ class Dataset:
 
         An `async def` runs on one event loop of the process, in a thread of its own, on up to 16 batches at once (`map_rows`: up to 64 rows).
         """
-        return self._then(Map(input=self.root, function=function, workers=workers))
+        return self._then(Map(input=self.root, function=function, text=text, workers=workers))
 
     @options_by_name(_THREADS)
     def map_rows(
@@ -254,7 +267,7 @@ class Dataset:
         *,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """Your function row by row: dict of values in, dict of values out; slower than `map`. workers: as of `map`.
+        """Your function row by row: dict of values in, dict of values out; slower than `map`. Text comes as str, and lists as lists. workers, and what it may return: as of `map`.
 
         A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and sample. The first two rows are made twice; see `map`.
         """
@@ -268,6 +281,7 @@ class Dataset:
         columns: str | Sequence[str] | None = None,
         ahead: bool = False,
         progress: Progress | None = None,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
@@ -283,7 +297,7 @@ class Dataset:
         workers: where it runs while training, as of `map`; processes get a part of a batch each.
 
         columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
-        rows that stay, and columns that nothing else uses are not read.
+        rows that stay, and columns that nothing else uses are not read. text: how a function gets text, as of `map`.
         """
         check_flags("filter", ahead=ahead)
         if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
@@ -296,8 +310,10 @@ class Dataset:
                 raise PlanError(f"filter: columns={quoted(columns)} is for a function; an expression names its columns")
             return self._then(filter_rows(self.root, predicate, progress))
         if ahead:
-            return self._then(filter_rows_ahead(self.root, predicate, names, progress))
-        return self._then(FilterFunction(input=self.root, function=predicate, columns=names, workers=workers))
+            return self._then(filter_rows_ahead(self.root, predicate, names, progress, text))
+        return self._then(
+            FilterFunction(input=self.root, function=predicate, columns=names, text=text, workers=workers)
+        )
 
     @options_by_name(_THREADS)
     def flat_map(
@@ -305,6 +321,7 @@ class Dataset:
         function: Callable[..., Mapping[str, Any]],
         *,
         rows: int = 16,
+        text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
         """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
@@ -312,9 +329,10 @@ class Dataset:
         A lane of fewer rows gives all of its epoch together. The first batch needs the rows of every lane's first call: see `explain()`.
 
         So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume, where the function sees the same rows together. workers, and a parameter named `rng`: as of `map`; it draws for each row that comes in, and has no `rng.step`.
+        resume, where the function sees the same rows together. text, workers, what it may return, and a parameter named `rng`: as of `map`; it draws for each row that
+        comes in, and has no `rng.step`.
         """
-        return self._then(FlatMap(input=self.root, function=function, rows=rows, workers=workers))
+        return self._then(FlatMap(input=self.root, function=function, rows=rows, text=text, workers=workers))
 
     @options_by_name("write pack(columns, length=2048)")
     def pack(
@@ -824,6 +842,24 @@ class Dataset:
         check_whole("simulate", _MOST_RANKS, world_size=world_size, nodes=nodes, epochs=epochs)
         limit = size_of(cache, "cache")
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
+
+
+def with_kept_nulls(dataset: Dataset) -> Dataset:
+    """The dataset for batches that are frames, which hold nulls: they are kept where they would be errors, unless a function or an op gets them."""
+
+    def kept(node: Node) -> Node:
+        if not isinstance(node, Read):
+            below = inputs_of(node)
+            made = [kept(one) for one in below]
+            is_same = all(one is other for one, other in zip(made, below, strict=True))
+            return node if is_same else with_inputs(node, made)
+        source = keeping_nulls(node.opened.source)
+        return node if source is node.opened.source else replace(node, opened=replace(node.opened, source=source))
+
+    if any(isinstance(node, (*COLUMN_NODES, LaneNode, Transform, Pad)) for node in flow(dataset.root)):
+        return dataset
+    root = kept(dataset.root)
+    return dataset if root is dataset.root else Dataset(root)
 
 
 def of_source(

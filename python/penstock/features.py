@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
@@ -20,10 +21,14 @@ def matrix_of(batch: Mapping[str, Any], features: Sequence[str]) -> Any:
 
 
 def numbers_of(batch: Mapping[str, Any], name: str) -> Any:
-    """One column; PlanError unless it is an array of numbers."""
+    """One column, NaN for nulls; PlanError unless it is an array of numbers."""
     if name not in batch:
         raise PlanError(f"column {quoted(name)}: a batch has the columns {', '.join(map(repr, batch))}")
     column = batch[name]
+    if isinstance(column, pa.Array) and (
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+    ):
+        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
         kind = getattr(column, "type", getattr(column, "dtype", type(column).__name__))
         raise PlanError(

@@ -19,14 +19,15 @@ from penstock.core.errors import PenstockError, PlanError, ProcessError, StateEr
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import printable_lines, quoted
 from penstock.core.spec import Ids
+from penstock.core.tracebacks import users_part
 from penstock.core.traffic import Traffic, sum_of
 from penstock.core.warned import warn
-from penstock.dataset import Dataset
+from penstock.dataset import Dataset, with_kept_nulls
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type
-from penstock.deliver.structure import Structure
+from penstock.deliver.structure import FRAMES, Structure
 from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
 from penstock.engine.lanes.states import Place, checked_lanes, merge_states
@@ -222,7 +223,9 @@ class Loader(Generic[BatchT]):
                 f"from_iterable"
             )
         _check_isolation(isolation, is_isolated=self._is_isolated)
-        self.dataset = dataset
+        self.dataset = dataset = (
+            with_kept_nulls(dataset) if isinstance(structure, str) and structure in FRAMES else dataset
+        )
         for name, value, why in (
             ("cpus", cpus, "at least one thread must work"),
             ("prefetch", prefetch, "at least one batch must be made ahead"),
@@ -374,8 +377,12 @@ class Loader(Generic[BatchT]):
             steps = self._begin()
             check_ranks = self._ranks.watch(self._place)
             while progress.step < steps:
-                with profiled("next batch"):
-                    item = self._next_item()
+                try:
+                    with profiled("next batch"):
+                        item = self._next_item()
+                except Exception as error:
+                    error.__traceback__ = users_part(error)
+                    raise
                 share = self._share
                 take, steps_here = self._structure.taking(self._split(item)), item.steps
                 if self._ledger is not None:

@@ -16,7 +16,7 @@ from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.given import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
 from penstock.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from penstock.core.options import Column, Options, check_columns
+from penstock.core.options import Asked, Nulls, Options, check_columns, check_nulls
 from penstock.core.picked import Picked
 from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
@@ -33,8 +33,8 @@ from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.observe.quarantine import ids_in, read_quarantine
 from penstock.plan.nodes.picked import Exclude
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
+from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
-from penstock.source.selection import Asked
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.local import LocalStorage
@@ -55,7 +55,8 @@ def read(
     where: Paths,
     *,
     format: str | Format | None = None,
-    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    columns: Asked = None,
+    nulls: Nulls = "error",
     storage: Any = None,
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
@@ -69,7 +70,9 @@ def read(
 
     `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
     format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
-    "image/encoded"}) and, with `penstock.Column`, types what is read. `verify=False` skips checksums: those of records, and those that
+    "image/encoded"}) and, with `penstock.Column`, types what is read; `...` among them stands for all others, as they are. `nulls` says what
+    nulls become: "error" where one is read; "nan", floats with NaN of numbers; "mask", 0 and a column `<name>_valid`; "arrow", Arrow arrays
+    with nulls. Text and lists keep Arrow's nulls with the last three. `verify=False` skips checksums: those of records, and those that
     `penstock index --checksums` made. `exclude` names quarantine files (see `Loader`): the bad samples in them are left out, and `len` is
     without them. A list of files from a server may name files of that server, and of the places that
     `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
@@ -84,6 +87,7 @@ def read(
     check_flags("read", verify=verify)
     check_progress("read", progress)
     check_columns(columns)
+    check_nulls("read", nulls)
     check_limits("read", limits)
     if not places or (storage is None and "" in places):  # of a storage it is all that it holds
         what = "path" if places else "list of paths"
@@ -106,7 +110,9 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     checks = Checks() if verify else None
     locate = partial(_locate, adopted, checks, trusted, shards.path(0))
-    options = Options(columns=columns, verify=verify, limits=limits, progress=progress, own=own, locate=locate)
+    options = Options(
+        columns=columns, nulls=nulls, verify=verify, limits=limits, progress=progress, own=own, locate=locate
+    )
     read_ranges = _ranges(store, checks)
     source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
@@ -116,6 +122,7 @@ def read(
         checks.opening = False
         warn_of_unknown(opened_read, source.manifest.shards)
     opened_storage = opened_read.storage
+    source = with_nulls(source, nulls, columns)
     opened_source = of_source(source, ", ".join(places), columns, opened_read, opened_storage, limits)
     return opened_source if exclude is None else _without(opened_source, exclude)
 
@@ -169,15 +176,17 @@ def _locate(
     return _join(found), _ranges(store, checks)
 
 
-def from_arrays(columns: Any) -> Dataset:
+def from_arrays(columns: Any, *, nulls: Nulls = "error") -> Dataset:
     """What is in memory already: a dict of columns, rows first, all of one length; a frame or table; a list of dicts.
 
     from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}), from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).
     Columns are NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists; frames are those of pandas and
     Polars, pyarrow.Table, and what offers Arrow's stream of columns. Times become int64 in the unit of their type, categories their
-    values, lists of differing length ragged columns. pandas' row numbers are left out. Raises PlanError for missing values.
+    values, lists of differing length ragged columns. pandas' row numbers are left out. `nulls` says what missing values (None, NaT, pandas.NA, nulls,
+    what a masked array masks) become, as for `read`; with "error", the first column that has some is a PlanError.
     """
-    return of_source(open_arrays(columns), "memory", None)
+    check_nulls("from_arrays", nulls)
+    return of_source(with_nulls(open_arrays(columns, nulls), nulls, None), "memory", None)
 
 
 def from_dataset(
@@ -249,7 +258,8 @@ def read_stream(
     *,
     format: str,
     samples: int,
-    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    columns: Asked = None,
+    nulls: Nulls = "error",
     verify: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     **own: Any,
@@ -266,11 +276,12 @@ def read_stream(
     """
     path = path_of("read_stream", path)
     check_columns(columns)
+    check_nulls("read_stream", nulls)
     check_flags("read_stream", verify=verify)
     check_limits("read_stream", limits)
-    options = Options(columns=columns, verify=verify, limits=limits, own=own)
+    options = Options(columns=columns, nulls=nulls, verify=verify, limits=limits, own=own)
     source = open_pipe(path, format_named(format, options), samples, options)
-    return of_source(source, path, columns, limits=limits)
+    return of_source(with_nulls(source, nulls, columns), path, columns, limits=limits)
 
 
 def read_sql(
@@ -278,7 +289,8 @@ def read_sql(
     query: str,
     *,
     partition: str | None = None,
-    columns: Mapping[str, str | Column] | Sequence[str] | None = None,
+    columns: Asked = None,
+    nulls: Nulls = "error",
     ties: bool = False,
     checksum: bool = False,
     connections: int = 4,
@@ -293,22 +305,23 @@ def read_sql(
     Without `partition` the result is drawn once and kept for this process.
 
     A saved state knows the data by the number of rows and by a key every few hundred rows; `checksum` reads all rows once to know
-    their values too. `columns` selects, renames and types, as for `read`, and only what is requested leaves the server.
+    their values too. `columns` selects, renames and types, and `nulls` says what NULL becomes, as for `read`; only what is requested leaves the server.
 
     read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
     belong in the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
     """
     check_columns(columns)
+    check_nulls("read_sql", nulls)
     check_flags("read_sql", ties=ties, checksum=checksum)
     check_limits("read_sql", limits)
     check_progress("read_sql", progress)
     check_texts("read_sql", uri=uri, query=query, partition="" if partition is None else partition)
     check_whole("read_sql", MOST_THREADS, connections=connections)
-    options = Options(columns=columns, limits=limits, progress=progress)
+    options = Options(columns=columns, nulls=nulls, limits=limits, progress=progress)
     source = open_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
     )
-    return of_source(source, Place(uri).shown, columns, limits=limits)
+    return of_source(with_nulls(source, nulls, columns), Place(uri).shown, columns, limits=limits)
 
 
 def _check_unopened(verb: str, data: Any) -> None:

@@ -65,7 +65,13 @@ def test_bfloat16() -> None:
         ({"x": np.array([{}, {}, {}])}, "column 'x' is an array of dtype object"),
         ({"x": np.zeros(3, dtype=[("a", "i4")])}, "column 'x' is an array of dtype"),
         ({"x": np.zeros(3, dtype="datetime64[s]")}, "column 'x' is an array of dtype datetime64"),
-        ({"x": [[1], [1, 2], []]}, "column 'x' is not an array: .*; return rows of one shape"),
+        ({"x": [[1], ["a"], []]}, "column 'x' holds lists that are no column: .*; return lists of numbers or of text"),
+        (
+            {"x": [1, None, 3]},
+            r"dtype object .*; for a value that is missing return float\('nan'\), or an Arrow array with nulls",
+        ),
+        ({"x": [{"a": 1}] * 3}, "instead of a list of dicts, return a dict of lists"),
+        ({"x": {"y": [1, 2, 3]}, "x.y": [1, 2, 3]}, "two columns are named 'x.y', which an inner dict gives as well"),
         ({"x": [1, "a", 2]}, "column 'x' is not text: .*; return only text"),
         ({"x": [b"a", 1, b""]}, "column 'x' is not text"),
     ],
@@ -79,7 +85,7 @@ def test_what_map_may_not_return(made: Any, message: str) -> None:
     ("function", "message"),
     [
         (lambda _: None, "returned NoneType; it must return a dict"),
-        (lambda row: {"x": np.zeros(int(row["id"]))}, r"column 'x' has shape \(1,\) in row 1 and \(0,\) in row 0; pad the rows to one shape"),
+        (lambda row: {"x": np.zeros((1, int(row["id"])))}, r"column 'x' has shape \(1, 1\) in row 1 and \(1, 0\) in another; pad the rows to one shape"),
         (lambda row: {str(row["id"]): 1}, "row 1 of the batch has other names than row 0"),
         (lambda _: {"x": object()}, "column 'x' is object of dtype object"),
         (lambda row: {"x": "a" if row["id"] else 1}, "column 'x' is str of dtype <U1 in row 1"),

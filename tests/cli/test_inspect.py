@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -211,3 +212,15 @@ def test_bad_samples_of_a_quarantine_file(photos: Path, tmp_path: Path) -> None:
     assert "cannot be read" in text
     elsewhere = invoke("inspect", str(photos), "--quarantine", str(quarantine), "--json").stdout
     assert json.loads(elsewhere)["quarantine"] == {"file": str(quarantine), "samples": [], "elsewhere": 2}
+
+
+def test_nulls_are_shown_and_counted(tmp_path: Path) -> None:
+    """A null is no error here, nor in the commands that measure and explain."""
+    table = pa.table({"x": [1, None, None], "t": ["a", None, "c"], "y": [1, 2, 3], "b": [b"1", None, b"3"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    facts = json.loads(invoke("inspect", str(tmp_path), "--json").stdout)
+    assert {name: column.get("nulls") for name, column in facts["columns"].items()} == {"x": 2, "t": 1, "y": None, "b": 1}  # fmt: skip
+    assert [row["x"] for row in facts["first_samples"]] == ["1", "null", "null"]
+    assert "nulls" in invoke("inspect", str(tmp_path)).stdout
+    for to in ("numpy", "torch"):
+        assert json.loads(invoke("bench", str(tmp_path), "--seconds", "0.1", "--to", to, "--json").stdout)["samples"]

@@ -148,7 +148,7 @@ def test_torch_tensors() -> None:
         ({"x": [[1], [1, None]]}, "'x' has 1 nulls"),
         ({"x": [1, "a"]}, "'x' cannot be held"),
         ({"x": ["a", None]}, "'x' has 1 nulls; fill or drop"),
-        ({"x": np.ma.masked_array([1, 2], [False, True])}, "'x' has masked values; fill or drop"),
+        ({"x": np.ma.masked_array([1, 2], [False, True])}, "'x' has 1 masked values; fill or drop"),
         ([1, 2], "from_arrays: list; pass a dict of columns"),
         ({"x": pa.array([1, None])}, "'x' has 1 nulls; fill or drop"),
         ({"x": pa.array([[1, None]])}, "'x' has 1 nulls"),

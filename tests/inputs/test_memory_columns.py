@@ -287,13 +287,15 @@ def test_a_list_that_a_function_changed_in_place_is_delivered_changed() -> None:
 
 def test_rows_of_several_kinds_are_refused() -> None:
     dataset = ps.from_arrays({"id": np.arange(2), "x": [[1], [2, 3]]})
-    mixed = dataset.map_rows(lambda row: {"x": row["x"] if row["id"] else [9]}).batch(2)
-    with pytest.raises(
-        ps.PlanError, match="column 'x' is int64 in row 1 and list in row 0; return pyarrow arrays of one type"
-    ):
+    lists = dataset.map_rows(lambda row: {"x": row["x"] if row["id"] else [9]}).batch(2)
+    assert next(iter(ps.Loader(lists)))["x"].to_pylist() == [[9], [2, 3]]
+    mixed = dataset.map_rows(lambda row: {"x": row["x"] if row["id"] else ["a"]}).batch(2)
+    with pytest.raises(ps.PlanError, match="column 'x' has lists that are no int64, as other rows are"):
         list(ps.Loader(mixed))
-    with pytest.raises(ps.PlanError, match="pad the rows to one shape, or return pyarrow arrays"):
-        list(ps.Loader(dataset.map_rows(lambda row: {"x": np.zeros(row["id"] + 1)}).batch(2)))
+    with pytest.raises(ps.PlanError, match="column 'x' is int64 in row 1 and ndarray in row 0; return pyarrow arrays"):
+        list(ps.Loader(dataset.map_rows(lambda row: {"x": row["x"] if row["id"] else np.ones(1)}).batch(2)))
+    with pytest.raises(ps.PlanError, match="pad the rows to one shape"):
+        list(ps.Loader(dataset.map_rows(lambda row: {"x": np.zeros((2, row["id"] + 1))}).batch(2)))
 
 
 def test_boxes_that_are_not_as_they_should_be() -> None:

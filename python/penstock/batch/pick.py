@@ -31,7 +31,7 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
             picked[name] = fixed[name]
             continue
         parts = [piece.others[name] for piece in pieces]
-        if field.shape == ():
+        if field.shape == () and not field.nullable:
             spans = _spans(parts, which, row)
             picked[name] = spans if field.dtype == "bytes" else _text(spans)
         else:

@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.batch.returned import REFUSALS, advice, check_masked, is_tensor, native, rows_column, texts_column
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.rows import exact_array, spans_to_arrow
-from penstock.core.spec import Column, Columns, Field, Spans, field_of_type
+from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_text
+
+#: Entries of a list that are rows of a column.
+_ROWS = (list, np.ndarray, pa.Array)
+#: Dicts inside each other at most.
+_DEEPEST = 32
 
 
 def materialize(columns: Mapping[str, Column]) -> Columns:
@@ -21,13 +27,13 @@ def materialize(columns: Mapping[str, Column]) -> Columns:
     return {name: spans_to_arrow(column) if isinstance(column, Spans) else column for name, column in columns.items()}
 
 
-def check_batch(made: Any, rows: int, function: str) -> Columns:
-    """What a user's batch function returned, as columns; PlanError if it is not a dict or changes the number of rows."""
+def check_batch(made: Any, rows: int, function: str, given: Mapping[str, Any] | None = None) -> Columns:
+    """What a user's batch function returned, as columns; PlanError if it is not a dict or changes the number of rows. given: what it got."""
     if not isinstance(made, Mapping):
         raise PlanError(f"map({function}) returned {type(made).__name__}; it must return a dict of columns")
     if not made:
         raise PlanError(f"map({function}) returned no columns; return a dict of at least one")
-    columns = columns_of(made, f"map({function})")
+    columns = columns_of(made, f"map({function})", given)
     for name, column in columns.items():
         if len(column) != rows:
             raise PlanError(
@@ -36,24 +42,38 @@ def check_batch(made: Any, rows: int, function: str) -> Columns:
     return columns
 
 
-def columns_of(made: Mapping[str, Any], where: str) -> Columns:
-    """Columns out of what a user's function, named by `where`, returned."""
-    _check_names(made, where)
-    return {name: _as_column(name, column, where) for name, column in made.items()}
+def columns_of(made: Mapping[str, Any], where: str, given: Mapping[str, Any] | None = None) -> Columns:
+    """Columns out of what a user's function, named by `where`, returned. given: what it got; Arrow arrays of it that come back stay such."""
+    kept = {id(column) for column in (given or {}).values() if isinstance(column, pa.Array)}
+    return {
+        name: value if id(value) in kept else _as_column(name, _typed(value, (given or {}).get(name)), where)
+        for name, value in flattened(made, where).items()
+    }
 
 
-def _check_names(made: Mapping[Any, Any], where: str) -> None:
-    for name in made:
+def _typed(value: Any, given: Any) -> Any:
+    """What a function returned; nothing but None as text, if the column that it got was text."""
+    is_text_column = isinstance(given, pa.Array) and (is_text(given.type) or is_bytes(given.type))
+    if is_text_column and isinstance(value, list) and value and all(one is None for one in value):
+        return pa.nulls(len(value), given.type)
+    return value
+
+
+def flattened(made: Mapping[Any, Any], where: str, prefix: str = "") -> dict[str, Any]:
+    """The values by their names; of inner dicts by dotted ones: flattened({"box": {"w": 1}}, "map(f)") == {"box.w": 1}."""
+    if prefix.count(".") > _DEEPEST:
+        raise PlanError(f"{where}: more than {_DEEPEST} dicts inside each other; return a flat dict of columns")
+    found: dict[str, Any] = {}
+    for name, value in made.items():
         if not isinstance(name, str):
             raise PlanError(f"{where}: a column is named {quoted(name)}; name columns by text")
-
-
-def _check_masked(value: Any, where: str) -> None:
-    """PlanError for an array of which some entries are masked: the mask would be lost."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise PlanError(
-            f"{where} is a masked array; fill what is masked with .filled(value), and return the mask as a column"
-        )
+        inner = flattened(value, where, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+        if twice := next((one for one in inner if one in found), None):
+            raise PlanError(
+                f"{where}: two columns are named {quoted(twice)}, which an inner dict gives as well; rename one"
+            )
+        found |= inner
+    return found
 
 
 def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
@@ -75,59 +95,18 @@ def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
 
 def stack_rows(rows: Sequence[Any], function: str) -> Columns:
     """The columns of one dict per row; PlanError if names or shapes differ from row to row."""
-    first = rows[0]
-    if not isinstance(first, Mapping):
-        raise PlanError(f"map_rows({function}) returned {type(first).__name__}; it must return a dict")
+    where, found = f"map_rows({function})", list[dict[str, Any]]()
     for number, row in enumerate(rows):
-        if not isinstance(row, Mapping) or row.keys() != first.keys():
+        if not isinstance(row, Mapping):
+            raise PlanError(f"{where} returned {type(row).__name__}; it must return a dict")
+        found.append(flattened(row, where))
+        if found[-1].keys() != found[0].keys():
             raise PlanError(
-                f"map_rows({function}): row {number} of the batch has other names than row 0; return the same names for every row"
+                f"{where}: row {number} of the batch has other names than row 0; return the same names for every row"
             )
-    _check_names(first, f"map_rows({function})")
-    if not first:
-        raise PlanError(f"map_rows({function}) returned no columns; return a dict of at least one")
-    return {name: _stack(name, [row[name] for row in rows], function) for name in first}
-
-
-def _stack(name: str, values: list[Any], function: str) -> Column:
-    if any(isinstance(value, pa.Array) for value in values):
-        return _ragged(name, values, function)
-    if isinstance(values[0], (str, bytes)):
-        return _texts(values, f"map_rows({function}): column {quoted(name)}")
-    for value in values:
-        _check_masked(value, f"map_rows({function}): column {quoted(name)}")
-    try:
-        arrays = [exact_array(value) for value in values]
-    except OverflowError as error:
-        raise PlanError(f"map_rows({function}): column {quoted(name)} is {error}") from None
-    for number, array in enumerate(arrays):
-        if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
-            found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
-            raise PlanError(
-                f"map_rows({function}): column {quoted(name)} is {found}; return numbers, arrays of numbers, or text"
-            )
-        if array.shape != arrays[0].shape:
-            raise PlanError(
-                f"map_rows({function}): column {quoted(name)} has shape {array.shape} in row {number} and {arrays[0].shape} in "
-                f"row 0; pad the rows to one shape, or return pyarrow arrays, which may vary in length, from every row"
-            )
-    stacked = np.stack(arrays)
-    return stacked if stacked.dtype.isnative else stacked.astype(stacked.dtype.newbyteorder("="))
-
-
-def _ragged(name: str, values: list[Any], function: str) -> Column:
-    """A column of rows of variable length, each an Arrow array: a large_list of them."""
-    kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in values]
-    if other := next((row for row, kind in enumerate(kinds) if kind != kinds[0]), 0):
-        raise PlanError(
-            f"map_rows({function}): column {quoted(name)} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
-            f"one type from every row (lists that the function returns unchanged are such arrays)"
-        )
-    edges = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum([len(value) for value in values], out=edges[1:])
-    column = pa.LargeListArray.from_arrays(pa.array(edges), pa.concat_arrays(values))
-    field_of_type(column.type)
-    return column
+    if not found[0]:
+        raise PlanError(f"{where} returned no columns; return a dict of at least one")
+    return {name: rows_column([row[name] for row in found], where, name) for name in found[0]}
 
 
 def _as_column(name: str, value: Any, where: str) -> Column:
@@ -140,29 +119,28 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     if isinstance(value, Spans):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
-        return _texts(value, f"{where}: column {quoted(name)}")
-    _check_masked(value, f"{where}: column {quoted(name)}")
+        return texts_column(value, f"{where}: column {quoted(name)}")
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, _ROWS) or is_tensor(entry) for entry in value):
+        return rows_column(value, where, name)
+    is_of_objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
+    if is_of_objects and any(isinstance(entry, (*_ROWS, str, bytes)) or is_tensor(entry) for entry in value):
+        return rows_column(value.tolist(), where, name, is_ragged=True)
+    check_masked(value, f"{where}: column {quoted(name)}")
     try:
-        array = exact_array(value)
-    except (ValueError, OverflowError) as error:  # lists of different lengths, numbers that no dtype holds
+        array = exact_array(value.numpy() if is_tensor(value) else value)
+    except REFUSALS as error:  # numbers that no dtype holds, tensors elsewhere or with gradients
         raise PlanError(
-            f"{where}: column {quoted(name)} is not an array: {error}; return rows of one shape, or an Arrow array of lists"
+            f"{where}: column {quoted(name)} is not an array: {error}; return numbers, text, or one list or array a row"
         ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
         return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         is_array = array.ndim or isinstance(value, np.ndarray)
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if is_array else type(value).__name__
-        raise PlanError(f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-def _texts(values: Sequence[Any], where: str) -> Column:
-    is_text = any(isinstance(value, str) for value in values)
-    try:
-        return pa.array(values, pa.large_string() if is_text else pa.large_binary())
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise PlanError(f"{where} is not text: {error}; return only text, or only bytes") from None
+        raise PlanError(
+            f"{where}: column {quoted(name)} is {found}; return numbers, or text, with one entry a row{advice(value)}"
+        )
+    return native(array)
 
 
 def field_of(column: Column) -> Field:

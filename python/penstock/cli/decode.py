@@ -24,7 +24,7 @@ def decode_all(dataset: Dataset, paths: list[str], column: str | None) -> dict[s
     columns = _columns(dataset, column)
     read_only = dataset.source.manifest.format in _ONLY_READ
     # A column that is not requested costs nothing and cannot be bad.
-    checked = dataset if read_only else open_dataset(paths, columns=columns)
+    checked = dataset if read_only else open_dataset(paths, columns=columns, nulls="error")
     bad: list[BadSample] = []
     done, complete = 0, False
     with progress("Decoding") as report:

@@ -21,6 +21,7 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.shards import Shards
 from penstock.dataset import Dataset
+from penstock.source.nulls import null_count
 
 _SAMPLES_SHOWN = 3
 _CLASSES_SHOWN = 20
@@ -126,7 +127,12 @@ def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str,
         "shards": _describe_shards(manifest.shards),
         "files_without_checksums": files_without_checksums(dataset),
         "columns": {
-            name: {"dtype": field.dtype, "shape": list(field.shape), "holds": _holds(rows.get(name))}
+            name: {
+                "dtype": field.dtype,
+                "shape": list(field.shape),
+                "holds": _holds(rows.get(name)),
+                **({} if (nulls := null_count(dataset.source, name)) == 0 else {"nulls": nulls}),
+            }
             for name, field in dataset.spec.items()
         },
         "classes": classes,
@@ -165,6 +171,8 @@ def _holds(column: Any) -> str:
 
 def _show_value(column: Any, row: int) -> str:
     value = column[row]
+    if isinstance(value, pa.Scalar) and not value.is_valid:
+        return "null"
     if isinstance(value, pa.Scalar):
         value = value.values.to_numpy(zero_copy_only=False) if isinstance(value, _LISTS) else value.as_py()
     if isinstance(value, bytes):
@@ -204,9 +212,13 @@ def _show(facts: Mapping[str, Any]) -> None:
         sizes = ", ".join(f"{word} {size_text(shards[word + '_bytes'])}" for word in ("smallest", "median", "largest"))
         out.print(f"files: {sizes}{_checksums(facts['files_without_checksums'], shards['count'])}", soft_wrap=True)
     out.print(f"digest: {facts['digest']}\n", soft_wrap=True)
-    columns = table("column", "dtype", "shape", "holds", title="Columns")
+    has_nulls = any("nulls" in column for column in facts["columns"].values())
+    columns = table("column", "dtype", "shape", "holds", *([">nulls"] if has_nulls else []), title="Columns")
     for name, column in facts["columns"].items():
-        columns.add_row(*map(escape, (name, column["dtype"], shape_text(column["shape"]), column["holds"])))
+        count = column.get("nulls", 0)
+        nulls = "some" if count is None else f"{count:,}"
+        shown = [name, column["dtype"], shape_text(column["shape"]), column["holds"]]
+        columns.add_row(*map(escape, shown), *([nulls] if has_nulls else []))
     out.print(columns, "")
     if facts["classes"]:
         _show_classes(facts["classes"])

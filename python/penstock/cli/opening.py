@@ -40,9 +40,9 @@ class Ops(StrEnum):
 
 
 def open_dataset(paths: list[str], **options: Any) -> Dataset:
-    """The dataset at some paths. A missing index is built, with a progress bar."""
+    """The dataset at some paths, whose nulls stay. A missing index is built, with a progress bar."""
     with progress("Indexing") as report:
-        return read(paths, progress=report, **options)
+        return read(paths, progress=report, **{"nulls": "arrow", **options})
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _image_or_none(dataset: Dataset, column: str, sample: int) -> bytes:
 
 def _one_image(value: Any) -> bytes:
     """A row's image, or the first one of its list."""
-    return next(iter(value), b"") if isinstance(value, list) else value
+    return (next(iter(value), b"") if isinstance(value, list) else value) or b""
 
 
 def image_columns(dataset: Dataset) -> list[str]:
@@ -126,7 +126,7 @@ def is_image(column: Any) -> bool:
         column = column.flatten()
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
         return False
-    heads = (value.as_py()[:64] for value in column)
+    heads = (value.as_py()[:64] for value in column if value.is_valid)
     return any(map(IMAGES.matches, heads))
 
 

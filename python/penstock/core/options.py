@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from penstock.core.byte_ranges import Locate, Progress
 from penstock.core.errors import PlanError
-from penstock.core.given import as_option, is_whole
+from penstock.core.given import as_option, is_one_of, is_whole
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
+#: What nulls become.
+Nulls: TypeAlias = Literal["error", "nan", "mask", "arrow"]
+NULLS: tuple[Nulls, ...] = ("error", "nan", "mask", "arrow")
 #: Characters or bytes of a default.
 _LONGEST_DEFAULT = 1 << 16
 
@@ -22,13 +25,15 @@ class Column:
     """How one feature of a record becomes a column. What is None is inferred from the first records.
 
     feature: the name in the file. dtype, shape: as in `Field`; shape (None,) makes it ragged. default: the value for a record
-    that lacks the feature; without a default such a record is an error.
+    that lacks the feature, and for null. nulls: what nulls of this column become, "error", "nan", "mask" or "arrow", as `penstock.read` says it of all
+    columns; the column is then made for them even if the data shows none.
     """
 
     feature: str
     dtype: str | None = None
     shape: tuple[int | None, ...] | None = None
     default: float | int | bytes | str | None = None
+    nulls: Nulls | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.feature, str):
@@ -36,6 +41,10 @@ class Column:
         if self.dtype is not None and not isinstance(self.dtype, str):
             raise PlanError(f"Column: dtype={quoted(self.dtype)}; pass the name of a type, for example 'float32'")
         as_option("Column: default", self.default)
+        if self.nulls is not None:
+            check_nulls("Column", self.nulls)
+            if self.default is not None:
+                raise PlanError("Column: default= and nulls= both say what becomes of nulls; choose one")
         if isinstance(self.default, (str, bytes)) and len(self.default) > _LONGEST_DEFAULT:
             raise PlanError(
                 f"Column: a default of {len(self.default):,} characters, which every row could hold; pass a shorter one"
@@ -48,7 +57,22 @@ class Column:
 
     def field(self, inferred: Field) -> Field:
         """The column's field, where the data would give `inferred`."""
-        return Field(self.dtype or inferred.dtype, inferred.shape if self.shape is None else tuple(self.shape))
+        shape = inferred.shape if self.shape is None else tuple(self.shape)
+        return Field(self.dtype or inferred.dtype, shape, nullable=inferred.nullable or self.is_nullable)
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether the user says that nulls are to be expected."""
+        return self.nulls not in (None, "error")
+
+
+def check_nulls(where: str, nulls: Any) -> None:
+    """PlanError for what is no rule about nulls."""
+    if not is_one_of(nulls, NULLS):
+        raise PlanError(
+            f"{where}: nulls={quoted(nulls)}; choose 'error', 'nan' (numbers become floats with NaN), 'mask' (a column '<name>_valid' "
+            f"says which are there) or 'arrow' (numbers stay Arrow arrays with nulls)"
+        )
 
 
 def check_columns(columns: Any) -> None:
@@ -58,23 +82,28 @@ def check_columns(columns: Any) -> None:
     named = columns if isinstance(columns, Mapping) else ()
     if columns is not None and not (
         is_list
-        and all(isinstance(name, (str, Column)) for name in asked)
-        and all(isinstance(name, str) for name in named)
+        and all(isinstance(name, (str, Column)) or name is ... for name in asked)
+        and all(isinstance(name, str) or name is ... for name in named)
     ):
         raise PlanError(f"columns={quoted(columns)}: pass a list of names, or a dict of new name to name in the data")
+
+
+#: What a user passes as `columns`; `...` stands for all others.
+Asked: TypeAlias = "Mapping[Any, Any] | Sequence[Any] | None"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The arguments of `ps.read`, passed unchanged to the format.
 
-    columns: new name -> feature or `Column`; None takes every feature under its own name. own: the format's own options
+    columns: new name -> feature or `Column`; None takes every feature under its own name. nulls: what they become. own: the format's own options
     (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples are in
     other files; such a source has its own `read_ranges`.
     """
 
-    columns: Mapping[str, str | Column] | Sequence[str] | None = None
+    columns: Asked = None
     verify: bool = True
+    nulls: Nulls = "error"
     limits: Limits = field(default=DEFAULT_LIMITS)
     progress: Progress | None = None
     own: Mapping[str, Any] = field(default_factory=dict)

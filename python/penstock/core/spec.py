@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -30,16 +30,23 @@ class Field:
     """The description of one column.
 
     dtype: a NumPy name ("uint8", "float32", "int64", …), "bfloat16", "bytes" or "string".
-    shape: of one row; () is a scalar; None marks an axis whose length varies from row to row.
+    shape: of one row; () is a scalar; None marks an axis whose length varies from row to row. nullable: whether rows, or values in
+    lists, may be missing; such a column is an Arrow array, also of numbers.
     """
 
     dtype: str
     shape: tuple[int | None, ...] = ()
+    nullable: bool = False
 
     @property
     def is_fixed(self) -> bool:
         """Whether every row takes the same number of bytes, so that a batch is one array."""
-        return self.dtype not in ("bytes", "string") and None not in self.shape
+        return self.dtype not in ("bytes", "string") and None not in self.shape and not self.nullable
+
+    @property
+    def required(self) -> Field:
+        """The same without missing values."""
+        return replace(self, nullable=False) if self.nullable else self
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -53,7 +60,13 @@ class Field:
 
     def __str__(self) -> str:
         axes = ", ".join("?" if axis is None else str(axis) for axis in self.shape)
-        return f"{self.dtype}({axes})" if self.shape else self.dtype
+        return (f"{self.dtype}({axes})" if self.shape else self.dtype) + (
+            " or null" if self.nullable and self.required.is_fixed else ""
+        )
+
+    def __repr__(self) -> str:
+        """As digests have it, which do not change for columns without missing values."""
+        return f"Field(dtype={self.dtype!r}, shape={self.shape!r}{', nullable=True' if self.nullable else ''})"
 
 
 @lru_cache(maxsize=1024)

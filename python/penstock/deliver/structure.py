@@ -24,6 +24,8 @@ _FRAMES = {
     "pandas": "data_frame_of",
     "polars": "data_frame_of",
 }
+#: Those that hold nulls.
+FRAMES = ("arrow", "pandas", "polars")
 _NAMES = ("dict", "tuple", "namedtuple", *_FRAMES)
 
 

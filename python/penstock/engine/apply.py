@@ -328,6 +328,8 @@ def _closed_up(places: list[Ids], rows: int) -> tuple[Ids | None, list[Ids]]:
 
 def _is_alike(one: Field, other: Field) -> bool:
     """Whether rows of both can stand in one column: of one type, with as many axes, alike where both are fixed."""
+    if not one.required.is_fixed:  # text and lists are of one type, with nulls and without
+        one, other = one.required, other.required
     if one.is_fixed or other.is_fixed or one.dtype != other.dtype or len(one.shape) != len(other.shape):
         return one == other
     return all(None in axes or axes[0] == axes[1] for axes in zip(one.shape, other.shape, strict=True))

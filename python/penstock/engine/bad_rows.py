@@ -14,7 +14,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from penstock.core.errors import DataError
+from penstock.core.rows import take_rows
 from penstock.core.spec import Columns, Ids, Spans
+from penstock.engine.read.null_rows import NullRows
 from penstock.engine.read.reader import Reader
 from penstock.engine.row_places import RowPlaces
 from penstock.engine.stage import Columned, Item, Loaded, Part, Planned, SourceRows
@@ -178,12 +180,34 @@ def _copy(part: Part) -> Part:
 
 def _read(reader: Reader, item: Item, rows: SourceRows) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
     """The columns of rows but for the bad ones, the rows that these are, and what is wrong with the bad ones."""
+    if isinstance(reader, NullRows):
+        return _read_nulls(reader, item, rows)
     if not (rows.held is None or isinstance(rows.held, Spans)):  # of blocks, which are good or bad as a whole
         return reader.columns(item, rows), rows, {}
     made, bad = make_good(
         lambda some: reader.columns(item, rows if some is None else rows.take(some)), len(rows.samples)
     )
     return made, rows.take(_good(len(rows.samples), bad)) if bad else rows, bad
+
+
+def _read_nulls(
+    reader: NullRows, item: Item, rows: SourceRows
+) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
+    """The same where nulls may be errors."""
+    columns, left, bad = _read(reader.stored, item, rows)
+    if columns is None:
+        return None, left, bad
+    every = range(len(left.samples))
+
+    def make(some: Ids | None) -> Columns:
+        if some is None:
+            return reader.applied(columns, left.samples)
+        return reader.applied({name: take_rows(column, some) for name, column in columns.items()}, left.samples[some])
+
+    made, nulls = make_good(make, len(every))
+    places = _good(len(rows.samples), bad)
+    bad |= {int(places[row]): error for row, error in nulls.items()}
+    return made, left.take(_good(len(every), nulls)) if nulls else left, bad
 
 
 def _without(parts: Sequence[Part], bad: Mapping[int, Any]) -> list[Part]:

@@ -41,7 +41,9 @@ class CallHere:
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What it returned; PlanError if that is no batch of as many rows."""
         made, name = self._function(columns, keys), self._function.name
-        return stack_rows(made, name) if isinstance(self._function, RowFunction) else check_batch(made, len(keys), name)
+        if isinstance(self._function, RowFunction):
+            return stack_rows(made, name)
+        return check_batch(made, len(keys), name, columns)
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
         """One after the other; several at once where they are awaited."""
@@ -65,7 +67,7 @@ class AnyRowsHere(CallHere):
         made, where = self._function(columns, keys), f"flat_map({self._function.name})"
         if not isinstance(made, Mapping):
             raise PlanError(f"{where} returned {type(made).__name__}; it must return a dict of columns")
-        columns = columns_of(made, where)
+        columns = columns_of(made, where, columns)
         rows = {name: len(column) for name, column in columns.items()}
         if len({*rows.values()}) > 1:
             raise PlanError(f"{where} returned columns of different lengths: {rows}; return one entry a row in each")

@@ -16,7 +16,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
 from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.core.spec import Columns, Field, Ids, Spec, is_list
 from penstock.engine.row_counts import first_ids_of
 from penstock.engine.single import load_samples
 from penstock.engine.zipping import links_of, natural_rows
@@ -24,8 +24,10 @@ from penstock.order.zipped import Link, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read, Select, Zip
+from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
 from penstock.plan.possible import may_be_true
 from penstock.plan.tree import inputs_of, leaves
+from penstock.source.nulls import stored
 from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, StoringSource
 
 #: Bytes of records, and rows, that are looked at together.
@@ -45,8 +47,10 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
         raise PlanError(
             f"{verb}: {quoted(expression)} names no column, so that it is the same for all rows; write penstock.col(name)"
         )
+    sources = [stored(leaf.opened.source).spec for leaf in leaves(root)]  # where columns have nulls, and no NaN
+    fields = {name: next((one[name] for one in sources if name in one), spec[name]) for name in names}
     try:
-        found = value_of(expression, {name: no_rows(spec[name]) for name in names})
+        found = value_of(expression, {name: no_rows(field) for name, field in fields.items()})
     except PlanError as error:
         raise PlanError(f"{verb}: {error}") from None
     if not isinstance(found, pa.Array) and np.ndim(found) != 1:
@@ -54,9 +58,7 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
         raise PlanError(
             f"{verb}: {quoted(expression)} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
         )
-    if isinstance(found, pa.Array) and not (
-        pa.types.is_large_string(found.type) or pa.types.is_large_binary(found.type)
-    ):
+    if isinstance(found, pa.Array) and is_list(found.type):
         raise PlanError(
             f"{verb}: {quoted(expression)} gives lists, where one value a row belongs; len() is their length"
         )
@@ -64,10 +66,10 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
 
 
 def column_values(verb: str, root: Node, expression: Expression, progress: Progress | None) -> Any:
-    """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes. Reads the columns that it names, and no row twice."""
+    """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes, or of numbers some of which are null. Reads the columns that it names, and no row twice."""
     empty = check_expression(verb, root, expression)
     names = columns_of(expression)
-    return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress)
+    return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress, sees_nulls=True)
 
 
 def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
@@ -78,8 +80,8 @@ def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress |
     wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
     possible = _possible(root, names, predicate, wanted)
     parts, done = [empty], 0
-    for part in _parts_of(root, names, possible):
-        parts.append(np.broadcast_to(value_of(predicate, part.columns), part.rows))
+    for part in _parts_of(root, names, possible, sees_nulls=True):
+        parts.append(np.broadcast_to(true_of(value_of(predicate, part.columns)), part.rows))
         done += part.rows
         if progress is not None:
             progress(done, len(possible))
@@ -93,7 +95,7 @@ def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> I
         return ids
     may = np.ones(len(ids), dtype=np.bool_)
     for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False):
-        source = leaf.opened.source
+        source = stored(leaf.opened.source)
         for run in source.bounds(sorted(names)) if isinstance(source, BoundedSource) else ():
             if not may_be_true(predicate, run.of, source.spec):
                 low, high = np.searchsorted(ids, [first_id + run.first, first_id + run.first + run.rows])
@@ -102,14 +104,23 @@ def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> I
 
 
 def row_values(
-    root: Node, names: set[str], make: Callable[[dict[str, Any], int], Any], empty: Any, progress: Progress | None
+    root: Node,
+    names: set[str],
+    make: Callable[[dict[str, Any], int], Any],
+    empty: Any,
+    progress: Progress | None,
+    *,
+    sees_nulls: bool = False,
 ) -> Any:
-    """What `make` gives for every row, out of columns of some rows and their number. empty: what it gives for none."""
+    """What `make` gives for every row, out of columns of some rows and their number. empty: what it gives for none.
+
+    sees_nulls: whether the columns have their nulls; else they are as batches have them.
+    """
     rows = natural_rows(root)
     places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
     done, parts = 0, []
-    for part in _parts_of(root, names, wanted):
+    for part in _parts_of(root, names, wanted, sees_nulls=sees_nulls):
         parts.append(make(dict(part.columns), part.rows))
         done += part.rows
         if progress is not None:
@@ -121,22 +132,24 @@ def row_values(
     return _taken(whole, taken)
 
 
-def _parts_of(root: Node, names: set[str], ids: Ids) -> Iterator[_Part]:
+def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_Part]:
     """Columns of rows by their ids, which ascend."""
     first_ids, links = first_ids_of(root), links_of(root)
     if links:
-        yield from _parts_of_zips(root, names, ids, links)
+        yield from _parts_of_zips(root, names, ids, links, sees_nulls=sees_nulls)
         return
     for number, leaf in enumerate(leaves(root)):
         low, high = np.searchsorted(ids, first_ids[number : number + 2])
-        yield from _Looking(leaf, names).batches(ids[low:high] - first_ids[number])
+        yield from _Looking(leaf, names, sees_nulls=sees_nulls).batches(ids[low:high] - first_ids[number])
 
 
-def _parts_of_zips(root: Node, names: set[str], ids: Ids, links: tuple[Link, ...]) -> Iterator[_Part]:
+def _parts_of_zips(
+    root: Node, names: set[str], ids: Ids, links: tuple[Link, ...], *, sees_nulls: bool
+) -> Iterator[_Part]:
     """The same where columns of a row come from several sources."""
     first_ids = first_ids_of(root).tolist()
     having = zip(count(), leaves(root), _of_each_leaf(root, names), strict=False)
-    looking = [(number, _Looking(leaf, some)) for number, leaf, some in having if some]
+    looking = [(number, _Looking(leaf, some, sees_nulls=sees_nulls)) for number, leaf, some in having if some]
     together = min(one.rows for _, one in looking)
     for begin in range(0, len(ids), together):
         some = ids[begin : begin + together]
@@ -172,7 +185,11 @@ def _taken(column: Any, rows: Ids) -> Any:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    return pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else np.concatenate(parts)
+    if not any(isinstance(part, pa.Array) for part in parts):
+        return np.concatenate(parts)
+    if len(parts) > 1 and not len(parts[0]):  # what is made of no rows knows of no nulls
+        return _joined(parts[1:])
+    return pa.concat_arrays([part if isinstance(part, pa.Array) else pa.array(part) for part in parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +203,19 @@ class _Part:
 class _Looking:
     """Goes through some columns of a source once."""
 
-    def __init__(self, leaf: Read, names: set[str]) -> None:
-        source = leaf.opened.source
+    def __init__(self, leaf: Read, names: set[str], *, sees_nulls: bool) -> None:
+        source: Any = leaf.opened.source
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
+        self._with_nulls = source if sees_nulls and source is not stored(source) else None
+        needed = self._names
+        if self._with_nulls is not None:
+            needed, source = source.stored_names(needed), stored(source)
+            self._spec = {**source.spec, **{name: self._spec[name] for name in self._names if name not in source.spec}}
         self._source = source
         if isinstance(source, StoringSource):
-            self._source = source.once(self._names)
+            self._source = source.once(needed)
         elif isinstance(source, ColumnSource):
-            self._source = source.only(self._names)
+            self._source = source.only(needed)
         manifest = source.manifest
         self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 
@@ -202,7 +224,10 @@ class _Looking:
         for begin in range(0, len(samples), self.rows):
             some = samples[begin : begin + self.rows]
             for run in self._runs(some):
-                yield _Part(len(run), _plain(self._load(run), self._spec, self._names))
+                columns = self._load(run)
+                if self._with_nulls is not None:
+                    columns = self._with_nulls.looked_at(columns)
+                yield _Part(len(run), _plain(columns, self._spec, self._names))
 
     def columns(self, samples: Ids) -> dict[str, Any]:
         """The columns of samples in any order, each of which comes once; nothing for none."""
@@ -234,8 +259,13 @@ def _plain(columns: Columns, spec: Spec, names: Sequence[str]) -> dict[str, Any]
 
 
 def _is_bfloat16(field: Field) -> bool:
-    return field.dtype == "bfloat16" and field.is_fixed
+    return field.dtype == "bfloat16" and field.required.is_fixed
 
 
 def _as_float(column: Any) -> Any:
+    if isinstance(column, pa.Array):
+        apart = taken_apart(column)
+        if isinstance(apart, Nullable):
+            return put_together(Nullable(_as_float(apart.values), apart.null))
+        column = apart
     return (column.astype(np.uint32) << np.uint32(16)).view(np.float32)

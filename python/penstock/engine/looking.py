@@ -23,6 +23,7 @@ from penstock.engine.row_counts import rows_of
 from penstock.plan.check import check_picking
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import Node, Read, describe
+from penstock.plan.nullable import taken_apart
 from penstock.plan.tree import flow, leaves
 from penstock.source.protocol import Access
 
@@ -51,9 +52,9 @@ class Looking:
         if len(missing):
             raise PlanError(
                 f"{self.verb}: {quoted(expression)} is missing in {len(missing):,} of {self.rows:,} rows, first in row {missing[0]:,}; leave these "
-                f"out first, by filter(~{quoted(expression)}.is_nan()), or give the column a default"
+                f"out first, by filter({_without(expression, found)}), or give the column a default, or its nulls a value: .fill_null(…)"
             )
-        return found
+        return taken_apart(found)
 
     def true_rows(self, predicate: Expression) -> Ids:
         """The rows for which a predicate is true."""
@@ -89,7 +90,12 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+def _without(expression: Expression, values: Any) -> str:
+    """The predicate for rows in which a value is there."""
+    return f"{quoted(expression)}.is_not_null()" if isinstance(values, pa.Array) else f"~{quoted(expression)}.is_nan()"
+
+
 def _is_missing(values: Any) -> npt.NDArray[np.bool_]:
     if isinstance(values, pa.Array):
-        return np.asarray(pc.is_null(values).to_numpy(zero_copy_only=False))
+        return np.asarray(pc.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False))
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)

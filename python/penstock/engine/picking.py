@@ -29,9 +29,11 @@ from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, Shuffle, Transform, check_seed
+from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
+from penstock.transform.text import with_text
 
 #: Shares of parts add up to 1 but for rounding.
 _ROUNDING = 1e-9
@@ -57,9 +59,14 @@ def filter_rows(root: Node, predicate: Expression, progress: Progress | None) ->
 
 
 def filter_rows_ahead(
-    root: Node, function: Callable[..., Any], columns: tuple[str, ...] | None, progress: Progress | None
+    root: Node,
+    function: Callable[..., Any],
+    columns: tuple[str, ...] | None,
+    progress: Progress | None,
+    text: str = "arrow",
 ) -> Filter:
-    """The rows for which a user's function says True, looked at now. columns: those that it gets, None for all."""
+    """The rows for which a user's function says True, looked at now. columns: those that it gets, None for all; text: how it gets text."""
+    check_text("filter", text)
     looking, name = Looking("filter", root, progress), f"filter({name_of(function)})"
     if not callable(function):
         raise PlanError(
@@ -74,12 +81,14 @@ def filter_rows_ahead(
     words = digest(" ".join(f"{part.name} {part.digest.hex()}" for part in function_parts(function)))
     if columns is not None:
         words = digest(f"{words} of {columns}")
+    if text != "arrow":
+        words = digest(f"{words} {text}")
 
     def make() -> list[Ids]:
         mask = row_values(
             root,
             names,
-            lambda columns, rows: mask_of(function(columns), rows, name),
+            lambda columns, rows: mask_of(function(with_text(columns, text)), rows, name),
             np.zeros(0, dtype=bool),
             progress,
         )

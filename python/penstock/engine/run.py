@@ -34,6 +34,7 @@ from typing import Any, TypeAlias
 from penstock.core.cancel import work_for
 from penstock.core.errors import DataError, PlanError, ProcessError
 from penstock.core.global_generators import hold_consumer_with
+from penstock.core.tracebacks import users_part
 from penstock.core.warned import warn
 from penstock.engine.budget import Budget, Share
 from penstock.engine.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
@@ -325,6 +326,8 @@ def _attempt(stage: Stage, given: Any) -> Passed:
         with profiled(stage.name):
             return stage.work(given)
     except BaseException as raised:  # the consumer raises it
+        if stage.kind == "python":
+            raised.__traceback__ = users_part(raised)
         ids = given.ids if isinstance(given, Item) else None
         place = f"stage {stage.name!r}, epoch {given.epoch}, step {given.step}"
         if given.steps > 1:

@@ -30,7 +30,7 @@ from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
-from penstock.source.tables.table import TableColumn, choose_columns, columns_of
+from penstock.source.tables.table import TableColumn, choose_columns, columns_of, with_nulls
 
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
 #: What stands for no value; "nan" is a number.
@@ -236,9 +236,26 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     for column in columns:
         if column.path[0] in whole and not column.asked:
             whole[column.path[0]].check(column, shards.path(0))
+    missing = _missing(records, types, dialect)
+    columns = with_nulls(columns, lambda column: column.path[0] in missing or _holds_nan(column, options), options)
     for column in columns:
         types[column.path[0]] = _arrow_type(column)
     return CsvRecords(manifest, columns, names, dialect, types)
+
+
+def _missing(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) -> set[str]:
+    """The columns of numbers that have a null in the first records; text has none."""
+    numbers = {name: kind for name, kind in types.items() if not is_text(kind)}
+    if not numbers:
+        return set()
+    convert = arrow_csv.ConvertOptions(column_types=numbers, include_columns=[*numbers], null_values=_NULLS)
+    table = read_table(joined(records), list(types), dialect, convert)
+    return {name for name in table.column_names if table[name].null_count}
+
+
+def _holds_nan(column: TableColumn, options: Options) -> bool:
+    """Whether later nulls of a column need no other type."""
+    return options.nulls == "nan" and "float" in column.field.dtype
 
 
 def _dialect(shards: Shards, options: Options) -> Dialect:

@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 from penstock.core.errors import PlanError, RowError
-from penstock.core.options import Column
+from penstock.core.options import Asked, Column
 from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, Field, Spec
 from penstock.inputs.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, inner_axes, join_values
 from penstock.source.protocol import Allocate
-from penstock.source.selection import Asked, Selection
+from penstock.source.selection import Selection
 
 #: Seconds of work, and rows, that are made together at most.
 _TOGETHER_S, _TOGETHER_ROWS = 0.05, 4096

@@ -14,6 +14,7 @@ from penstock.core.byte_ranges import Progress
 from penstock.core.code_key import code_key
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.options import Asked
 from penstock.core.random_use import mentions_generators
 from penstock.core.rows import new_rows
 from penstock.core.spec import Spec
@@ -23,7 +24,6 @@ from penstock.inputs.items import Items, learn_items, rows_together
 from penstock.inputs.spool import Blocks, Spool, kept_spool, own_spool
 from penstock.source.manifest import StatedManifest, digest_of
 from penstock.source.protocol import Resuming
-from penstock.source.selection import Asked
 
 #: Bytes of rows that make a block of a spool, how many of the first rows tell how large they are, and rows at most.
 _BLOCK_BYTES, _LOOK_AT, _BLOCK_ROWS = 1 << 20, 64, 1 << 14

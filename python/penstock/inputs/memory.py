@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError, SourceError
+from penstock.core.options import Nulls
 from penstock.core.ragged import is_numbers, pick_numbers
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.inputs.memory_columns import hold, named_columns
@@ -107,9 +108,9 @@ class Arrays:
         return {name: _flat(column) for name, column in self.columns.items()}
 
 
-def from_arrays(columns: Any) -> Arrays:
-    """Opens columns of equal length; PlanError for what has no rows, is of another length, or cannot be held natively."""
-    held = {name: hold(name, column) for name, column in named_columns(columns).items()}
+def from_arrays(columns: Any, nulls: Nulls = "error") -> Arrays:
+    """Opens columns of equal length; PlanError for what has no rows, is of another length, or cannot be held natively, as nulls unless there is a rule."""
+    held = {name: hold(name, column, nulls) for name, column in named_columns(columns).items()}
     if not held:
         raise SourceError("from_arrays: no columns; pass e.g. {'x': np.arange(10)}")
     lengths = {name: len(column.values) for name, column in held.items()}

@@ -6,7 +6,7 @@
 | text, bytes, dictionaries and categories of them   | large_string, large_binary                                     |
 | dates, times, durations of NumPy, Arrow, pandas    | int64, in the unit of their type                               |
 | lists of arrays or lists that differ in length     | ragged (see `penstock.core.ragged`)                                 |
-| None, NaT, pandas.NA, nulls                        | refused; NaN is a number where the column is one of floats     |
+| None, NaT, pandas.NA, nulls, what is masked        | refused, or Arrow's nulls where there is a rule about them; NaN is a number where the column is one of floats |
 
 pandas and Polars are known by their names and protocols, and never imported.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,12 @@ import pyarrow.compute as pc
 
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.given import length_of
+from penstock.core.options import Nulls
 from penstock.core.quoted import quoted
 from penstock.core.ragged import ragged_column
 from penstock.core.spec import Field, field_of_type, is_bytes, is_text
 from penstock.inputs.item_values import REFUSALS, as_array
+from penstock.source.nulls import null_rows, numbers_of, valid_name
 from penstock.source.tables.table import TableColumn, column_of, one_array
 
 #: As many axes as NumPy's arrays have.
@@ -108,7 +110,7 @@ def _of_rows(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 # One column
 
 
-def hold(name: str, column: Any) -> Held:
+def hold(name: str, column: Any, nulls: Nulls = "error") -> Held:
     """A column as batches can be gathered from; PlanError for what cannot be held, with the reason."""
     try:
         plain = _plain(name, column)
@@ -120,7 +122,36 @@ def hold(name: str, column: Any) -> Held:
         ) from None
     if isinstance(plain, Held):
         return plain
-    return _hold_arrow(name, plain) if isinstance(plain, pa.Array) else _hold_numpy(name, plain)
+    what = "nulls"
+    if isinstance(plain, np.ndarray) and plain.ndim and (np.ma.is_masked(plain) or _has_missing_times(plain)):
+        what = "masked values" if np.ma.is_masked(plain) else "missing times (NaT)"
+        plain = _arrow_of_masked(plain)
+    if not isinstance(plain, pa.Array):
+        return _hold_numpy(name, plain)
+    plain = _written_out(plain)
+    missing = int(null_rows(plain).sum())
+    if missing and nulls == "error":
+        raise PlanError(
+            f"from_arrays: column {quoted(name)} has {missing:,} {what}; fill or drop them first, or say what they become: nulls='nan' makes "
+            f"floats with NaN of numbers, nulls='mask' adds the column {quoted(valid_name(name))}, nulls='arrow' keeps nulls, as all three do in text and lists"
+        )
+    return _hold_arrow(name, plain, has_nulls=bool(missing))
+
+
+def _has_missing_times(array: npt.NDArray[Any]) -> bool:
+    return array.dtype.kind in "mM" and bool(np.isnat(array).any())
+
+
+def _arrow_of_masked(array: npt.NDArray[Any], null: pa.Array | None = None) -> pa.Array:
+    """Numbers with nulls for what is masked, and for NaT. null: which rows are as a whole."""
+    values = np.ma.getdata(array)
+    missing = np.ma.getmaskarray(array) | (np.isnat(values) if values.dtype.kind in "mM" else False)
+    if values.dtype.kind in "mM":
+        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")).view(np.int64)
+    made = pa.array(np.ascontiguousarray(values).reshape(-1), mask=missing.reshape(-1))
+    for number, axis in reversed([*enumerate(values.shape[1:])]):
+        made = pa.FixedSizeListArray.from_arrays(made, axis, mask=None if number else null)
+    return made
 
 
 def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
@@ -130,7 +161,7 @@ def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
     if isinstance(column, pa.Array):
         return column
     if np.ma.is_masked(column):
-        raise PlanError(f"from_arrays: column {quoted(name)} has masked values; fill or drop them first")
+        return np.ma.asarray(column)
     if isinstance(column, Sized) and length_of(column) > _MOST_ROWS:
         raise PlanError(
             f"from_arrays: column {quoted(name)} has more than {_MOST_ROWS:,} rows, and all would be held in memory; write them to files"
@@ -220,43 +251,38 @@ def _hold_numpy(name: str, array: npt.NDArray[Any]) -> Held:
     if array.dtype.name == "bfloat16":
         return Held(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
     if array.dtype.kind in "mM":
-        return _hold_times(name, array)
+        return _hold_times(array)
     if array.dtype.kind not in "biufc":
         raise PlanError(f"from_arrays: column {quoted(name)} has dtype {array.dtype}; convert it to numbers first")
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native, Field(native.dtype.name, native.shape[1:]))
 
 
-def _hold_times(name: str, array: npt.NDArray[Any]) -> Held:
-    if missing := int(np.isnat(array).sum()):
-        raise PlanError(
-            f"from_arrays: column {quoted(name)} has {missing:,} missing times (NaT); fill or drop them first"
-        )
+def _hold_times(array: npt.NDArray[Any]) -> Held:
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return Held(native.view(np.int64), Field("int64", native.shape[1:]))
 
 
-def _hold_arrow(name: str, column: pa.Array) -> Held:
+def _written_out(column: pa.Array) -> pa.Array:
+    """A column without dictionaries and runs."""
     if pa.types.is_dictionary(column.type):
-        column = one_array(_without_views(pa.chunked_array([column])))
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    _refuse_nulls(name, column)
+        return one_array(_without_views(pa.chunked_array([column])))
+    return pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
+
+
+def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> Held:
     try:
-        field = field_of_type(column.type)
+        field = replace(field_of_type(column.type), nullable=has_nulls)
         values = column_of(column, TableColumn(name, (name,), field))
     except (PlanError, DataError):
         raise PlanError(
             f"from_arrays: column {quoted(name)} has Arrow type {column.type}, which no batch can hold; cast it first"
         ) from None
+    if has_nulls and field.required.is_fixed:  # whatever lies where values are missing would be part of the digest
+        assert isinstance(values, pa.Array)
+        numbers, valid = numbers_of(values, field)
+        values = _arrow_of_masked(np.ma.masked_array(numbers, ~valid), values.is_null())
     return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
-
-
-def _refuse_nulls(name: str, column: pa.Array) -> None:
-    if column.null_count:
-        raise PlanError(f"from_arrays: column {quoted(name)} has {column.null_count:,} nulls; fill or drop them first")
-    if pa.types.is_nested(column.type) and hasattr(column.type, "value_type"):
-        _refuse_nulls(name, column.flatten())
 
 
 def _own(column: pa.Array) -> pa.Array:

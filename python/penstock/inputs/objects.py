@@ -19,12 +19,12 @@ from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.global_generators import Seed, SeededCalls, draw_key
 from penstock.core.held_generators import HeldGenerators
+from penstock.core.options import Asked
 from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.core.turn import Turn
 from penstock.inputs.items import Items, learn_columns, learn_items, rows_together
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access, Allocate
-from penstock.source.selection import Asked
 
 #: Items that take less are asked for twice to see how long one takes, since the first call warms up.
 _QUICK_S = 0.001

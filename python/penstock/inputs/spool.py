@@ -243,13 +243,14 @@ def _is_possible(spool: Spool) -> bool:
         return False
     for column in (column for batch in spool.batches for column in batch.columns):
         column.validate()
-    return not any(column.null_count for batch in spool.batches for column in batch.columns) and all(
+    required = [name for name in schema.names if not spool.spec[name].nullable]
+    return not any(batch.column(name).null_count for batch in spool.batches for name in required) and all(
         _holds(schema.field(name).type, field) for name, field in spool.spec.items()
     )
 
 
 def _holds(kind: pa.DataType, field: Field) -> bool:
-    return kind == pa.binary(field.row_bytes or 1) if field.is_fixed else field_of_type(kind) == field
+    return kind == pa.binary(field.row_bytes or 1) if field.is_fixed else field_of_type(kind) == field.required
 
 
 def _check_of(facts: dict[str, Any]) -> str:
@@ -266,7 +267,7 @@ def _mapped(path: str, facts: dict[str, Any]) -> Spool:
     if facts.get("rows", samples) != samples:
         raise ValueError(f"{samples:,} rows")
     manifest = StatedManifest.of("iterable", samples, facts["digest"], facts["size"])
-    spec = {name: Field(dtype, tuple(shape)) for name, (dtype, shape) in facts["columns"].items()}
+    spec = {name: Field(dtype, tuple(shape), *nullable) for name, (dtype, shape, *nullable) in facts["columns"].items()}
     return Spool(manifest, spec, facts["block_rows"], batches, path.removesuffix(".arrow"), sums)
 
 
@@ -298,7 +299,9 @@ def _store(
             writer.close()
             file.flush()
         size = file.tell()
-    columns = {name: [field.dtype, list(field.shape)] for name, field in spec.items()}
+    columns = {
+        name: [field.dtype, list(field.shape), *([True] if field.nullable else [])] for name, field in spec.items()
+    }
     return {
         "version": _VERSION,
         "size": size,

@@ -18,6 +18,7 @@ from penstock.core.errors import PlanError
 from penstock.core.given import as_tuple
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field, is_bytes, is_list, is_text
+from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
 
 #: Values of `is_in` that a text shows; of more, it has a digest.
 _SHOWN = 8
@@ -32,7 +33,8 @@ class Expression:
     """What is computed of columns, row by row: col("width") * col("height") >= 4096, (col("label") < 3) | col("tag").is_in(["a", "b"]).
 
     There are all comparisons, + - * / // %, and & | ~ of what is true or false. Whole numbers are computed as int64, others as
-    float64; text and bytes are compared as such. Two expressions are the same where their `repr` is.
+    float64; text and bytes are compared as such. What is computed of a null is null, and a row is chosen where an expression is true (see
+    `penstock.plan.nullable`). Two expressions are the same where their `repr` is.
     """
 
     operation: str
@@ -133,8 +135,23 @@ class Expression:
         return _joined("&", self >= low, self <= high)
 
     def is_nan(self) -> Expression:
-        """Whether the value is NaN, as missing numbers often are."""
+        """Whether the number is NaN; null of a null, for which there is `is_null`."""
         return Expression("is_nan", (self,))
+
+    def is_null(self) -> Expression:
+        """Whether the value is missing: col("age").is_null(). Nulls are seen whatever `read(nulls=…)` makes of them."""
+        return Expression("is_null", (self,))
+
+    def is_not_null(self) -> Expression:
+        """Whether the value is there: data.filter(ps.col("age").is_not_null())."""
+        return ~self.is_null()
+
+    def fill_null(self, value: Any) -> Expression:
+        """The value, or another one where it is missing: col("age").fill_null(0) >= 18."""
+        value = _plain(value)
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise PlanError(f"fill_null({quoted(value)}): a whole number of more than 64 bits is no value of a column")
+        return Expression("fill_null", (self, value))
 
     def len(self) -> Expression:
         """Characters of a text, bytes of bytes, values of a list: col("text").len() <= 2000."""
@@ -145,7 +162,7 @@ def col(name: str) -> Expression:
     """A column, for `filter`, `sort` and other verbs that choose rows: ps.col("width") >= 64.
 
     data.filter((ps.col("width") >= 64) & ~ps.col("label").is_in([0, 7])) has the rows for which that is true. & | ~ bind tighter than
-    comparisons, so that these need brackets. Arithmetic, `len`, `between`, `is_in` and `is_nan` are there as well.
+    comparisons, so that these need brackets. Arithmetic, `len`, `between`, `is_in`, `is_nan`, `is_null`, `is_not_null` and `fill_null` are there as well.
     """
     if not isinstance(name, str):
         raise PlanError(f"col({quoted(name)}): pass the name of a column")
@@ -199,8 +216,8 @@ def _text(value: Any) -> str:
         return f"col({operands[0]!r})"
     if operation == "is_in":
         return f"{_text(operands[0])}.is_in({_values_text(operands[1])})"
-    if operation in ("is_nan", "len"):
-        return f"{_text(operands[0])}.{operation}()"
+    if operation in ("is_nan", "is_null", "len", "fill_null"):
+        return f"{_text(operands[0])}.{operation}({', '.join(map(repr, operands[1:]))})"
     if len(operands) == 1:
         return f"{operation}{_text(operands[0])}"
     return f"({_text(operands[0])} {operation} {_text(operands[1])})"
@@ -218,17 +235,21 @@ def _values_text(values: tuple[Any, ...]) -> str:
 
 
 def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
-    """The value for every row: an array, or one value where no column is in it. Columns are NumPy or Arrow arrays.
+    """The value for every row: an array, or one value where no column is in it. Columns are NumPy or Arrow arrays, and so are values that are missing in some rows.
 
     value_of(col("x") * 2 > 3, {"x": np.array([1, 2])}) == [False, True]. Raises PlanError where types do not fit.
     """
+    return put_together(_value_of(expression, columns))
+
+
+def _value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
     if not isinstance(expression, Expression):
         return expression
     if expression.operation == "column":
-        return columns[expression.operands[0]]
+        return taken_apart(columns[expression.operands[0]])
     if expression.operation == "is_in":
-        return _is_in(expression, value_of(expression.operands[0], columns))
-    values = [value_of(operand, columns) for operand in expression.operands]
+        return _is_in(expression, _value_of(expression.operands[0], columns))
+    values = [_value_of(operand, columns) for operand in expression.operands]
     try:
         with np.errstate(all="ignore"):
             return _OPERATIONS[expression.operation](*values)
@@ -238,6 +259,7 @@ def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
 
 
 def _kind(value: Any) -> str:
+    value = value.values if isinstance(value, Nullable) else value
     return str(value.type) if isinstance(value, pa.Array) else str(getattr(value, "dtype", type(value).__name__))
 
 
@@ -258,7 +280,7 @@ def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
             raise ValueError("a whole number is divided by 0")
         return operation(first, second)
 
-    return compute
+    return lifted(compute)
 
 
 def _compare(operation: Callable[[Any, Any], Any], by_arrow: str) -> Callable[[Any, Any], Any]:
@@ -271,9 +293,9 @@ def _compare(operation: Callable[[Any, Any], Any], by_arrow: str) -> Callable[[A
         if len({_letters(value) for value in values}) > 1:
             raise TypeError("they are of two kinds")
         arrow = [value if isinstance(value, pa.Array) else pa.scalar(value, _wide(value)) for value in values]
-        return pc.call_function(by_arrow, arrow).to_numpy(zero_copy_only=False)
+        return pc.call_function(by_arrow, arrow)
 
-    return compute
+    return lifted(compute)
 
 
 def _letters(value: Any) -> str:
@@ -289,15 +311,21 @@ def _wide(value: str | bytes) -> pa.DataType:
 
 def _logic(operation: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*values: Any) -> Any:
-        arrays = [np.asarray(value) for value in values if not isinstance(value, (str, bytes, pa.Array))]
-        if len(arrays) < len(values) or any(array.dtype != np.bool_ for array in arrays):
+        plain: list[Any] = [
+            value if isinstance(value, Nullable) else np.asarray(value)
+            for value in values
+            if not isinstance(value, (str, bytes, pa.Array))
+        ]
+        if len(plain) < len(values) or any(getattr(one, "values", one).dtype != np.bool_ for one in plain):
             raise TypeError("& | ~ join what is true or false; put comparisons in brackets: (… > 1) & (… < 5)")
-        return operation(*arrays)
+        return operation(*plain)
 
     return compute
 
 
-def _is_in(expression: Expression, column: Any) -> npt.NDArray[np.bool_]:
+def _is_in(expression: Expression, column: Any) -> Any:
+    if isinstance(column, Nullable):
+        return Nullable(_is_in(expression, column.values), column.null)
     values: Collection[Any] = expression.operands[1]
     letters = _letters(column)
     if any(_letters(value) != letters for value in values) or (isinstance(column, pa.Array) and not letters):
@@ -306,7 +334,8 @@ def _is_in(expression: Expression, column: Any) -> npt.NDArray[np.bool_]:
         )
     if letters:
         wanted = pa.array(list(values), column.type)
-        return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False))
+        found = np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False))
+        return Nullable(found, is_null(column)) if column.null_count else found
     values = [value for value in values if _has_room(value, column)]
     exact = [np.asarray(column) == value for value in values] if len(values) <= _SHOWN else None
     if exact is not None:  # also of integers beside floats
@@ -337,7 +366,7 @@ def _length(value: Any) -> Any:
         found = pc.utf8_length(value)
     else:
         found = pc.binary_length(value) if is_bytes(value.type) else pc.list_value_length(value)
-    return found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found.cast(pa.int64())
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -353,16 +382,19 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "/": _arithmetic(operator.truediv),
     "//": _arithmetic(operator.floordiv),
     "%": _arithmetic(operator.mod),
-    "&": _logic(operator.and_),
-    "|": _logic(operator.or_),
-    "~": _logic(operator.invert),
-    "is_nan": _is_nan,
-    "len": _length,
+    "&": _logic(both),
+    "|": _logic(either),
+    "~": _logic(lifted(operator.invert)),
+    "is_nan": lifted(_is_nan),
+    "is_null": is_null,
+    "fill_null": filled,
+    "len": lifted(_length),
 }
 
 
 def no_rows(field: Field) -> Any:
     """A column of a field without rows, to find out what an expression makes of it."""
+    field = field.required
     dtype = np.dtype(np.float32 if field.dtype == "bfloat16" else field.numpy_dtype) if field.is_fixed else None
     if dtype is not None:
         return np.empty((0, *(axis or 0 for axis in field.shape)), dtype=dtype)

@@ -51,8 +51,14 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         words = [field.name for field in fields(node) if field.name not in ("input", "verb")]
         return tuple(_part(name, str(getattr(node, name))) for name in words)
     if isinstance(node, FilterFunction) and node.columns is not None:
-        return (*function_parts(node.function), _part("columns", ", ".join(node.columns)))
-    return function_parts(node.function) if isinstance(node, FUNCTION_NODES) else ()
+        return (*function_parts(node.function), _part("columns", ", ".join(node.columns)), *_of_text(node.text))
+    if isinstance(node, FUNCTION_NODES):
+        return (*function_parts(node.function), *_of_text(getattr(node, "text", "arrow")))
+    return ()
+
+
+def _of_text(text: str) -> tuple[Part, ...]:
+    return () if text == "arrow" else (_part("text", text),)
 
 
 def _of_chains(node: Transform) -> Iterator[Part]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
-from penstock.core.options import Column
+from penstock.core.options import Asked, Column
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
-
-#: What a user passes as `columns`.
-Asked: TypeAlias = "Mapping[str, str | Column] | Sequence[str | Column] | None"
 
 #: dtypes that columns can have; formats take some of them.
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -49,8 +46,20 @@ class Selection:
         if not self.asked:
             raise PlanError("columns: none are named; pass columns=None for all of them")
         if isinstance(self.asked, Mapping):
-            return {name: _column(wish) for name, wish in self.asked.items()}
-        return {column.feature: column for column in map(_column, self.asked)}
+            named = {name: _column(wish) for name, wish in self.asked.items() if name is not ...}
+        else:
+            named = {column.feature: column for column in map(_column, self.asked) if column is not _OTHERS}
+        return self._with_others(named, offered) if ... in self.asked else named
+
+    def _with_others(self, named: dict[str, Column], offered: Iterable[str]) -> dict[str, Column]:
+        """All that is offered in its order, with the wishes of those columns that have one; renamed ones at the place of their features."""
+        wished: dict[str, list[str]] = {}
+        for name, column in named.items():
+            wished.setdefault(column.feature, []).append(name)
+        found: dict[str, Column] = {}
+        for feature in offered:
+            found |= {name: named[name] for name in wished.pop(feature, ())} or {feature: Column(feature=feature)}
+        return found | {name: named[name] for names in wished.values() for name in names}
 
     def features(self, offered: Iterable[str] = ()) -> set[str]:
         """The names in the data of all that is selected."""
@@ -76,7 +85,13 @@ class Selection:
         return {name: column.feature for name, column in chosen.items()}
 
 
-def _column(wish: str | Column) -> Column:
+#: What stands for `...` in a list of columns: all others, as they are.
+_OTHERS = Column(feature="...")
+
+
+def _column(wish: Any) -> Column:
+    if wish is ...:
+        return _OTHERS
     return wish if isinstance(wish, Column) else Column(feature=wish)
 
 

@@ -20,6 +20,7 @@ from penstock.core.held_generators import HeldGenerators
 from penstock.core.openmp import one_thread_here
 from penstock.transform.repeats import Repeats
 from penstock.transform.row_generator import RowGenerator
+from penstock.transform.text import called
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -45,13 +46,15 @@ class BatchFunction:
     """Calls a function with a whole batch: dict of arrays in, dict of arrays out.
 
     A parameter `rng` receives a `RowGenerator`. If the function draws from global generators, they are seeded for the batch, by its first row.
-    calls: how it is called then; None on the threads of this process, where its first rows are made twice (`Repeats`).
+    calls: how it is called then; None on the threads of this process, where its first rows are made twice (`Repeats`). text: how it gets text (see
+    `transform.text`).
     """
 
     instead = _BY_ROWS
 
     def __init__(self, function: Callable[..., Any], verb: str = "map", calls: Calls | None = None) -> None:
-        self.function, self.name, self._verb = function, name_of(function), verb
+        self.function, self.name = function, name_of(function)
+        self.verb, self.text = verb, "arrow"
         self._generator, self.is_async = wants_generator(function), is_async(function)
         self._held, self._is_repeated = HeldGenerators(function), calls is None
         self.repeats = Repeats(function, f"{verb} {self.name}", by_rows=isinstance(self, RowFunction))
@@ -86,10 +89,12 @@ class BatchFunction:
     def _all(self, columns: Mapping[str, Any], keys: DrawKeys, seed: Seed | None = None) -> Any:
         if seed is not None:
             seed(_word(keys.stage, int(keys.rows[0]) if len(keys) else 0))
-        if not self._generator:
-            return finished(self.function(dict(columns)))
-        rng = RowGenerator(keys, f"{self._verb}({self.name})")
-        return finished(self.function(dict(columns), rng=rng))
+        where = f"{self.verb}({self.name})"
+
+        def call(values: dict[str, Any]) -> Any:
+            return finished(self.function(values, **({"rng": RowGenerator(keys, where)} if self._generator else {})))
+
+        return called(call, columns, self.text, where)
 
 
 class RowFunction(BatchFunction):

@@ -235,7 +235,7 @@ def test_errors_are_those_of_threads(loaders: Any) -> None:
         return {"x": batch["x"][1:]}
 
     def mix_shapes(row: dict[str, Any]) -> Any:
-        return {"x": np.zeros(1 + row["x"] % 2)}
+        return {"x": np.zeros((1, 1 + row["x"] % 2))}
 
     some = ps.from_arrays({"x": np.arange(60)})
     for verb, function in (

@@ -158,6 +158,7 @@ class Lowering:
     def call_of(self, node: Map | MapRows | FilterFunction | FlatMap) -> Call:
         """How a user's function is called."""
         function = (RowFunction if isinstance(node, MapRows) else BatchFunction)(node.function, node.verb)
+        function.text = getattr(node, "text", "arrow")
         if isinstance(function, RowFunction):
             function.finds_all = self.bad is not None
         if isinstance(node, (Map, MapRows)):

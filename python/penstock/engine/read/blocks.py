@@ -125,4 +125,5 @@ def _named(source: BlockSource, first: int) -> Iterator[None]:
         yield
     except RowError as error:
         sample = first + error.row
-        raise DataError.of_row(source.manifest.place(sample), source.manifest.own_id(sample), error) from None
+        place = getattr(source, "place", source.manifest.place)
+        raise DataError.of_row(place(sample), source.manifest.own_id(sample), error) from None

@@ -8,10 +8,12 @@ from typing import Any
 from penstock.engine.read.blocks import Blocks
 from penstock.engine.read.forward import Forward
 from penstock.engine.read.memory import Memory
+from penstock.engine.read.null_rows import NullRows
 from penstock.engine.read.parts import Parts
 from penstock.engine.read.reader import Reader, Reading
 from penstock.engine.read.records import SingleRecords, WindowedRecords
 from penstock.engine.read.single_rows import SingleRows
+from penstock.source.nulls import stored
 from penstock.source.protocol import Access
 
 
@@ -41,4 +43,5 @@ READERS: dict[Access, Callable[[Reading, Any], Reader]] = {
 def reader_of(reading: Reading) -> Reader:
     """The reader of a source."""
     source = reading.leaf.opened.source
-    return READERS[source.access](reading, source)
+    reader = READERS[source.access](reading, stored(source))
+    return reader if source is stored(source) else NullRows(reader, source)

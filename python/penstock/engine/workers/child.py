@@ -17,6 +17,7 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, ProcessError
 from penstock.core.own_generators import OwnGenerators
 from penstock.core.spec import Columns
+from penstock.core.tracebacks import users_part
 from penstock.engine.call import CALLS, CallHere
 from penstock.engine.workers.functions import dumps
 from penstock.engine.workers.link import Link, pickled_error, sendable, unpickled
@@ -29,13 +30,14 @@ _GRACE_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A user's function. pickled: itself. by_rows, verb, finds_all: see `RowFunction`."""
+    """A user's function. pickled: itself. by_rows, verb, finds_all, text: see `RowFunction`."""
 
     pickled: bytes
     by_rows: bool
     verb: str
     name: str
     finds_all: bool
+    text: str
 
 
 #: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`).
@@ -109,6 +111,7 @@ def end_with(link: Link) -> None:
 
 def failed(error: BaseException) -> Failed:
     """What is sent in place of what an error prevented."""
+    error.__traceback__ = users_part(error)
     trace = "".join(traceback.format_exception(error)).rstrip("\n")
     return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
 
@@ -124,6 +127,7 @@ def _loaded(sent: Sent) -> CallHere:
     _limit_threads()
     kind = RowFunction if sent.by_rows else BatchFunction
     call = kind(function, sent.verb, OwnGenerators(function))
+    call.text = sent.text
     if isinstance(call, RowFunction):
         call.finds_all = sent.finds_all
     return CALLS[sent.verb](call)

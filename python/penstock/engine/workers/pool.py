@@ -70,6 +70,7 @@ class Pool:
             verb=verb,
             name=function.name,
             finds_all=isinstance(function, RowFunction) and function.finds_all,
+            text=function.text,
         )
         return CallInProcess(self, sent, next(self._numbers), function.repeats)
 

@@ -30,7 +30,7 @@ class Message:
     """A message of a stream: its first byte, its bytes with prefix and body, and the rows of a record batch.
 
     kind: "schema", "dictionary" or "batch". packed: whether its buffers are compressed; buffers: offset and length of each in
-    the body, which begins `body` bytes after `start`.
+    the body, which begins `body` bytes after `start`. nulls: how many each node of a record batch has (see `nodes`).
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Message:
     rows: int = 0
     packed: bool = False
     buffers: tuple[tuple[int, ...], ...] = ()
+    nulls: tuple[int, ...] = ()
 
 
 def read_stream(file: pa.NativeFile, size: int) -> list[Message]:
@@ -131,7 +132,8 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
         raise pa.ArrowInvalid(f"byte {at:,}: a batch of {rows:,} rows")
     packed = batch.has(3)
     buffers = tuple(batch.structs(2, "<qq")) if packed else ()
-    return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed=packed, buffers=buffers)
+    nulls = tuple(count for (count,) in batch.structs(1, "<8xq")) if kind == _BATCH else ()
+    return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed=packed, buffers=buffers, nulls=nulls)
 
 
 def unpacked_bytes(message: Message, data: pa.Buffer) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from penstock.core.spec import Columns, Ids, Spec
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
+from penstock.format.arrow.nodes import nodes_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Format
 from penstock.source.tables.mapped_shards import MappedShards, check_whole
@@ -35,6 +36,7 @@ from penstock.source.tables.table import (
     check_unpacked,
     choose_columns,
     columns_of,
+    with_nulls,
 )
 
 _DAMAGED = "the file is damaged, was cut, or holds what Arrow's rules forbid (decimals beyond their precision, date64 inside a day): write it again"
@@ -103,7 +105,7 @@ class Batches:
         file = self.files[shard]
         message = file.batches[number]
         with (
-            arrow_errors(self._place(batch), _DAMAGED),
+            arrow_errors(self.place(batch), _DAMAGED),
             self._opened(shard) as opened,
         ):
             messages = [*file.before[number], message]
@@ -113,7 +115,7 @@ class Batches:
             self.read.check(self.shards, np.full_like(start, shard), start, length)
             data = [_bytes_of(opened, one) for one in messages]
             size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
-            check_unpacked(size, sum(one.length for one in messages), self.limits, self._place(batch))
+            check_unpacked(size, sum(one.length for one in messages), self.limits, self.place(batch))
             if not file.before[number]:
                 table = pa.ipc.read_record_batch(data[-1], file.schema)
             elif file.schema_message is None:
@@ -125,7 +127,7 @@ class Batches:
             table.validate(full=True)
         check_whole(self.shards)
         if table.num_rows != message.rows:
-            raise DataError(f"{self._place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
+            raise DataError(f"{self.place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
         return table
 
     def check_now(self, batch: int) -> None:
@@ -136,7 +138,7 @@ class Batches:
 
     def load(self, batch: int, *, keeps_repeated: bool = False) -> Columns:
         """The columns of a batch where they lie."""
-        place = self._place(batch)
+        place = self.place(batch)
         try:
             with arrow_errors(place, _DAMAGED):
                 return columns_of(self._table(batch), self.columns, keeps_repeated=keeps_repeated)
@@ -148,7 +150,8 @@ class Batches:
         rows = int(self.first_row[batch + 1] - self.first_row[batch])
         return pack_rows(self.load(batch, keeps_repeated=True), self.spec, rows)
 
-    def _place(self, batch: int) -> str:
+    def place(self, batch: int) -> str:
+        """Where a batch lies, for messages."""
         return f"{self.shards.path(int(self.shard[batch]))}, batch {self.number[batch]}"
 
     def key(self, batch: int) -> str:
@@ -183,6 +186,7 @@ class ArrowBatches:
     decoded: DecodedParts
     block_rows: int | None = None
     access: Access = Access.BLOCKS
+    null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows)."""
@@ -206,6 +210,11 @@ class ArrowBatches:
         if len(plain) == len(parts):
             return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
+
+    def place(self, sample: int) -> str:
+        """Where a row lies, for messages."""
+        batch = int(np.searchsorted(self.batches.first_row, sample, side="right")) - 1
+        return f"{self.batches.place(batch)}, row {sample - int(self.batches.first_row[batch]):,}"
 
     def only(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone."""
@@ -244,13 +253,15 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         raise PlanError(f"{files[0].path}: no columns to read; leave columns= away to read all of them")
     for file in files[1:]:
         check_same_columns(file.schema, files[0].schema, columns, file.path, files[0].path)
+    nulls = {column.name: _nulls_in(files, column) for column in columns}
+    columns = with_nulls(columns, lambda column: nulls[column.name], options)
     spec = {column.name: column.field for column in columns}
     rows = np.concatenate([file.rows for file in files])
     shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])
     number = np.concatenate([np.arange(len(file.batches)) for file in files])
     per_shard = np.array([int(file.rows.sum()) for file in files], dtype=np.int64)
-    held = int(rows.sum()) * sum(field.row_bytes for field in spec.values())
-    if not all(field.is_fixed for field in spec.values()):
+    held = int(rows.sum()) * sum(field.required.row_bytes for field in spec.values())
+    if not all(field.required.is_fixed for field in spec.values()):
         held += sum(batch.length for file in files for batch in file.batches)
     manifest = TableManifest(name, shards, edges_of(per_shard), held_bytes=held)
     first_row = edges_of(rows)
@@ -267,7 +278,21 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         first_row,
     )
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
-    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded)
+    exact = {column.name: nulls[column.name] for column in columns if not column.field.shape and len(column.path) == 1}
+    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded, null_counts=exact)
+
+
+def _nulls_in(files: Sequence[ArrowFile], column: TableColumn) -> int | None:
+    """How many nulls a column has, those in lists among them, by what its batches say; None where one does not."""
+    found = 0
+    for file in files:
+        nodes = nodes_of(file.schema, column.path)
+        for batch in file.batches:
+            counts = [batch.nulls[node] if node < len(batch.nulls) else -1 for node in nodes]
+            if min(counts, default=0) < 0:
+                return None
+            found += sum(counts)
+    return found
 
 
 def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,13 +35,14 @@ class Kind:
     """The values of one key.
 
     leaf: what they are: "bool", "integer", "float", "text", "null", "object" or "mixed". lengths: of lists, at each level, -1
-    where it varies. least, most: the smallest and the largest whole number, and 0.
+    where it varies. least, most: the smallest and the largest whole number, and 0. missing: whether an object lacks the key, or has null there.
     """
 
     leaf: str
     lengths: tuple[int, ...] = ()
     least: int = field(default=0, compare=False)
     most: int = field(default=0, compare=False)
+    missing: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return "lists of " * len(self.lengths) + self.leaf
@@ -52,13 +54,17 @@ def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
     learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
     """
     kinds: dict[Path, Kind] = {}
+    there, objects = Counter[Path](), 0
     for number, line in enumerate(lines):
         try:
-            _learn_object(_object(line), (), kinds)
+            value = _object(line)
         except ValueError as error:
             if not number:
                 raise RowError(number, str(error), _remedy(error)) from None
-    return kinds
+            continue
+        _learn_object(value, (), kinds, there)
+        objects += 1
+    return {path: replace(kind, missing=there[path] < objects) for path, kind in kinds.items()}
 
 
 def _remedy(error: ValueError) -> str:
@@ -94,13 +100,14 @@ def _check_keys(value: Mapping[str, Any]) -> None:
             _check_keys(inner)
 
 
-def _learn_object(value: Mapping[str, Any], path: tuple[str, ...], kinds: dict[tuple[str, ...], Kind]) -> None:
+def _learn_object(value: Mapping[str, Any], path: Path, kinds: dict[Path, Kind], there: Counter[Path]) -> None:
     for key, inner in value.items():
         place = (*path, key)
+        there[place] += inner is not None
         kind = _kind_of(inner)
         kinds[place] = _merge(kinds[place], kind) if place in kinds else kind
         if isinstance(inner, dict):
-            _learn_object(inner, place, kinds)
+            _learn_object(inner, place, kinds, there)
 
 
 def _kind_of(value: Any) -> Kind:
@@ -242,6 +249,23 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
         return None
     return (None, *kind.lengths[1:]) if kind.lengths else ()
+
+
+def optional(columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options) -> tuple[JsonColumn, ...]:
+    """The columns, nullable where values are missing in the first objects, or may be; lists of any length are empty there instead."""
+    asked = Selection(options.columns).columns(column.name for column in columns)
+
+    def of(column: JsonColumn) -> JsonColumn:
+        if column.default is not None or column.form not in ("fixed", "text"):
+            return column
+        said, kind = asked.get(column.name), kinds.get(column.path)
+        is_asked = said is not None and said.is_nullable
+        holds_nan = options.nulls == "nan" and "float" in column.field.dtype
+        if not (is_asked or holds_nan or kind is None or kind.missing):
+            return column
+        return replace(column, field=replace(column.field, nullable=True))
+
+    return tuple(map(of, columns))
 
 
 def finish(column: JsonColumn, part: Any, _: Spans) -> pa.Array:

@@ -14,22 +14,24 @@ from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn
+from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn, optional
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
 from penstock.source.records.native_columns import ParsedRecords
+from penstock.source.records.optional import OptionalRecords, with_optional
 
 
-def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords:
+def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords | OptionalRecords:
     """Indexes the files and learns the columns from the first lines of the first file.
 
     Raises SourceError if there is no line at all, DataError for lines that are no objects, PlanError for columns that
     cannot be.
     """
     manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
-    columns = choose_columns(_learn(manifest, read), options, shards.path(0))
-    return _parsed(manifest, options.limits.values, columns)
+    kinds = _learn(manifest, read)
+    columns = optional(choose_columns(kinds, options, shards.path(0)), kinds, options)
+    return with_optional(columns, partial(_parsed, manifest, options.limits.values))
 
 
 def _parsed(manifest: Manifest, values_limit: int, columns: tuple[JsonColumn, ...]) -> ParsedRecords:

@@ -77,9 +77,9 @@ def _bounds(group: RowGroup, columns: Sequence[TableColumn], schema: pa.Schema) 
 
 
 def _is_plain(column: TableColumn, schema: pa.Schema) -> bool:
-    """Whether a batch has the values of a column as its file has them, and a missing one is an error."""
+    """Whether a batch has the values of a column as its file has them, and a missing one is a null, which meets no condition."""
     if len(column.path) > 1 or column.lists or column.asked or column.default is not None:
         return False
     kind = value_type(schema.field(column.path[0]).type)
-    field = column.field
+    field = column.field.required
     return field.dtype in _PLAIN and field == Field(field.dtype) == field_of_type(kind) and not pa.types.is_temporal(kind) and not pa.types.is_decimal(kind)  # fmt: skip

@@ -17,6 +17,7 @@ from penstock.core.spec import Ids
 from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
 from penstock.format.parquet.filter import kept_rows
 from penstock.format.parquet.layout import Path, RowGroup
+from penstock.format.parquet.nulls import Nulls, nulls_in
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import Kept, Part, edges_of, is_large
 from penstock.format.parquet.pruning import Pruning
@@ -43,8 +44,8 @@ class Look:
     filtered: Sequence[Path]
     pruning: Pruning | None
 
-    def __call__(self, shard: int) -> tuple[list[Part], list[Kept]]:
-        """A file's parts, and the rows that pass the filter, of each row group that has some."""
+    def __call__(self, shard: int) -> tuple[list[Part], list[Kept], Nulls]:
+        """A file's parts, and the rows that pass the filter, of each row group that has some; and how many nulls each column has."""
         shards, place, opened = self.files.shards, self.files.shards.path(shard), self.files.bytes_of(shard)
         with arrow_errors(place, NO_PARQUET):  # before pyarrow does, so that what is read ahead of a store serves both
             paged = self.paged.look(shard, opened)
@@ -58,7 +59,9 @@ class Look:
         for turn, group in enumerate(np.flatnonzero(rows).tolist()):
             its = kept[turn] if kept else None
             parts += self._parts(shard, paged, group, int(rows[group]), sizes[group], its)
-        return parts, kept
+        groups = list(dict.fromkeys(part.group for part in parts))
+        with arrow_errors(place, DAMAGED):
+            return parts, kept, nulls_in(file, paged, groups, self.columns)
 
     def _rows(self, shard: int, file: pq.ParquetFile) -> tuple[Ids, list[int]]:
         """The rows of each row group, and its decoded bytes."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from penstock.format.parquet.bounds import bounds_of
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.filter import choice, expression, filter_columns
 from penstock.format.parquet.layout import Path
+from penstock.format.parquet.nulls import total
 from penstock.format.parquet.open import TOGETHER, Look, for_each
 from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import Parts, join_parts
@@ -30,7 +31,7 @@ from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Bounds, Format
 from penstock.source.tables.hive import folder_columns
-from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of
+from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of, with_nulls
 
 #: Changes when what is stored of a decoded part does.
 _VERSION = 4
@@ -94,6 +95,7 @@ class Parquet:
     first_row: Ids
     decoded: DecodedParts
     access: Access = Access.PARTS
+    null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def block_rows(self) -> int | None:
@@ -116,7 +118,7 @@ class Parquet:
     @property
     def stays_in_memory(self) -> bool:
         """Whether all parts stay in memory; how large they are is known beforehand where all columns are of fixed shape."""
-        return self.decoded.stays_in_memory and all(field.is_fixed for field in self.spec.values())
+        return self.decoded.stays_in_memory and all(field.required.is_fixed for field in self.spec.values())
 
     def has_part(self, number: int) -> bool:
         """Whether a part was decoded before."""
@@ -126,6 +128,13 @@ class Parquet:
         """A decoded part, and whether it stays where it is."""
         return self.decoded.part(number)
 
+    def place(self, sample: int) -> str:
+        """Where a row lies, for messages."""
+        part = int(np.searchsorted(self.first_row, sample, side="right")) - 1
+        parts, files = self.stored.parts, self.stored.files
+        row = int(parts.wanted(part)[sample - int(self.first_row[part])])
+        return f"{files.place(int(parts.shard[part]), int(parts.group[part]))}, row {row:,}"
+
     def bounds(self, names: Sequence[str]) -> list[Bounds]:
         """What footers and page indexes say of these columns."""
         return bounds_of(self.stored, self.first_row.tolist(), names)
@@ -133,9 +142,9 @@ class Parquet:
     def only(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, in the order and the blocks that all of them would have."""
         rows, dropped = self.manifest.samples, [field for name, field in self.spec.items() if name not in names]
-        held_bytes = self.manifest.held_bytes - rows * sum(field.row_bytes for field in dropped)
-        if all(self.spec[name].is_fixed for name in names):
-            held_bytes = rows * sum(self.spec[name].row_bytes for name in names)
+        held_bytes = self.manifest.held_bytes - rows * sum(field.required.row_bytes for field in dropped)
+        if all(self.spec[name].required.is_fixed for name in names):
+            held_bytes = rows * sum(self.spec[name].required.row_bytes for name in names)
         largest = held_bytes // max(1, rows) * int(self.stored.parts.rows.max(initial=0))
         return self._only(names, held_bytes, largest)
 
@@ -161,15 +170,17 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     columns = choose_columns(schema, options, shards.path(0))
     if not columns:
         raise PlanError(f"{shards.path(0)}: no columns to read; leave columns= away to read all of them")
-    spec = {column.name: column.field for column in columns}
-    fixed_bytes = sum(field.row_bytes for field in spec.values())
+    fixed_bytes = sum(column.field.required.row_bytes for column in columns)
     filtered: list[Path] = [] if keep is None else [(name,) for name in filter_columns(keep, schema)]
     pruning = pruning_of(options.own.get("filters"), schema, files.folders.schema)
     paged = PagedFiles(files, schema, [*(column.stored for column in columns), *filtered])
     look = Look(files, paged, columns, schema, fixed_bytes, keep, filtered, pruning)
     looked = for_each(range(len(shards)), look, options.progress)
-    parts = join_parts([part for parts, _ in looked for part in parts], filtered=keep is not None)
-    kept_rows = "" if keep is None else choice(keep, [rows for _, kept in looked for rows in kept])
+    parts = join_parts([part for parts, *_ in looked for part in parts], filtered=keep is not None)
+    kept_rows = "" if keep is None else choice(keep, [rows for _, kept, _ in looked for rows in kept])
+    nulls = {column.path: total(found.get(column.path) for *_, found in looked) for column in columns}
+    columns = with_nulls(columns, lambda column: nulls[column.path], options)
+    spec = {column.name: column.field for column in columns}
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
@@ -179,7 +190,10 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     )
     largest = held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
     decoded = DecodedParts(stored.decode, stored.key, len(parts), held_bytes, largest)
-    return Parquet(manifest, spec, stored, first_row, decoded)
+    exact = (
+        {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
+    )
+    return Parquet(manifest, spec, stored, first_row, decoded, null_counts=exact)
 
 
 def _varying_bytes(stored: Stored, schema: pa.Schema) -> float:
@@ -187,7 +201,7 @@ def _varying_bytes(stored: Stored, schema: pa.Schema) -> float:
 
     The footer says how large columns are as well, but what it says need not be true.
     """
-    varying = [column.stored for column in stored.columns if not column.field.is_fixed]
+    varying = [column.stored for column in stored.columns if not column.field.required.is_fixed]
     if not varying or not len(stored.parts):
         return 0.0
     table = stored.table(0, varying)

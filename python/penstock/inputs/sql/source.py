@@ -8,7 +8,7 @@ the fingerprint by which a saved state knows the data again. Without, the result
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,9 +23,10 @@ from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
 from penstock.inputs.sql.server import Asked, Server
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
+from penstock.source.nulls import null_rows
 from penstock.source.protocol import Access
 from penstock.source.selection import no_column
-from penstock.source.tables.table import TableColumn, choose_columns, columns_of
+from penstock.source.tables.table import TableColumn, choose_columns, columns_of, with_nulls
 
 #: Bytes that make a block, rows at most, and rows that are looked at to learn types and sizes.
 _BLOCK_BYTES, _BLOCK_ROWS, _LOOK_AT = 1 << 20, 1 << 16, 1000
@@ -151,7 +152,23 @@ def _look(server: Server, text: str, order: str, options: Options) -> tuple[pa.T
         raise SourceError(f"{server.place}: the query gives no row")
     start = pa.table([plain(column) for column in start.columns], names=start.column_names)
     block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES * start.num_rows // max(1, start.nbytes)))
-    return start, choose_columns(start.schema, options, str(server.place)), block_rows
+    columns = choose_columns(start.schema, options, str(server.place))
+    return start, with_nulls(columns, _nulls_in(server, text, start, options), options), block_rows
+
+
+def _nulls_in(server: Server, text: str, start: pa.Table, options: Options) -> Callable[[TableColumn], bool]:
+    """Whether a column has nulls: as the first rows have them, and where something is to become of them, as the database counts them."""
+    found = {name for name in start.column_names if _has_nulls(start[name])}
+    rest = [name for name in start.column_names if name not in found]
+    if options.nulls != "error" and rest:
+        counts = ", ".join(f"COUNT({quoted(name)}) AS c{number}" for number, name in enumerate(rest))
+        counted = server.ask(f"SELECT COUNT(*) AS c, {counts} FROM {inner(text)}").to_pylist()[0]
+        found |= {name for number, name in enumerate(rest) if counted[f"c{number}"] < counted["c"]}
+    return lambda column: column.path[0] in found
+
+
+def _has_nulls(column: pa.ChunkedArray) -> bool:
+    return any(bool(null_rows(chunk).any()) for chunk in column.chunks)
 
 
 def _schema(start: pa.Table, columns: tuple[TableColumn, ...]) -> pa.Schema:

@@ -57,10 +57,11 @@ class Transform:
 
 @dataclass(frozen=True, kw_only=True)
 class Map:
-    """A user's function: batch dict in, batch dict out. workers: where it runs, which changes no batch. draws: keys its random numbers."""
+    """A user's function: batch dict in, batch dict out. text: how it gets text. workers: where it runs, which changes no batch. draws: keys its random numbers."""
 
     input: Node
     function: Callable[..., Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+    text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map"

@@ -34,6 +34,7 @@ class FilterFunction(LaneNode):
     input: Node
     function: Callable[..., Any]
     columns: tuple[str, ...] | None = field(default=None, metadata=LATER)
+    text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 
@@ -48,6 +49,7 @@ class FlatMap(LaneNode):
     input: Node
     function: Callable[..., Mapping[str, Any]]
     rows: int = 16
+    text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "flat_map"
 

@@ -43,7 +43,7 @@ class Wanted:
     @property
     def inner(self) -> Wanted:
         """The same of the values in its lists."""
-        return replace(self, field=Field(self.field.dtype, self.field.shape[1:]))
+        return replace(self, field=replace(self.field, shape=self.field.shape[1:]))
 
     @property
     def null(self) -> Any:
@@ -59,7 +59,7 @@ def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
     Raises RowError for the first null without a default, list of another length or whole number that would lose digits; pyarrow's
     errors for values that the dtype cannot hold.
     """
-    if wanted.keeps_repeated and (kept := _repeated(array, wanted)) is not None:
+    if wanted.keeps_repeated and not wanted.field.nullable and (kept := _repeated(array, wanted)) is not None:
         return kept
     made = _nested(array, wanted)
     if not wanted.field.is_fixed:
@@ -109,12 +109,27 @@ def _nested(array: pa.Array, wanted: Wanted) -> pa.Array:
     if not is_list(array.type):
         raise pa.ArrowInvalid(f"{array.type} is no list")
     axis = wanted.field.shape[0]
+    mask = array.is_null() if wanted.field.nullable and array.null_count else None
     if axis is None:
         offsets, values = apart(array)
-        return pa.LargeListArray.from_arrays(offsets, _inside(array, values, wanted))
+        return pa.LargeListArray.from_arrays(offsets, _inside(array, values, wanted), mask=mask)
+    if mask is not None:
+        array = _filled(array, mask, axis)
     _check_lengths(array, wanted.field)
     values = _inside(array, array.flatten() if len(array) else pa.array([], array.type.value_type), wanted)
-    return pa.FixedSizeListArray.from_arrays(values, axis) if axis else _empty_lists(len(array), values.type)
+    return pa.FixedSizeListArray.from_arrays(values, axis, mask=mask) if axis else _empty_lists(len(array), values.type)
+
+
+def _filled(lists: pa.Array, null: pa.Array, length: int) -> pa.Array:
+    """Lists of one length, of nulls where there is none."""
+    offsets, values = apart(lists)
+    begins, missing = offsets.to_numpy()[:-1], null.to_numpy(zero_copy_only=False)
+    lengths = np.where(missing, length, np.diff(offsets.to_numpy()))
+    ends = np.cumsum(lengths)
+    inside = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+    taken = np.repeat(begins, lengths) + inside
+    picked = values.take(pa.array(taken, mask=np.repeat(missing, lengths)))
+    return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), picked)
 
 
 def _inside(lists: pa.Array, values: pa.Array, wanted: Wanted) -> pa.Array:
@@ -239,7 +254,7 @@ def _without_nulls(array: pa.Array, wanted: Wanted) -> pa.Array:
     """The array with its default for nulls."""
     if pa.types.is_null(array.type):
         array = array.cast(_nullable(wanted.field))
-    if not array.null_count:
+    if not array.null_count or wanted.field.nullable:
         return array
     if wanted.default is None:
         raise RowError(int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))), NULL)
@@ -289,7 +304,7 @@ def _of_decimal(array: pa.Array, target: pa.DataType, wanted: Wanted) -> pa.Arra
     if not pa.types.is_floating(target):
         return array
     if kind.scale <= 0 and kind.precision > 15 and not wanted.asked:
-        large = pc.greater(pc.abs(array), pa.scalar(_EXACT, array.type)).to_numpy(zero_copy_only=False)
+        large = pc.greater(pc.abs(array), pa.scalar(_EXACT, array.type)).fill_null(False).to_numpy(zero_copy_only=False)
         if large.any():
             row = int(np.argmax(large))
             raise RowError(
@@ -315,4 +330,5 @@ def _rounded_to_bfloat16(array: pa.Array) -> pa.Array:
     numbers = array.to_numpy(zero_copy_only=False)
     words = numbers.view(np.uint32)
     bits = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
-    return pa.array(np.where(np.isnan(numbers), np.uint16(0x7FC0), bits))
+    missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return pa.array(np.where(np.isnan(numbers), np.uint16(0x7FC0), bits), mask=missing)

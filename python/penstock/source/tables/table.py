@@ -9,9 +9,9 @@ runs are taken as their values, UUIDs as text, tensors as arrays of their shape,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,10 +92,25 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
     return tuple(chosen)
 
 
+def with_nulls(
+    columns: tuple[TableColumn, ...], have: Callable[[TableColumn], int | None], options: Options
+) -> tuple[TableColumn, ...]:
+    """The columns, nullable where they have nulls, or may have some and something is to become of them. have: how many, or whether; None where that is not known."""
+
+    def of(column: TableColumn) -> TableColumn:
+        if column.default is not None or column.field.nullable:
+            return column
+        found = have(column)
+        is_nullable = options.nulls != "error" if found is None else found > 0
+        return replace(column, field=replace(column.field, nullable=True)) if is_nullable else column
+
+    return tuple(map(of, columns))
+
+
 def _field(kind: pa.DataType, column: Column) -> Field:
     """What a column of this type becomes, as far as the user did not say it."""
     if pa.types.is_null(kind) and column.dtype is not None:
-        return Field(column.dtype, column.shape or ())
+        return Field(column.dtype, column.shape or (), nullable=column.is_nullable)
     return column.field(field_of_type(kind))
 
 
@@ -182,7 +197,8 @@ def column_of(array: pa.Array, column: TableColumn, *, keeps_repeated: bool = Fa
         return held(array, wanted)
     except RowError as error:
         do = error.do or (
-            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}"
+            f"give it a value with columns={{{column.name!r}: penstock.Column(feature={column.feature!r}, default=…)}}, or with nulls='nan' (or 'mask', "
+            f"'arrow') instead of default=, say what its nulls become"
         )
         raise RowError(error.row, f"column {column.feature!r} {error.found}", do) from None
     except PlanError as error:

@@ -1,0 +1,181 @@
+"""Rows that users' functions return, one by one, as a column.
+
+| rows                                                   | column                                             |
+| ------------------------------------------------------ | -------------------------------------------------- |
+| numbers                                                | an array (rows,)                                   |
+| str, bytes, None beside them                           | Arrow's text or bytes                              |
+| lists of numbers, of text, of lists                    | ragged, however long they are; int64 where all are empty |
+| arrays and tensors of one shape, tuples                | an array (rows, *shape)                            |
+| arrays and tensors that differ in their first axis     | ragged                                             |
+| Arrow arrays of one type                               | ragged                                             |
+
+Lists are ragged even where all are equally long, so that a column's type does not depend on the rows of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
+from penstock.core.ragged import ragged_column
+from penstock.core.rows import exact_array
+from penstock.core.spec import Column, field_of_type, is_list
+
+#: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.
+REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, MemoryError, pa.ArrowException)
+
+
+def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool = False) -> Column:
+    """A column of one value a row; PlanError for what is none. is_ragged: whether arrays of one shape are ragged, too."""
+    what = f"{where}: column {quoted(name)}"
+    if isinstance(next((value for value in values if value is not None), None), (str, bytes)):
+        return texts_column(values, what)
+    if any(isinstance(value, pa.Array) for value in values):
+        return _joined_arrow(values, what)
+    if any(isinstance(value, list) for value in values):
+        return _lists(values, what)
+    for value in values:
+        check_masked(value, what)
+    try:
+        arrays = [exact_array(value.numpy() if is_tensor(value) else value) for value in values]
+    except REFUSALS as error:
+        raise PlanError(
+            f"{what} is {error}" if isinstance(error, OverflowError) else f"{what} cannot be an array: {error}"
+        ) from None
+    for number, array in enumerate(arrays):
+        if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
+            found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
+            raise PlanError(f"{what} is {found}; return numbers, arrays or lists of numbers, or text{advice(values)}")
+    if is_ragged or any(array.shape != arrays[0].shape for array in arrays):
+        return _ragged(arrays, what)
+    return native(np.stack(arrays))
+
+
+def native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers in the byte order of this machine."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of torch."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy")
+
+
+def check_masked(value: Any, where: str) -> None:
+    """PlanError for an array of which some entries are masked: the mask would be lost."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise PlanError(
+            f"{where} is a masked array; fill what is masked with .filled(value), and return the mask as a column"
+        )
+
+
+def advice(values: Any) -> str:
+    """What else to do where None or dicts stand among values."""
+    some = (
+        values[:1000]
+        if isinstance(values, (list, tuple))
+        else values.reshape(-1)[:1000].tolist()
+        if isinstance(values, np.ndarray) and values.dtype == object
+        else ()
+    )
+    if any(value is None for value in some):
+        return "; for a value that is missing return float('nan'), or an Arrow array with nulls"
+    return (
+        "; instead of a list of dicts, return a dict of lists" if any(isinstance(value, dict) for value in some) else ""
+    )
+
+
+def texts_column(values: Sequence[Any], what: str) -> Column:
+    """A column of str or of bytes, and of None; PlanError for what is neither."""
+    is_text = any(isinstance(value, str) for value in values)
+    try:
+        return pa.array(values, pa.large_string() if is_text else pa.large_binary())
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise PlanError(f"{what} is not text: {error}; return only text, or only bytes") from None
+
+
+def _joined_arrow(values: Sequence[Any], what: str) -> Column:
+    """Rows that are Arrow arrays, as a large_list of them; lists beside them take their type."""
+    kind = next(value.type for value in values if isinstance(value, pa.Array))
+    try:
+        arrays = [pa.array(value, kind) if isinstance(value, list) else value for value in values]
+    except (pa.ArrowException, OverflowError) as error:
+        raise PlanError(
+            f"{what} has lists that are no {kind}, as other rows are: {error}; return one type from every row"
+        ) from None
+    kinds = [value.type if isinstance(value, pa.Array) else type(value).__name__ for value in arrays]
+    if other := next((row for row, one in enumerate(kinds) if one != kinds[0]), 0):
+        raise PlanError(
+            f"{what} is {kinds[other]} in row {other} and {kinds[0]} in row 0; return pyarrow arrays of "
+            f"one type from every row (lists that the function returns unchanged are such arrays)"
+        )
+    edges = np.zeros(len(arrays) + 1, dtype=np.int64)
+    np.cumsum([len(value) for value in arrays], out=edges[1:])
+    column = pa.LargeListArray.from_arrays(pa.array(edges), pa.concat_arrays(arrays))
+    field_of_type(column.type)
+    return column
+
+
+def _lists(values: Sequence[Any], what: str) -> Column:
+    """Rows that are lists, as a large_list."""
+    try:
+        made = pa.array([_plain_list(value) for value in values])
+        kind = _held_type(made.type)
+        return made if made.type == kind else made.cast(kind)
+    except RecursionError:
+        raise PlanError(
+            f"{what} holds lists inside each other without an end; return lists of numbers or of text"
+        ) from None
+    except REFUSALS as error:
+        raise PlanError(
+            f"{what} holds lists that are no column: {' '.join(str(error).split())}; return lists of numbers or of text, all of one kind, or Arrow arrays"
+        ) from None
+
+
+def _plain_list(value: Any) -> Any:
+    """A list as Arrow takes it: with tensors as arrays, and arrays of more axes than one as lists of arrays."""
+    if is_tensor(value):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        check_masked(value, "an array")
+        return value if value.ndim == 1 else [_plain_list(one) for one in value] if value.ndim else value.item()
+    return (
+        [_plain_list(one) for one in value]
+        if isinstance(value, (list, tuple))
+        and any(isinstance(one, (list, tuple, np.ndarray)) or is_tensor(one) for one in value)
+        else value
+    )
+
+
+def _held_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which batches hold lists: with large offsets, and int64 where no list has a value."""
+    if is_list(kind):
+        return pa.large_list(_held_type(kind.value_type))
+    if pa.types.is_null(kind):
+        return pa.int64()
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    if pa.types.is_binary(kind):
+        return pa.large_binary()
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return kind
+    raise TypeError(f"values are {kind}")
+
+
+def _ragged(arrays: Sequence[npt.NDArray[Any]], what: str) -> Column:
+    """Arrays that differ in their first axis, as lists."""
+    full = [array for array in arrays if array.shape != (0,)] or [*arrays]
+    try:
+        return ragged_column(arrays, np.result_type(*full), full[0].shape[1:])
+    except (ValueError, TypeError):
+        other = next(row for row, array in enumerate(arrays) if array.ndim == 0 or array.shape[1:] != full[0].shape[1:])
+        raise PlanError(
+            f"{what} has shape {arrays[other].shape} in row {other} and {full[0].shape} in another; pad the rows to one shape, or let them differ in their "
+            f"first axis alone"
+        ) from None
