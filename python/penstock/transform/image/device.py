@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
 from penstock.core.spec import Field, Ids
+from penstock.transform.image.decode import Decode
 from penstock.transform.image.geometry import RandomHorizontalFlip, RandomVerticalFlip
 from penstock.transform.image.kernel import chain_of
 from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout
@@ -47,10 +48,12 @@ class Split:
 
 
 def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Split | None:
-    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes. Raises PlanError as `fuse` does."""
+    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes, and where the device's kernel does
+    not know the pixels: it does uint8 of one or three channels. Raises PlanError as `fuse` does."""
     chain = chain_of(ops, source, first_number)
     numbers = chain.numbers
-    if numbers.dtype == "uint8":
+    is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")
+    if numbers.is_raw or not is_known or chain.mode not in ("RGB", "L", "P"):
         return None
     begin = len(ops)
     while begin and isinstance(ops[begin - 1], _ON_DEVICE):
@@ -67,8 +70,8 @@ def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Sp
         flips=flips,
         pixels=PixelOps(
             dtype=numbers.dtype,
-            scale=numbers.scale,
-            bias=numbers.bias,
+            scale=numbers.scale[:3],
+            bias=numbers.bias[:3],
             layout_from=chain.layout if host else "NHWC",
             layout_to=chain.layout,
         ),
