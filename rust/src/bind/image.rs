@@ -204,8 +204,7 @@ impl ImageProgram {
         }
         self.check_out(samples.len(), out.len())?;
         let row_bytes = shape[1] * shape[2] * shape[3];
-        let image =
-            |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size });
+        let image = |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size });
         let pool = kernel_pool(threads)?;
         let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, How::default(), stopped);
         let done = watched(py, &pool, run)?;
@@ -245,7 +244,8 @@ pub fn decode_image<'py>(
     apply_exif: bool,
     limits: (u64, u64, u64),
 ) -> PyResult<Bound<'py, PyArray3<u8>>> {
-    let (size, pixels) = py.detach(|| single::decode(data, Mode::Rgb, apply_exif, limited(limits))).map_err(value_error)?;
+    let (size, pixels) =
+        py.detach(|| single::decode(data, Mode::Rgb, apply_exif, limited(limits))).map_err(value_error)?;
     numpy::PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
 }
 

@@ -101,12 +101,13 @@ fn jpeg_mode(data: &[u8]) -> Result<Mode, Fault> {
 }
 
 fn png_mode(data: &[u8]) -> Result<Mode, Fault> {
-    let is_transparent =
-        png_chunks(data).take_while(|(name, _)| name != b"IDAT").any(|(name, _)| name == *b"tRNS");
+    let is_transparent = png_chunks(data).take_while(|(name, _)| name != b"IDAT").any(|(name, _)| name == *b"tRNS");
     match (data.get(25), data.get(24) == Some(&16), is_transparent) {
         (Some(0), true, false) => Ok(Mode::I16),
         (Some(0 | 4), true, _) => Err(no_mode("a PNG of 16-bit grey with alpha", "Decode(mode=\"I16\") or \"LA\"")),
-        (Some(2 | 6), true, _) => Err(no_mode("a PNG of 16-bit colours", "Decode(mode=\"RGB\") keeps the upper 8 bits")),
+        (Some(2 | 6), true, _) => {
+            Err(no_mode("a PNG of 16-bit colours", "Decode(mode=\"RGB\") keeps the upper 8 bits"))
+        }
         (Some(0), _, false) => Ok(Mode::L),
         (Some(0 | 4), ..) => Ok(Mode::La),
         (Some(2), _, false) => Ok(Mode::Rgb),
@@ -135,7 +136,7 @@ fn bmp_mode(data: &[u8]) -> Result<Mode, Fault> {
     if bmp_has_palette(data) {
         return Ok(Mode::P);
     }
-    let decoder = BmpDecoder::new(Cursor::new(data))
-        .map_err(|error| Fault::damaged(format!("a damaged BMP file ({error})")))?;
+    let decoder =
+        BmpDecoder::new(Cursor::new(data)).map_err(|error| Fault::damaged(format!("a damaged BMP file ({error})")))?;
     Ok(if decoder.color_type() == ColorType::Rgba8 { Mode::Rgba } else { Mode::Rgb })
 }

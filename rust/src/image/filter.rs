@@ -116,7 +116,8 @@ impl Axis {
         }
         let (one, room) = (f64::from(1_u32 << self.precision), self.raw.len() / self.len());
         let mut weights = vec![0.0; self.taps * self.len()];
-        for (index, (weights, raw)) in weights.chunks_exact_mut(self.taps).zip(self.raw.chunks_exact(room)).enumerate() {
+        for (index, (weights, raw)) in weights.chunks_exact_mut(self.taps).zip(self.raw.chunks_exact(room)).enumerate()
+        {
             let weights = &mut weights[..self.lengths[index] as usize];
             weights.iter_mut().zip(raw).for_each(|(weight, raw)| *weight = raw / one);
             if task.mirrored {

@@ -25,6 +25,6 @@ mod resample_avx2;
 pub mod samples;
 pub mod simd;
 pub mod single;
-pub mod wide;
 #[cfg(test)]
 mod tests;
+pub mod wide;

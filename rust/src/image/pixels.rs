@@ -78,7 +78,8 @@ fn each<const TO: usize>(stored: Stored, from: &[u8], to: &mut [u8], make: impl 
 
 /// Grey of 16 bits: what has it keeps its numbers, and so do 8 bits; colours become their luma.
 fn to_wide(stored: Stored, from: &[u8], to: &mut [u8]) {
-    let of_colours = |rgb: [[u8; 2]; 3]| (weighed(rgb.map(|value| u16::from_ne_bytes(value).into())) as u16).to_ne_bytes();
+    let of_colours =
+        |rgb: [[u8; 2]; 3]| (weighed(rgb.map(|value| u16::from_ne_bytes(value).into())) as u16).to_ne_bytes();
     match stored {
         Stored::GreyAlpha16Clipped | Stored::GreyAlpha16 => mapped(from, to, |[a, b, _, _]| [a, b]),
         Stored::Rgb16 => mapped(from, to, |[a, b, c, d, e, f]| of_colours([[a, b], [c, d], [e, f]])),

@@ -178,15 +178,18 @@ impl Program {
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
             let is_jpeg = header.kind == Kind::Jpeg;
-            let jpeg = if is_jpeg && self.mode == Mode::Rgb { PlanarJpeg::new(data, entry_points, size, self.fast) } else { None };
+            let jpeg = if is_jpeg && self.mode == Mode::Rgb {
+                PlanarJpeg::new(data, entry_points, size, self.fast)
+            } else {
+                None
+            };
             return self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
                 decoders.rows(data, &header, entry_points, region, self.mode, sink)
             });
         }
         let mut oriented = std::mem::take(&mut worker.oriented);
         let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, self.mode, &mut oriented)?;
-        let result =
-            self.transform(worker, size, key, sample, out, None, &mut rows_of(&oriented, size.0, self.mode));
+        let result = self.transform(worker, size, key, sample, out, None, &mut rows_of(&oriented, size.0, self.mode));
         if oriented.capacity() <= KEEP_BYTES {
             worker.oriented = oriented;
         }
@@ -288,7 +291,8 @@ impl Buffers {
         jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured } = self;
+        let Self { decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured } =
+            self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
@@ -296,7 +300,11 @@ impl Buffers {
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
-            let planes = if pass.colours.is_empty() || mode != Mode::Rgb { planes } else { recoloured(planes, &pass.colours, coloured) };
+            let planes = if pass.colours.is_empty() || mode != Mode::Rgb {
+                planes
+            } else {
+                recoloured(planes, &pass.colours, coloured)
+            };
             if is_bordered {
                 emitter.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered), out);
             } else {

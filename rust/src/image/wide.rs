@@ -50,7 +50,9 @@ impl WideResampler {
     pub fn push(&mut self, rows: &[u8], emit: &mut dyn FnMut(u32, Planes<'_>)) {
         for row in rows.chunks_exact(self.line.max(1)) {
             self.take(row.as_chunks::<2>().0);
-            while !self.is_complete() && self.taken >= self.vertical.first[self.next] as usize + self.vertical.length(self.next) {
+            while !self.is_complete()
+                && self.taken >= self.vertical.first[self.next] as usize + self.vertical.length(self.next)
+            {
                 self.combine();
                 let (index, width) = (self.next as u32 - 1, self.horizontal.len());
                 let row = self.last_row.map_or(index, |last| last - index);

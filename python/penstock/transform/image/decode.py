@@ -78,9 +78,7 @@ class Decode(ImageOp):
             raise PlanError(f"Decode() as op {chain.number}; put it first, and only for bytes")
         mode = "RGB" if self.mode == "unchanged" else self.mode  # until it is known: see `DecodeAs`
         numbers = Numbers.of("uint16" if mode == "I16" else "uint8")
-        return replace(
-            chain, mode=mode, numbers=numbers, decode=(self.apply_exif, self.fast, self.allow_truncated)
-        )
+        return replace(chain, mode=mode, numbers=numbers, decode=(self.apply_exif, self.fast, self.allow_truncated))
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,13 @@ def check_follows(before: Sequence[ImageOp], ops: Sequence[ImageOp]) -> None:
 
 
 def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
-    output = {"height": height, "width": width, "mode": chain.mode, "is_strict": chain.is_strict, "layout": chain.layout}
+    output = {
+        "height": height,
+        "width": width,
+        "mode": chain.mode,
+        "is_strict": chain.is_strict,
+        "layout": chain.layout,
+    }
     output |= asdict(chain.numbers)
     return ImageProgram(list(chain.geometry), output, *chain.decode, limits.of_image)
 
@@ -181,9 +187,10 @@ def _mode(ops: Sequence[ImageOp], source: Field) -> str:
     if source.dtype not in ("uint8", "uint16") or not is_fixed:
         raise PlanError(f"image ops on {source}; give bytes, or uint8 pixels of shape (height, width, 3 or 1)")
     channels = source.shape[2] or 0
-    if mode := _MODES.get((source.dtype, channels)):
+    is_first = source.shape[0] in (1, 3) and channels not in (1, 3)  # channels first, more likely than 1 or 3 rows
+    if not is_first and (mode := _MODES.get((source.dtype, channels))):
         return mode
-    hint = " (move the channels to the end)" if source.shape[0] in (1, 2, 3, 4) else ""
+    hint = " (move the channels to the end)" if is_first else ""
     raise PlanError(
         f"image ops on {channels} channels of {source.dtype}, shape {source.shape}; give (height, width, channels), uint8 of 1 to 4 or uint16 "
         f"of 1{hint}"

@@ -58,7 +58,9 @@ class Normalize(ImageOp):
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if the images have another number of channels, or are indices."""
         if chain.mode == "P":
-            raise PlanError(f'{self}: the images are indices into a palette (mode "P"), which have no mean; leave it out')
+            raise PlanError(
+                f'{self}: the images are indices into a palette (mode "P"), which have no mean; leave it out'
+            )
         if len(self.stds) not in (1, chain.channels):
             raise PlanError(
                 f"{self}: the images have {chain.channels} channels; give {chain.channels} means and stds, or 1"
