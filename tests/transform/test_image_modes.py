@@ -167,7 +167,7 @@ class TestOps:
         data = depth_map() if mode == "I16" else mask()
         whole = made(data, mode)
         ops = [image.CenterCrop((20, 30)), image.RandomHorizontalFlip(1.0), image.RandomVerticalFlip(1.0)]
-        padded = np.pad(whole[5:25], ((0, 0), (3, 4), (0, 0)))
+        padded = np.pad(whole[6:26], ((0, 0), (3, 4), (0, 0)))
         assert np.array_equal(made(data, mode, *ops), padded[::-1, ::-1])
 
     @pytest.mark.parametrize("mode", list(CHANNELS))
@@ -306,9 +306,9 @@ class TestErrors:
     def test_limits_hold(self, mode: Any) -> None:
         for data in (mask(), encoded(picture(23, 31).quantize(9), "GIF"), encoded(picture(23, 31).quantize(9), "BMP")):
             for limits in (Limits(pixels=23 * 31 - 1), Limits(image_bytes=23 * 31 - 1)):
-                with pytest.raises((RowError, ValueError), match="limit"):
-                    kernel = image.fuse([Decode(mode)], Field("bytes"), lambda: (31, 23), limits=limits)
-                    out = np.empty((1, *kernel.field.shape), kernel.field.numpy_dtype)
+                kernel = image.fuse([Decode(mode)], Field("bytes"), lambda: (31, 23), limits=limits)
+                out = np.empty((1, *kernel.field.shape), kernel.field.numpy_dtype)
+                with pytest.raises(RowError, match="limit"):
                     kernel(spans(data), np.arange(1), key=1, out=out, threads=1)
 
 
@@ -373,11 +373,11 @@ class TestLoss:
     def test_names_the_file_and_the_mode(self, tmp_path: Path, data: bytes, say: str) -> None:
         plain = encoded(Image.open(io.BytesIO(data)).convert("RGB"), "PNG")
         dataset = folder(tmp_path, a=plain, b=data, c=data)
-        with pytest.warns(UserWarning) as warned:
-            loader = ps.Loader(dataset.transform(image=Decode()).batch(1))
-            for _ in range(2):
-                list(loader)
-        assert len(warned) == 1
+        loader = ps.Loader(dataset.transform(image=Decode()).batch(1))
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            passes = [list(loader) for _ in range(2)]
+        assert [len(warned), *map(len, passes)] == [1, 3, 3]
         message = str(warned[0].message)
         assert "b.png" in message and say in message and 'mode="RGB"' in message  # noqa: PT018
 

@@ -52,6 +52,7 @@ fn of_png(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) ->
     }
     limits.check_whole(data, header, 1, 0)?;
     let packed = reader.output_buffer_size().ok_or_else(|| contradictory(header))?;
+    whole.clear(); // passes of an interlaced image set bits among those that are there
     zeroed(whole, width * height)?;
     reader.next_frame(&mut whole[..packed]).map_err(|error| damaged(header, error))?;
     let bits = match depth {

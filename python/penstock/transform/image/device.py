@@ -48,8 +48,10 @@ class Split:
 
 
 def split(ops: Sequence[ImageOp], source: Field, *, first_number: int = 0) -> Split | None:
-    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes, and where the device's kernel does
-    not know the pixels: it does uint8 of one or three channels. Raises PlanError as `fuse` does."""
+    """The two parts of a chain on `source`; None where nothing is gained, or the device cannot do it. Raises PlanError as `fuse` does.
+
+    Nothing is gained where the result is bytes. The device does uint8 of one or three channels.
+    """
     chain = chain_of(ops, source, first_number)
     numbers = chain.numbers
     is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")

@@ -105,10 +105,9 @@ def fuse(
     limits: Limits = DEFAULT_LIMITS,
     first_number: int = 0,
 ) -> ImageKernel:
-    """One kernel for a chain of ops on `source`: encoded bytes, or pixels of shape (height, width, channels): uint8 of 1 to 4, or
-    uint16 of 1.
+    """One kernel for a chain of ops on `source`: encoded bytes, or pixels of shape (height, width, channels).
 
-    size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
+    Pixels are uint8 of 1 to 4 channels, or uint16 of one. size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
     the size. first_number: of the first op, by which random ones draw, where others of the chain are done already. Raises PlanError if the chain cannot work.
     """
     chain = chain_of(ops, source, first_number)
@@ -152,8 +151,7 @@ def chain_of(ops: Sequence[ImageOp], source: Field, first_number: int) -> Chain:
 
 
 def check_follows(before: Sequence[ImageOp], ops: Sequence[ImageOp]) -> None:
-    """PlanError for ops that cannot work on what `before` gives where something keeps it between them, which does not know that numbers are
-    indices of a palette."""
+    """PlanError for ops that cannot work on what `before` gives, where a cache between them forgets that it is indices of a palette."""
     if before and isinstance(before[0], Decode) and before[0].mode == "P":
         chain = Chain(mode="P", encoded=False)
         for op in ops:
